@@ -1,0 +1,37 @@
+"""A limit of wall-clock time on a call that has none of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def within(function: Callable[[], T], seconds: float) -> T:
+    """Return ``function()``, or raise its exception.
+
+    The call is left to a daemon thread, which never keeps the process alive: a server that sends
+    a byte now and then never trips a time-out per read, and a thread cannot be killed.
+
+    Raises:
+        TimeoutError: it took longer than ``seconds`` in all.
+    """
+    answers: queue.SimpleQueue[tuple[list[T], BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            answers.put(([function()], None))
+        except BaseException as error:
+            answers.put(([], error))
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        values, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {seconds:.0f} s") from None
+    if error is not None:
+        raise error
+    return values[0]

@@ -1,0 +1,11 @@
+"""The three ways a run can fail that are not a model's fault, each with its exit code."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """Something that the user can mend; one line that names the thing and the mend. Exit 2."""
+
+
+class InfrastructureError(Exception):
+    """An engine, network or disk failed: costs no try, writes no prediction. Exit 1."""

@@ -1,0 +1,107 @@
+"""Find the lines of a SEARCH block in a file and replace them; the reference agent's steps.
+
+The steps are those of the May 2024 run on SWE-bench Lite (see docs/edit-formats.md): exact lines,
+a uniform difference in leading white space, both again without a leading blank line, then ``...``
+elisions; the first place wins where several match. Lines end at ``\\n`` only, so that form feeds
+and the like inside a line survive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_DOTS = re.compile(r"(^\s*\.\.\.\n)", re.MULTILINE)
+
+
+def split_lines(text: str) -> list[str]:
+    """Split into lines that all end in ``\\n``; a missing final newline is added."""
+    if not text:
+        return []
+    if not text.endswith("\n"):
+        text += "\n"
+    return [line + "\n" for line in text[:-1].split("\n")]
+
+
+def replace_in_text(text: str, search: str, replace: str) -> str | None:
+    """Return ``text`` with the first match of ``search`` replaced, or None without a match.
+
+    The final newline, or its absence, stays as it was unless the last line itself is replaced.
+    """
+    whole, part, new = split_lines(text), split_lines(search), split_lines(replace)
+    result = _by_lines(whole, part, new)
+    if result is None and len(part) > 2 and not part[0].strip():
+        result = _by_lines(whole, part[1:], new)
+    if result is None:
+        result = _by_elision("".join(whole), "".join(part), "".join(new))
+    if result is None:
+        return None
+    return _keep_final_newline(text, whole, result)
+
+
+def _keep_final_newline(text: str, whole: list[str], result: str) -> str:
+    untouched = bool(whole) and result.endswith(whole[-1])
+    if text and not text.endswith("\n") and untouched:
+        return result[:-1]
+    return result
+
+
+def _by_lines(whole: list[str], part: list[str], new: list[str]) -> str | None:
+    exact = _find(whole, part)
+    if exact is not None:
+        return "".join([*whole[:exact], *new, *whole[exact + len(part) :]])
+    return _by_indentation(whole, part, new)
+
+
+def _find(whole: Sequence[str], part: Sequence[str]) -> int | None:
+    size = len(part)
+    starts = range(len(whole) - size + 1)
+    return next((i for i in starts if whole[i] == part[0] and whole[i : i + size] == part), None)
+
+
+def _by_indentation(whole: list[str], part: list[str], new: list[str]) -> str | None:
+    """Match when every line lacks the same leading white space, and put it back."""
+    part, new = _outdent(part, new)
+    stripped = [line.lstrip() for line in part]
+    for start in range(len(whole) - len(part) + 1):
+        window = whole[start : start + len(part)]
+        indent = _missing_indent(window, part, stripped)
+        if indent is not None:
+            indented = [indent + line if line.strip() else line for line in new]
+            return "".join([*whole[:start], *indented, *whole[start + len(part) :]])
+    return None
+
+
+def _outdent(part: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    widths = [len(line) - len(line.lstrip()) for line in [*part, *new] if line.strip()]
+    width = min(widths, default=0)
+
+    def cut(lines: list[str]) -> list[str]:
+        return [line[width:] if line.strip() else line for line in lines]
+
+    return cut(part), cut(new)
+
+
+def _missing_indent(window: list[str], part: list[str], stripped: list[str]) -> str | None:
+    if window[0].lstrip() != stripped[0]:
+        return None
+    if any(have.lstrip() != want for have, want in zip(window, stripped, strict=True)):
+        return None
+    pairs = zip(window, part, strict=True)
+    indents = {have[: len(have) - len(want)] for have, want in pairs if have.strip()}
+    return indents.pop() if len(indents) == 1 else None
+
+
+def _by_elision(whole: str, part: str, new: str) -> str | None:
+    """Match the pieces between ``...`` lines one by one; each must occur exactly once."""
+    parts, news = _DOTS.split(part), _DOTS.split(new)
+    if len(parts) == 1 or len(parts) != len(news) or parts[1::2] != news[1::2]:
+        return None
+    for old_piece, new_piece in zip(parts[::2], news[::2], strict=True):
+        if not old_piece:
+            whole += new_piece
+        elif whole.count(old_piece) != 1:
+            return None
+        else:
+            whole = whole.replace(old_piece, new_piece, 1)
+    return whole

@@ -1,0 +1,296 @@
+"""Model calls through litellm: names, prices, the call with its retries, and what errors mean.
+
+litellm is imported on first use: it takes seconds, and its settings are read from the environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import tenacity
+
+from agent.chat import Message, Reply, RequestRefusedError, Usage
+from agent.deadline import within
+from agent.errors import InfrastructureError, UserError
+
+ALIASES = {"4o": "gpt-4o", "4o-mini": "gpt-4o-mini", "gpt4o": "gpt-4o"}
+_CLAUDE = re.compile(r"^claude-(opus|sonnet|haiku)-(\d+)(?:-(\d{1,2}))?$")
+_CLAUDE_FAMILIES = ("opus", "sonnet", "haiku")
+_PRICE_MAP = "model_prices_and_context_window_backup.json"
+_NO_KEY = "no-key-needed"
+_BILLING = re.compile(r"insufficient_quota|credit balance|billing", re.IGNORECASE)
+_SETTINGS = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    # Any other mode loads whatever .env file lies above litellm's folder.
+    "LITELLM_MODE": "PRODUCTION",
+    "LITELLM_LOG": "CRITICAL",
+}
+
+
+@cache
+def _litellm() -> Any:  # noqa: ANN401 - litellm has no types worth the name
+    """Import litellm, quiet and with the price map that it carries."""
+    os.environ.update(_SETTINGS)
+    import litellm
+
+    litellm.suppress_debug_info = True
+    return litellm
+
+
+def resolve_model(name: str, *, any_name: bool = False) -> str:
+    """Return litellm's name for an alias or a name.
+
+    ``opus``, ``sonnet`` and ``haiku`` are the newest of that name in the price map that the
+    installed litellm carries; the run records the result.
+
+    Raises:
+        UserError: litellm knows no provider for the name (not with ``any_name``: an own server).
+    """
+    if name in _CLAUDE_FAMILIES:
+        return _newest_claude(name)
+    name = ALIASES.get(name, name)
+    if any_name:
+        return name
+    litellm = _litellm()
+    try:
+        litellm.get_llm_provider(model=name)
+    except litellm.exceptions.BadRequestError as error:
+        raise UserError(
+            f"unknown model {name!r}: give an alias ({', '.join([*ALIASES, *_CLAUDE_FAMILIES])}), "
+            "a litellm name such as openai/NAME, or --api-base for a server of your own"
+        ) from error
+    return name
+
+
+def _newest_claude(family: str) -> str:
+    found = [
+        ((int(match[2]), int(match[3] or 0)), key)
+        for key, value in _litellm().model_cost.items()
+        if value.get("litellm_provider") == "anthropic"
+        and (match := _CLAUDE.match(key))
+        and match[1] == family
+    ]
+    return f"anthropic/{max(found)[1]}"
+
+
+def missing_key(name: str, api_base: str | None) -> str | None:
+    """Return the environment variable that ``name`` needs and that is not set, if any."""
+    if api_base:
+        return None
+    missing = _litellm().validate_environment(model=name).get("missing_keys") or []
+    return next((str(key) for key in missing), None)
+
+
+@cache
+def price_map_version() -> str:
+    """Return which price map costs are computed from: litellm's own, by SHA-256."""
+    # The package is found but not imported: that takes seconds, and a replay needs none of it.
+    spec = find_spec("litellm")
+    folder = Path((spec.origin if spec else None) or "").parent
+    return hashlib.sha256((folder / _PRICE_MAP).read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and how long transient errors are retried: seconds, doubling, with jitter."""
+
+    attempts: int = 6
+    first_wait: float = 2.0
+    longest_wait: float = 60.0
+
+
+@dataclass(frozen=True)
+class LiteLLMModel:
+    """A model behind a provider, called through litellm.
+
+    Attributes:
+        name: litellm's name.
+        call_timeout: seconds for one call from request to last byte, retries not counted.
+        warn_once: is told what the user should know, such as an unknown price.
+    """
+
+    name: str
+    temperature: float
+    call_timeout: float
+    max_output_tokens: int | None = None
+    api_base: str | None = None
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    warn_once: Callable[[str], None] = print
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        """Return the reply; see ``ChatModel``."""
+        policy = self.retries
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_TransientError),
+            stop=tenacity.stop_after_attempt(policy.attempts),
+            wait=_wait(policy),
+            reraise=True,
+        )
+        try:
+            return retrying(self._call_once, messages)
+        except _TransientError as error:
+            raise InfrastructureError(
+                f"{self.name} did not answer in {policy.attempts} calls: {error}"
+            ) from error
+
+    def _call_once(self, messages: Sequence[Message]) -> Reply:
+        litellm = _litellm()
+        arguments = self._arguments(messages)
+        started = time.monotonic()
+        try:
+            response = within(lambda: litellm.completion(**arguments), self.call_timeout + 1)
+        except TimeoutError as error:
+            raise _TransientError(f"no answer within {self.call_timeout:.0f} s", None) from error
+        except Exception as error:
+            raise _meaning(litellm, self.name, error) from error
+        return self._reply(response, time.monotonic() - started)
+
+    def _arguments(self, messages: Sequence[Message]) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
+            "model": self.name,
+            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            # litellm's own time-out is per read, and its clients would retry behind our back.
+            "timeout": self.call_timeout,
+            "num_retries": 0,
+            "max_retries": 0,
+        }
+        if self._takes_temperature():
+            arguments["temperature"] = self.temperature
+        else:
+            self.warn_once(f"{self.name} takes no temperature: none is sent")
+        if self.max_output_tokens:
+            arguments["max_tokens"] = self.max_output_tokens
+        if self.api_base:
+            arguments["api_base"] = self.api_base
+            arguments["custom_llm_provider"] = "openai"
+            arguments["api_key"] = os.environ.get("OPENAI_API_KEY") or _NO_KEY
+        return arguments
+
+    def _takes_temperature(self) -> bool:
+        litellm = _litellm()
+        entry = _price_entry(self.name)
+        if entry and entry.get("supports_sampling_params") is False:
+            return False
+        from litellm.utils import get_optional_params
+
+        bare, provider = _provider(self.name, self.api_base)
+        try:
+            get_optional_params(
+                model=bare, custom_llm_provider=provider, temperature=self.temperature
+            )
+        except litellm.UnsupportedParamsError:
+            return False
+        return True
+
+    def _reply(self, response: Any, seconds: float) -> Reply:  # noqa: ANN401
+        choice = response.choices[0] if response.choices else None
+        finish = choice.finish_reason if choice else ""
+        content = (choice.message.content if choice else None) or ""
+        extra = (
+            getattr(choice.message, "provider_specific_fields", None) if choice else None
+        ) or {}
+        if finish == "content_filter" or extra.get("refusal"):
+            why = extra.get("refusal") or content[:200]
+            raise RequestRefusedError(f"{self.name} refused to answer: {why}")
+        usage = _usage(response)
+        return Reply(
+            content=content,
+            truncated=finish == "length",
+            usage=usage,
+            cost=self._cost(response, usage),
+            seconds=round(seconds, 3),
+            model=str(response.model or ""),
+        )
+
+    def _cost(self, response: Any, usage: Usage | None) -> float | None:  # noqa: ANN401
+        """Return dollars by the price map's exact entry; litellm's guesses are not trusted."""
+        if usage is None or _price_entry(self.name) is None:
+            what = "reports no usage" if usage is None else "has no known price"
+            self.warn_once(f"{self.name} {what}: its cost counts as unknown, not as 0")
+            return None
+        bare, provider = _provider(self.name, None)
+        into, out = _litellm().cost_per_token(
+            model=bare, custom_llm_provider=provider, usage_object=response.usage
+        )
+        return float(into + out)
+
+
+class _TransientError(Exception):
+    """Worth another try; ``wait`` is what the provider asked for, in seconds."""
+
+    def __init__(self, message: str, wait: float | None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+def _wait(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], float]:
+    backoff = tenacity.wait_exponential_jitter(policy.first_wait, policy.longest_wait)
+
+    def seconds(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.wait if isinstance(error, _TransientError) else None
+        return backoff(state) if asked is None else min(asked, policy.longest_wait)
+
+    return seconds
+
+
+def _meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: ANN401
+    """Return what an exception of litellm means for the run."""
+    kinds = litellm.exceptions
+    status = getattr(error, "status_code", None)
+    text = str(error).replace("\n", " ")[:500]
+    if status in (401, 402, 403) or _BILLING.search(text + str(getattr(error, "body", ""))):
+        return UserError(f"{name}: the provider refused the key or the account ({text}); mend it")
+    if isinstance(error, kinds.NotFoundError):
+        return UserError(f"{name}: the provider has no such model or address ({text})")
+    if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
+        return RequestRefusedError(f"{name}: {text}")
+    if status is None:
+        return error
+    return _TransientError(text, _retry_after(error))
+
+
+def _retry_after(error: Exception) -> float | None:
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    try:
+        return max(0.0, float(headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def _provider(name: str, api_base: str | None) -> tuple[str, str]:
+    """Return the name without its provider, and the provider."""
+    if api_base:
+        return name, "openai"
+    bare, provider, *_ = _litellm().get_llm_provider(model=name)
+    return str(bare), str(provider)
+
+
+def _price_entry(name: str) -> dict[str, Any] | None:
+    """Return the price map's exact entry for ``name``, None when it has no price."""
+    prices = _litellm().model_cost
+    for key in (name, name.partition("/")[2]):
+        entry: dict[str, Any] | None = prices.get(key)
+        if entry and "input_cost_per_token" in entry:
+            return entry
+    return None
+
+
+def _usage(response: Any) -> Usage | None:  # noqa: ANN401
+    """Return the tokens; litellm makes a missing count 0, which no real prompt has."""
+    usage = getattr(response, "usage", None)
+    if not usage or not usage.prompt_tokens:
+        return None
+    details = getattr(usage, "prompt_tokens_details", None)
+    cached = getattr(details, "cached_tokens", None) or 0
+    return Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)

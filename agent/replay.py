@@ -1,0 +1,103 @@
+"""Replies served from trajectories instead of from a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.chat import Message, ReplayExhaustedError, Reply, Usage, request_sha256
+from agent.errors import UserError
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One reply; ``request_sha256`` is None in trajectories that did not keep it."""
+
+    reply: Reply
+    request_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class RecordedAttempt:
+    """One attempt of a trajectory: who answered, and what."""
+
+    number: int
+    model: str
+    edit_format: str
+    calls: tuple[RecordedCall, ...]
+    cost: float | None
+
+
+@dataclass
+class ReplayModel:
+    """Serves the replies of one recorded attempt, each once.
+
+    The first unserved reply whose request hash matches comes first, else the first unserved one:
+    the tries of one model begin with equal requests, so a hash alone would mix them up, and
+    trajectories of other harnesses have none.
+    """
+
+    attempt: RecordedAttempt
+    _served: set[int] = field(default_factory=set)
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        """Return the next recorded reply; see ``ChatModel``."""
+        wanted = request_sha256(messages)
+        left = [i for i in range(len(self.attempt.calls)) if i not in self._served]
+        if not left:
+            raise ReplayExhaustedError(f"attempt {self.attempt.number}: no reply left")
+        calls = self.attempt.calls
+        index = next((i for i in left if calls[i].request_sha256 == wanted), left[0])
+        self._served.add(index)
+        return calls[index].reply
+
+
+def read_trajectory(path: Path) -> dict[int, RecordedAttempt]:
+    """Return the recorded attempts of a trajectory file by attempt number.
+
+    Raises:
+        UserError: the file is not a trajectory.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        attempts = [_attempt(raw) for raw in data["attempts"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is not a trajectory: {error!r}; see docs/trajectory.md") from error
+    return {attempt.number: attempt for attempt in attempts}
+
+
+def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
+    recorded = raw.get("recorded") or {}
+    calls = [_call(call) for call in raw["calls"]] if "calls" in raw else _from_messages(raw)
+    return RecordedAttempt(
+        number=int(raw["attempt"]),
+        model=str(raw["model"]),
+        edit_format=str(raw["edit_format"]),
+        calls=tuple(calls),
+        cost=recorded.get("cost"),
+    )
+
+
+def _call(raw: Mapping[str, Any]) -> RecordedCall:
+    usage = raw.get("usage")
+    reply = Reply(
+        content=str(raw["content"]),
+        truncated=bool(raw.get("truncated", False)),
+        usage=Usage(**usage) if usage else None,
+        cost=raw.get("cost"),
+        seconds=float(raw.get("seconds", 0.0)),
+        model=str(raw.get("model", "")),
+        tool_calls=tuple((str(name), str(args)) for name, args in raw.get("tool_calls", ())),
+    )
+    return RecordedCall(reply, raw.get("request_sha256"))
+
+
+def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:
+    """Read a trajectory that has only the model's messages: the attempt's cost is split evenly."""
+    replies = [m for m in raw["messages"] if m["role"] == "assistant"]
+    cost = (raw.get("recorded") or {}).get("cost")
+    share = cost / len(replies) if cost is not None and replies else None
+    return [RecordedCall(Reply(content=str(m["content"]), cost=share)) for m in replies]

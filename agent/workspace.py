@@ -1,0 +1,151 @@
+"""The files of one checkout, read and written on behalf of a model that nobody trusts."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.atomic import write_bytes_atomic
+
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_LONGEST_NAME = 255
+_LONGEST_PATH = 1024
+
+
+class UnsafePathError(ValueError):
+    """A model named a path that lies outside the checkout, in ``.git`` or behind a link."""
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file as text with ``\\n`` line ends, and what is needed to write it back as it was.
+
+    Attributes:
+        text: the content; only ``\\r\\n`` becomes ``\\n``, and only when every line ends so.
+        encoding: a Python codec name.
+        newline: ``\\n`` or ``\\r\\n``.
+    """
+
+    text: str
+    encoding: str = "utf-8"
+    newline: str = "\n"
+
+    @classmethod
+    def decode(cls, data: bytes) -> TextFile:
+        """Read ``data`` as UTF-8, as its coding cookie says (PEP 263), or as latin-1."""
+        encoding = _encoding(data)
+        text = data.decode(encoding)
+        lines = text.count("\n")
+        if lines and text.count("\r\n") == lines:
+            return cls(text.replace("\r\n", "\n"), encoding, "\r\n")
+        return cls(text, encoding)
+
+    def encode(self, text: str) -> bytes:
+        """Return ``text`` as bytes in this file's encoding and line ends.
+
+        Characters that the encoding lacks turn the file into UTF-8 rather than lose them.
+        """
+        if self.newline == "\r\n":
+            text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+        try:
+            return text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return text.encode("utf-8", "surrogatepass")
+
+
+def _encoding(data: bytes) -> str:
+    """Return the codec for ``data``; latin-1, which reads anything, is the last resort."""
+    if data.startswith(codecs.BOM_UTF8):
+        candidates = ["utf-8-sig"]
+    else:
+        cookies = (_COOKIE.match(line) for line in data.split(b"\n", 2)[:2])
+        candidates = [match.group(1).decode() for match in cookies if match]
+    for name in [*candidates, "utf-8"]:
+        try:
+            if data.decode(name).encode(name) == data:
+                return name
+        except (LookupError, UnicodeError, ValueError, TypeError, AttributeError):
+            continue
+    return "latin-1"
+
+
+@dataclass
+class Workspace:
+    """One checkout's files; remembers what they held before the first edit.
+
+    Attributes:
+        root: the checkout; nothing outside it is read or written.
+        originals: bytes before the first write by path, None for files that were not there.
+    """
+
+    root: Path
+    originals: dict[str, bytes | None] = field(default_factory=dict)
+
+    def read(self, path: str) -> str | None:
+        """Return the text of the regular file ``path``, None when there is none to be had."""
+        try:
+            place = self._place(path)
+        except UnsafePathError:
+            return None
+        return TextFile.decode(place.read_bytes()).text if place.is_file() else None
+
+    def original(self, path: str) -> str | None:
+        """Return the text that ``path`` had before any edit."""
+        if path not in self.originals:
+            return self.read(path)
+        data = self.originals[path]
+        return None if data is None else TextFile.decode(data).text
+
+    def write(self, contents: Mapping[str, str]) -> None:
+        """Write all of ``contents``; nothing is written when one of the paths is unsafe.
+
+        Raises:
+            UnsafePathError: naming the path and what is wrong with it.
+        """
+        places = {path: self._place(path) for path in contents}
+        for path, place in places.items():
+            self._write(path, place, contents[path])
+
+    def check(self, path: str) -> None:
+        """Raise UnsafePathError when ``path`` must not be written."""
+        self._place(path)
+
+    def _write(self, path: str, place: Path, text: str) -> None:
+        before = place.read_bytes() if place.exists() else None
+        self.originals.setdefault(path, before)
+        data = (TextFile("") if before is None else TextFile.decode(before)).encode(text)
+        mode = stat.S_IMODE(place.stat().st_mode) if before is not None else 0o644
+        try:
+            write_bytes_atomic(place, data)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise UnsafePathError(f"{path}: a folder on the way is a file") from error
+        place.chmod(mode)
+
+    def _place(self, path: str) -> Path:
+        """Return where ``path`` lies, after making sure that it lies in the checkout."""
+        parts = path.split("/")
+        if not path or path.startswith(("/", "~")) or "\\" in path or ":" in parts[0]:
+            raise UnsafePathError(f"{path[:80]!r}: only paths relative to the repository's root")
+        if any(ord(character) < 32 or ord(character) == 127 for character in path):
+            raise UnsafePathError(f"{path[:80]!r}: control characters in a file name")
+        if any(part in ("", ".", "..") or part.lower().rstrip(". ") == ".git" for part in parts):
+            raise UnsafePathError(f"{path[:80]!r}: `..`, `.` and `.git` are not allowed in a path")
+        encoded = [len(os.fsencode(part)) for part in parts]
+        if max(encoded) > _LONGEST_NAME - 16 or sum(encoded) > _LONGEST_PATH:
+            raise UnsafePathError(f"{path[:80]!r}…: the name is too long")
+        return self._inside(path, parts)
+
+    def _inside(self, path: str, parts: list[str]) -> Path:
+        place = self.root
+        for part in parts:
+            place = place / part
+            if place.is_symlink():
+                raise UnsafePathError(f"{path}: {part} is a symbolic link")
+        if place.exists() and not place.is_file():
+            raise UnsafePathError(f"{path}: not a regular file")
+        return place

@@ -1,0 +1,129 @@
+"""Pure: from the attempts' outcomes to the winner, with the reason in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.statuses import AttemptStatus, InstanceStatus
+
+_GOODNESS: dict[bool | None, int] = {True: 0, None: 1, False: 2}
+_TIERS = (
+    "edit, lint and tests are clean",
+    "edit and lint are clean",
+    "lint is clean",
+    "all edits were applied",
+    "there is a patch",
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An attempt's patch with its outcomes; None is an unknown outcome.
+
+    Attributes:
+        attempt: from 1, over the whole instance.
+        fit_patch: the patch that would be predicted, without edits to tests and other unfit files.
+        applies: whether ``fit_patch`` applies to the clean base commit.
+        status: set where the attempt ended otherwise than by its outcomes.
+    """
+
+    attempt: int
+    fit_patch: str = ""
+    applies: bool = True
+    edit: bool | None = None
+    lint: bool | None = None
+    test: bool | None = None
+    status: AttemptStatus | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is something to predict."""
+        return bool(self.fit_patch.strip()) and self.applies
+
+    @property
+    def plausible(self) -> bool:
+        """Whether nothing known speaks against it; an unknown test outcome does not."""
+        return bool(self.usable and self.edit and self.lint and self.test is not False)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The winner (None when no attempt has a usable patch), and why."""
+
+    winner: Candidate | None
+    status: InstanceStatus
+    reason: str
+
+
+def attempt_status(candidate: Candidate) -> AttemptStatus:
+    """Return how the attempt ended: as it says itself, else as its outcomes tell."""
+    if candidate.plausible:
+        tested = candidate.test is True
+        return AttemptStatus.PLAUSIBLE if tested else AttemptStatus.PLAUSIBLE_UNTESTED
+    if candidate.status is not None:
+        return candidate.status
+    if candidate.edit is False:
+        return AttemptStatus.EDIT_FAILED
+    if not candidate.usable:
+        return AttemptStatus.EMPTY if candidate.applies else AttemptStatus.ERROR
+    if candidate.lint is False:
+        return AttemptStatus.LINT_FAILED
+    if candidate.test is False:
+        return AttemptStatus.TESTS_FAILED
+    return AttemptStatus.EDIT_FAILED
+
+
+def tier(candidate: Candidate) -> int:
+    """Return 0 for the best class of candidates to 4 for the worst."""
+    edit, lint, test = candidate.edit is True, candidate.lint is True, candidate.test is True
+    classes = (edit and lint and test, edit and lint, lint, edit, True)
+    return classes.index(True)
+
+
+def rank(candidate: Candidate) -> tuple[int, ...]:
+    """Return the sort key: tier, then unknown before false, then the earlier attempt."""
+    goodness = tuple(_GOODNESS[o] for o in (candidate.edit, candidate.lint, candidate.test))
+    return (tier(candidate), *goodness, candidate.attempt)
+
+
+def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> Choice:
+    """Choose what to predict: the first plausible candidate, else the least bad one.
+
+    With ``require_tests`` a plausible candidate that passed tests goes before untested ones.
+    """
+    plausible = [c for c in candidates if c.plausible]
+    if require_tests:
+        plausible.sort(key=lambda c: c.test is not True)
+    if plausible:
+        winner = plausible[0]
+        return Choice(winner, InstanceStatus.PLAUSIBLE, _why_plausible(winner))
+    usable = sorted((c for c in candidates if c.usable), key=rank)
+    if not usable:
+        reason = f"none of {len(candidates)} attempts left a patch that can be predicted"
+        return Choice(None, InstanceStatus.EMPTY, reason)
+    return Choice(usable[0], InstanceStatus.FALLBACK, _why_least_bad(usable, len(candidates)))
+
+
+def _why_plausible(winner: Candidate) -> str:
+    tests = "no test newly fails" if winner.test else "no test could speak (plausible, untested)"
+    return f"attempt {winner.attempt} is plausible: edits applied, lint clean, {tests}"
+
+
+def _why_least_bad(ranked: Sequence[Candidate], begun: int) -> str:
+    best = ranked[0]
+    outcomes = ", ".join(
+        f"{name} {'unknown' if value is None else 'clean' if value else 'failed'}"
+        for name, value in (("edit", best.edit), ("lint", best.lint), ("tests", best.test))
+    )
+    text = f"no attempt of {begun} is plausible; attempt {best.attempt} is the least bad: "
+    text += f"{_TIERS[tier(best)]} ({outcomes})"
+    if len(ranked) > 1:
+        text += _against(best, ranked[1])
+    return text
+
+
+def _against(best: Candidate, second: Candidate) -> str:
+    if rank(best)[:-1] == rank(second)[:-1]:
+        return f"; attempt {second.attempt} has the same outcomes but came later"
+    return f"; next is attempt {second.attempt}, where {_TIERS[tier(second)]}"

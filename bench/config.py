@@ -1,0 +1,180 @@
+"""What a run was told, in one frozen value: it decides results and stands in every trajectory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from agent.errors import UserError
+from agent.formats import default_format, format_names
+from agent.models import resolve_model
+from agent.prompts import prompts_hash
+
+HARNESS_VERSION = "0.1.0"
+_RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
+_RUN_NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
+
+
+class EnvironmentKind(str, Enum):
+    """Where pre-existing tests run."""
+
+    NONE = "none"
+    LOCAL = "local"
+    DOCKER = "docker"
+
+
+class TestChoice(str, Enum):
+    """Which pre-existing tests run."""
+
+    __test__ = False
+
+    RELATED = "related"
+    ALL = "all"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """One model of a run: as the user wrote it, as litellm knows it, and its edit format."""
+
+    given: str
+    name: str
+    edit_format: str
+
+    @classmethod
+    def parse(cls, text: str, *, any_name: bool = False, replay: bool = False) -> ModelChoice:
+        """Read ``name`` or ``name@format``; an ``@`` before anything else belongs to the name.
+
+        Args:
+            text: what the user wrote.
+            any_name: the name need not be one that litellm knows (an own server).
+            replay: the name is one of a recording; aliases mean what they meant then.
+        """
+        given, at, last = text.rpartition("@")
+        if not at or last not in format_names():
+            given, last = text, ""
+        if not given:
+            raise UserError("--models has an empty name in it; give for example gpt-4o,opus")
+        name = given if replay else resolve_model(given, any_name=any_name)
+        return cls(given, name, last or default_format(name))
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides what a run does; seconds, tokens and counts.
+
+    Attributes:
+        label: the model name of the predictions; made of the models' names when empty.
+        temperatures: one for all tries, or one for each.
+        replay: folder of trajectories or a run that replies come from, None to call models.
+    """
+
+    models: tuple[ModelChoice, ...]
+    tries: int = 3
+    run: str = ""
+    label: str = ""
+    environment: EnvironmentKind = EnvironmentKind.NONE
+    tests: TestChoice = TestChoice.RELATED
+    temperatures: tuple[float, ...] = (0.0,)
+    max_reflections: int = 4
+    map_tokens: int = 2048
+    max_output_tokens: int | None = None
+    api_base: str | None = None
+    call_timeout: float = 300.0
+    test_timeout: float = 300.0
+    baseline_timeout: float = 600.0
+    replay: Path | None = None
+    all_attempts: bool = False
+    require_tests: bool = False
+
+    def temperature(self, try_: int) -> float:
+        """Return the temperature of a model's ``try_`` (from 1)."""
+        return self.temperatures[min(try_, len(self.temperatures)) - 1]
+
+    @property
+    def run_name(self) -> str:
+        """The folder under ``predictions/``: as told, else made of the models' names."""
+        return self.run or model_slug(self.models)
+
+    @property
+    def model_name_or_path(self) -> str:
+        """The one model name of the run's predictions, as the leaderboard wants it."""
+        return self.label or f"retry--{model_slug(self.models)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the configuration as it stands in ``run.json``."""
+        plain = asdict(self)
+        plain["environment"], plain["tests"] = self.environment.value, self.tests.value
+        plain["replay"] = str(self.replay) if self.replay else None
+        return plain
+
+    def deciding(self, dataset_sha256: str) -> dict[str, Any]:
+        """Return what a continued run must repeat, because it decides results."""
+        return {
+            "dataset_sha256": dataset_sha256,
+            "models": [f"{model.name}@{model.edit_format}" for model in self.models],
+            "tries": self.tries,
+            "agent": HARNESS_VERSION,
+            "prompts_sha256": prompts_hash(),
+            "environment": self.environment.value,
+            "tests": self.tests.value,
+            "temperatures": list(self.temperatures),
+            "max_reflections": self.max_reflections,
+            "map_tokens": self.map_tokens,
+            "max_output_tokens": self.max_output_tokens,
+            "all_attempts": self.all_attempts,
+            "require_tests": self.require_tests,
+            "replayed": self.replay is not None,
+        }
+
+
+def model_slug(models: Sequence[ModelChoice]) -> str:
+    """Return a folder name made of the models' names: ``gpt-4o--claude-opus-4``."""
+    names = (re.sub(r"[^\w.+-]+", "-", model.name.rsplit("/", 1)[-1]) for model in models)
+    return "--".join(names)
+
+
+def validated(config: RunConfig) -> RunConfig:
+    """Return ``config`` when its values make sense.
+
+    Raises:
+        UserError: naming the option and what it may be.
+    """
+    if not config.models:
+        raise UserError("--models is empty; give for example gpt-4o,opus")
+    if not _RUN_NAME.match(config.run_name):
+        raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
+    for option, number, least in (
+        ("--tries", config.tries, 1),
+        ("--max-reflections", config.max_reflections, 0),
+        ("--map-tokens", config.map_tokens, 0),
+        ("--max-output-tokens", config.max_output_tokens or 1, 1),
+        ("--call-timeout", config.call_timeout, 1),
+        ("--test-timeout", config.test_timeout, 1),
+        ("--baseline-timeout", config.baseline_timeout, 1),
+    ):
+        if number < least:
+            raise UserError(f"{option} {number}: must be at least {least}")
+    _check_temperatures(config)
+    return config
+
+
+def _check_temperatures(config: RunConfig) -> None:
+    count = len(config.temperatures)
+    if count not in (1, config.tries):
+        raise UserError(
+            f"--temperature has {count} values; give one, or one for each of {config.tries} tries"
+        )
+    for value in config.temperatures:
+        if not 0 <= value <= 2:
+            raise UserError(f"--temperature {value}: must lie between 0 and 2")
+
+
+def versions() -> Mapping[str, str]:
+    """Return the versions that a run records."""
+    return {"harness": HARNESS_VERSION, **{name: version(name) for name in _RECORDED}}

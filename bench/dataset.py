@@ -1,0 +1,196 @@
+"""Dataset names to rows: aliases, hub ids, files, saved folders and task repositories."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.errors import InfrastructureError, UserError
+from bench.instances import Evaluation, Instance, split_row
+
+Row = Mapping[str, Any]
+
+ALIASES = {
+    "lite": "SWE-bench/SWE-bench_Lite",
+    "verified": "SWE-bench/SWE-bench_Verified",
+    "full": "SWE-bench/SWE-bench",
+    "multilingual": "SWE-bench/SWE-bench_Multilingual",
+}
+_HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
+_FILES = (".json", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """All rows of one split.
+
+    Attributes:
+        name: a hub id or a path, as the evaluator takes it.
+        sha256: hash of the rows, whatever order they come in.
+    """
+
+    name: str
+    split: str
+    rows: tuple[Row, ...]
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash over all rows, sorted by id."""
+        lines = sorted(json.dumps(row, sort_keys=True, default=str) for row in self.rows)
+        return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def instances(self) -> tuple[Instance, ...]:
+        """Return the harness's halves; the other halves are dropped here."""
+        return tuple(split_row(row)[0] for row in self.rows)
+
+    def evaluations(self) -> dict[str, Evaluation]:
+        """Return the reports' halves by instance id."""
+        halves = (split_row(row)[1] for row in self.rows)
+        return {half.instance_id: half for half in halves}
+
+
+def load_dataset(name: str, split: str, demo: Path) -> Dataset:
+    """Load ``name``; ``demo`` is the task repository that the name ``demo`` means.
+
+    Raises:
+        UserError: there is no such dataset, or it cannot be read.
+        InfrastructureError: the hub cannot be reached.
+    """
+    path = demo if name == "demo" else Path(name).expanduser()
+    if path.suffix in _FILES or path.exists():
+        rows = _rows_of_path(path, split)
+        resolved = str(path.resolve())
+    elif name in ALIASES or _HUB_ID.match(name):
+        resolved = ALIASES.get(name, name)
+        rows = _rows_of_hub(resolved, split)
+    else:
+        raise UserError(
+            f"unknown dataset {name!r}: give {', '.join(ALIASES)}, demo, a hub id, a "
+            ".json/.jsonl/.parquet file, a folder saved by `datasets` or a task repository"
+        )
+    return Dataset(resolved, split, _checked(resolved, rows))
+
+
+def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
+    checked = tuple(rows)
+    if not checked:
+        raise UserError(f"the dataset {name} has no rows")
+    ids = [row.get("instance_id") for row in checked]
+    if len(set(ids)) != len(ids):
+        double = next(i for i in ids if ids.count(i) > 1)
+        raise UserError(f"the dataset {name} has the instance {double} twice")
+    return checked
+
+
+def _rows_of_path(path: Path, split: str) -> Iterable[Row]:
+    if not path.exists():
+        raise UserError(f"the dataset file {path} does not exist")
+    try:
+        if path.is_dir():
+            return _rows_of_folder(path, split)
+        if path.suffix == ".parquet":
+            return _rows_of_parquet(path)
+        text = path.read_text(encoding="utf-8")
+        # Only "\n" ends a line of JSONL: issue texts hold U+2028 and form feeds.
+        lines = [line for line in text.split("\n") if line.strip()]
+        rows = [json.loads(line) for line in lines] if path.suffix == ".jsonl" else json.loads(text)
+    except (ValueError, OSError) as error:
+        raise UserError(f"the dataset {path} cannot be read: {error}") from error
+    return list(rows.values()) if isinstance(rows, dict) else list(rows)
+
+
+def _rows_of_parquet(path: Path) -> Iterable[Row]:
+    from datasets import Dataset as HubDataset
+
+    return list(HubDataset.from_parquet(str(path)))
+
+
+def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
+    if (path / "tasks").is_dir():
+        from swebench.task.repo import load_task_repo
+
+        rows: Sequence[Row] = load_task_repo(path)
+        return [row for row in rows if row.get("split", split) == split]
+    from datasets import DatasetDict, load_from_disk
+
+    folder = path / split if (path / split / "dataset_info.json").exists() else path
+    try:
+        saved = load_from_disk(str(folder))
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{path} is neither a task repository (no tasks/) nor a folder saved by `datasets`"
+        ) from error
+    if isinstance(saved, DatasetDict):
+        if split not in saved:
+            raise UserError(f"{path} has no split {split!r}; it has {', '.join(saved)}")
+        saved = saved[split]
+    return list(saved)
+
+
+def _rows_of_hub(name: str, split: str) -> Iterable[Row]:
+    from datasets import load_dataset as load_from_hub
+    from datasets.exceptions import DatasetNotFoundError
+
+    try:
+        return list(load_from_hub(name, split=split))
+    except DatasetNotFoundError as error:
+        raise UserError(f"the hub has no dataset {name} that you may read: {error}") from error
+    except ValueError as error:
+        raise UserError(f"the dataset {name} has no split {split!r}: {error}") from error
+    except Exception as error:  # the hub's client raises errors of many libraries
+        raise InfrastructureError(f"cannot load {name} from the hub: {error}") from error
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which instances of a dataset, and in what order."""
+
+    ids: tuple[str, ...] = ()
+    pattern: str = ""
+    part: str = ""
+    shuffle: bool = False
+    seed: int = 0
+
+    def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
+        """Return the selected instances: ids, then pattern, then order, then slice.
+
+        Raises:
+            UserError: an unknown id, a broken pattern or slice.
+        """
+        known = {instance.instance_id: instance for instance in instances}
+        if missing := [name for name in self.ids if name not in known]:
+            raise UserError(f"not in the dataset: {', '.join(missing)}; check --instances")
+        chosen = [known[name] for name in dict.fromkeys(self.ids)] or list(instances)
+        try:
+            chosen = [i for i in chosen if re.search(self.pattern, i.instance_id)]
+        except re.error as error:
+            raise UserError(
+                f"--filter {self.pattern!r} is no regular expression: {error}"
+            ) from error
+        if self.shuffle:
+            random.Random(self.seed).shuffle(chosen)
+        return tuple(chosen[_slice(self.part)])
+
+
+def _slice(text: str) -> slice:
+    match = re.fullmatch(r"(-?\d*):(-?\d*)", text or ":")
+    if not match:
+        raise UserError(f"--slice {text!r} is not of the form a:b")
+    start, end = (int(part) if part not in ("", "-") else None for part in match.groups())
+    return slice(start, end)
+
+
+def read_ids(text: str) -> tuple[str, ...]:
+    """Return the ids of a comma list, or of ``@file`` with one or more on each line."""
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).expanduser().read_text(encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--instances {text}: {error.strerror}") from error
+    return tuple(name for name in re.split(r"[\s,]+", text) if name)

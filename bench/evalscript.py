@@ -1,0 +1,81 @@
+"""What of an instance's ``eval_script`` the harness may know: the set-up and the bare test command.
+
+The script also holds the hidden test patch and the names of the hidden tests. Both are cut off
+here, and whatever still names a file of the test patch is thrown away rather than trusted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+START_MARKER = ">>>>> Start Test Output"
+END_MARKER = ">>>>> End Test Output"
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_DROPPED = re.compile(r"^\s*(git\s+(checkout|apply|status|show|diff|-c\s)|rm\s|patch\s|#!|set\s+-)")
+_RUNNER = re.compile(r"(^|[\s/])(pytest|py\.test|runtests\.py|bin/test|unittest|tox|nosetests)\b")
+# Options whose next word is their value, for the runners of the benchmark's repositories.
+_TAKES_VALUE = frozenset(
+    {"-p", "-n", "-W", "-e", "-k", "-c", "-o", "-t", "--verbosity", "--parallel", "--settings"}
+)
+
+
+@dataclass(frozen=True)
+class TestSetup:
+    """How tests are run in an instance's image: shell lines, then a command without file names."""
+
+    __test__ = False
+
+    setup: tuple[str, ...]
+    command: str
+
+
+def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:
+    """Return the harness's half of ``script``, or None when its runner is not known well enough.
+
+    ``hidden_paths`` are the files of the test patch: no line that names one of them survives.
+    """
+    lines = list(_without_heredocs(script))
+    start = next((i for i, line in enumerate(lines) if START_MARKER in line), None)
+    end = next((i for i, line in enumerate(lines) if END_MARKER in line), None)
+    if start is None or end is None or not start < end - 1:
+        return None
+    command = bare_command(lines[end - 1])
+    setup = [line for line in lines[:start] if line.strip() and not _DROPPED.match(line)]
+    setup += [line for line in lines[start + 1 : end - 1] if not _DROPPED.match(line)]
+    names = {*hidden_paths, *(path.rsplit("/", 1)[-1] for path in hidden_paths)}
+    clean = tuple(line for line in setup if not any(name in line for name in names))
+    if command is None or any(name in command for name in names):
+        return None
+    return TestSetup(clean, command)
+
+
+def _without_heredocs(script: str) -> Iterator[str]:
+    until = None
+    for line in script.splitlines():
+        if until is not None:
+            until = None if line.strip() == until else until
+            continue
+        opening = _HEREDOC.search(line)
+        if opening:
+            until = opening.group(2)
+        else:
+            yield line
+
+
+def bare_command(line: str) -> str | None:
+    """Return a test command without the tests that it names; None for an unknown runner.
+
+    Example: ``pytest -rA tests/test_a.py`` becomes ``pytest -rA``.
+    """
+    match = _RUNNER.search(line)
+    if match is None:
+        return None
+    head, tail = line[: match.end()], line[match.end() :].split()
+    kept: list[str] = []
+    for word in tail:
+        takes = bool(kept) and kept[-1] in _TAKES_VALUE
+        if word.startswith("-") or takes:
+            kept.append(word)
+    return " ".join([head.strip(), *kept])

@@ -1,0 +1,83 @@
+"""Bare mirrors of the benchmark's repositories, shared by every worker and process."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from agent.errors import InfrastructureError, UserError
+from agent.git import GitError, git, git_result
+
+GITHUB = "https://github.com/{repo}"
+
+
+@dataclass(frozen=True)
+class Mirrors:
+    """A folder of bare mirrors; what is missing is cloned from ``source``.
+
+    Attributes:
+        root: found in it are ``<owner>+<name>/repo``, ``<owner>__<name>.git`` and ``<name>.git``.
+        source: address to clone from, with ``{repo}`` for ``<owner>/<name>``.
+    """
+
+    root: Path
+    source: str = GITHUB
+
+    def find(self, repo: str) -> Path | None:
+        """Return the mirror of ``repo`` (``owner/name``), or None when it is not here."""
+        owner, _, name = repo.partition("/")
+        places = (f"{owner}+{name}/repo", f"{owner}__{name}.git", f"{name}.git")
+        return next((self.root / p for p in places if (self.root / p / "HEAD").is_file()), None)
+
+    def get(self, repo: str, commit: str) -> Path:
+        """Return a mirror of ``repo`` that holds ``commit``, cloning or fetching when needed.
+
+        Raises:
+            UserError: the mirror is there but the commit cannot be had.
+            InfrastructureError: cloning failed (no network, no disk).
+        """
+        mirror = self.find(repo) or self._clone(repo)
+        if not has_commit(mirror, commit):
+            self._fetch(repo, mirror, commit)
+        return mirror
+
+    def _clone(self, repo: str) -> Path:
+        target = self.root / f"{repo.replace('/', '__')}.git"
+        self.root.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{target}.lock"):
+            found = self.find(repo)
+            return found or self._clone_locked(repo, target)
+
+    def _clone_locked(self, repo: str, target: Path) -> Path:
+        """Clone beside the target and rename: a kill in the middle leaves no half mirror."""
+        temporary = Path(tempfile.mkdtemp(dir=self.root, prefix=f".{target.name}."))
+        url = self.source.format(repo=repo)
+        try:
+            git("clone", "--quiet", "--mirror", url, temporary / "mirror", cwd=self.root)
+            (temporary / "mirror").replace(target)
+        except GitError as error:
+            raise InfrastructureError(f"cannot clone {url}: {error}") from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return target
+
+    def _fetch(self, repo: str, mirror: Path, commit: str) -> None:
+        """Ask the mirror's own source for one commit, if it has a source."""
+        with FileLock(f"{mirror.parent / mirror.name}.lock", mode=0o666):
+            if has_commit(mirror, commit):
+                return
+            git_result("fetch", "--quiet", "origin", commit, cwd=mirror)
+        if not has_commit(mirror, commit):
+            raise UserError(
+                f"the mirror {mirror} of {repo} lacks the base commit {commit}: update it with "
+                f"`git -C {mirror} fetch {self.source.format(repo=repo)} {commit}`"
+            )
+
+
+def has_commit(mirror: Path, commit: str) -> bool:
+    """Tell whether ``mirror`` holds ``commit``."""
+    return git_result("cat-file", "-e", f"{commit}^{{commit}}", cwd=mirror).returncode == 0

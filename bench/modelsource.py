@@ -1,0 +1,100 @@
+"""Where an attempt's model comes from: a provider, or recorded trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from agent.chat import ChatModel
+from agent.errors import UserError
+from agent.models import LiteLLMModel, RetryPolicy, resolve_model
+from agent.replay import RecordedAttempt, ReplayModel, read_trajectory
+from bench.config import ModelChoice, RunConfig
+
+
+class NotRecordedError(Exception):
+    """A replay has nothing for this attempt."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Whose turn it is: the model, its name for the record, and the edit format it writes."""
+
+    model: ChatModel
+    name: str
+    edit_format: str
+
+
+class ModelSource(Protocol):
+    """Gives the model for an attempt."""
+
+    def turn(self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float) -> Turn:
+        """Return the model that answers in ``attempt`` of ``instance_id``.
+
+        Raises:
+            NotRecordedError: replies are replayed, and this attempt has none.
+            UserError: another model was recorded for this attempt.
+        """
+
+
+@dataclass(frozen=True)
+class LiveModels:
+    """Models behind providers."""
+
+    config: RunConfig
+    retries: RetryPolicy
+    warn_once: Callable[[str], None]
+
+    def turn(self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float) -> Turn:
+        """Return a model that is really called; see ``ModelSource``."""
+        model = LiteLLMModel(
+            name=choice.name,
+            temperature=temperature,
+            call_timeout=self.config.call_timeout,
+            max_output_tokens=self.config.max_output_tokens,
+            api_base=self.config.api_base,
+            retries=self.retries,
+            warn_once=self.warn_once,
+        )
+        return Turn(model, choice.name, choice.edit_format)
+
+
+@dataclass
+class ReplayedModels:
+    """Replies from a folder of trajectories; no model is called."""
+
+    folder: Path
+    _read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
+
+    def turn(self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float) -> Turn:
+        """Return the replies of the same instance and attempt; see ``ModelSource``."""
+        recorded = self._attempts(instance_id).get(attempt)
+        if recorded is None:
+            raise NotRecordedError
+        known = (choice.given, choice.name, resolve_model(choice.given, any_name=True))
+        if recorded.model not in known:
+            raise UserError(
+                f"{instance_id}, attempt {attempt}: {recorded.model} is recorded, but it is the "
+                f"turn of {choice.given}; give the recorded models with --models"
+            )
+        return Turn(ReplayModel(recorded), recorded.model, recorded.edit_format)
+
+    def _attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
+        if instance_id not in self._read:
+            path = self.folder / f"{instance_id}.json"
+            self._read[instance_id] = read_trajectory(path) if path.exists() else {}
+        return self._read[instance_id]
+
+
+def replay_folder(given: Path) -> Path:
+    """Return the folder of trajectories that ``given`` is or, as a run, holds.
+
+    Raises:
+        UserError: there is no such folder, or no trajectory in it.
+    """
+    folder = given / "trajectories" if (given / "trajectories").is_dir() else given
+    if not folder.is_dir() or not any(folder.glob("*.json")):
+        raise UserError(f"--replay {given}: no trajectories there; give a run or a folder of them")
+    return folder

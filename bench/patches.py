@@ -1,0 +1,183 @@
+"""Patches: taken from a checkout, freed of what must not be predicted, checked against the base.
+
+Patches are handled as bytes and cut by their headers only: content may hold carriage returns, form
+feeds, any encoding, or words that look like headers.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from agent.git import git, git_result
+
+_HEADER = b"diff --git "
+_TEST_FOLDERS = frozenset({"tests", "__tests__", "e2e"})
+_ROOT_TEST_FOLDERS = frozenset({"test", "testing", "tests", "spec"})
+_TEST_NAME = re.compile(r"^(test_.*|.*_tests?|tests?)\.pyi?$|\.(test|spec)\.[jt]sx?$")
+_NEW_ONLY_NAMES = frozenset({"conftest.py", "pytest.ini", "tox.ini"})
+_BUILD_FOLDERS = frozenset(
+    {"build", "dist", "__pycache__", ".pytest_cache", ".tox", ".eggs", "node_modules", ".venv"}
+)
+_BUILD_SUFFIXES = (".pyc", ".pyo", ".so", ".o", ".orig", ".rej", ".egg-info")
+
+
+@dataclass(frozen=True)
+class FilePatch:
+    """The part of a patch that is about one file."""
+
+    path: str
+    new: bool
+    data: bytes
+
+
+@dataclass(frozen=True)
+class FitPatch:
+    """What of a patch may be predicted, and the paths of what was dropped."""
+
+    patch: str
+    dropped: tuple[str, ...] = ()
+
+
+def is_test_path(path: str) -> bool:
+    """Tell whether ``path`` is a test by the conventions of the benchmark's repositories."""
+    parts = PurePosixPath(path).parts
+    folders = frozenset(parts[:-1])
+    in_root = len(parts) > 1 and parts[0] in _ROOT_TEST_FOLDERS
+    return bool(folders & _TEST_FOLDERS) or in_root or bool(_TEST_NAME.search(parts[-1]))
+
+
+def is_unfit(path: str, *, new: bool) -> bool:
+    """Tell whether a change of ``path`` is kept out of predictions (docs/predictions.md)."""
+    parts = PurePosixPath(path).parts
+    if is_test_path(path):
+        return True
+    if not new:
+        return False
+    built = set(parts[:-1]) & _BUILD_FOLDERS or any(p.endswith(_BUILD_SUFFIXES) for p in parts)
+    return bool(built) or parts[-1] in _NEW_ONLY_NAMES
+
+
+def split_patch(data: bytes) -> Iterator[FilePatch]:
+    """Yield the parts of a git patch, one per file; what stands before the first is left out.
+
+    A line of content always begins with a space, ``+``, ``-`` or ``\\``, so ``diff --git`` at the
+    beginning of a line is always a header.
+    """
+    lines = data.split(b"\n")
+    starts = [number for number, line in enumerate(lines) if line.startswith(_HEADER)]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        section = b"\n".join(lines[start:end])
+        section = section if section.endswith(b"\n") else section + b"\n"
+        yield _file_patch(section)
+
+
+def _file_patch(section: bytes) -> FilePatch:
+    head = section.split(b"\n@@ ", 1)[0].split(b"\nGIT binary patch", 1)[0].split(b"\n")
+    new = any(line.startswith(b"new file mode") for line in head)
+    for prefix in (b"+++ ", b"--- ", b"rename to ", b"copy to "):
+        for line in head:
+            if line.startswith(prefix) and line[4:] != b"/dev/null":
+                name = line[len(prefix) :].rstrip(b"\t\r")
+                return FilePatch(
+                    _unquote(name, strip=prefix.endswith(b"- ") or prefix == b"+++ "), new, section
+                )
+    return FilePatch(_name_of_header(head[0]), new, section)
+
+
+def _name_of_header(line: bytes) -> str:
+    """Return the path of ``diff --git a/X b/X``, where both halves are the same file."""
+    both = line[len(_HEADER) :].rstrip(b"\r")
+    half = both[: (len(both) - 1) // 2] if not both.endswith(b'"') else both[: len(both) // 2]
+    return _unquote(half, strip=True)
+
+
+def _unquote(name: bytes, *, strip: bool) -> str:
+    """Return the path that git wrote as ``name``: C-quoted when it holds unusual bytes."""
+    if name.startswith(b'"') and name.endswith(b'"'):
+        name = name[1:-1].decode("unicode_escape", "replace").encode("latin-1", "replace")
+    if strip and name[:2] in (b"a/", b"b/"):
+        name = name[2:]
+    return name.decode("utf-8", "surrogateescape")
+
+
+def fit_patch(patch: str) -> FitPatch:
+    """Return ``patch`` without tests, new test configuration and build output."""
+    kept, dropped = [], []
+    for part in split_patch(patch.encode("utf-8", "surrogateescape")):
+        if is_unfit(part.path, new=part.new):
+            dropped.append(part.path)
+        else:
+            kept.append(part.data)
+    return FitPatch(b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped))
+
+
+def patch_paths(patch: str) -> tuple[str, ...]:
+    """Return the files that ``patch`` is about."""
+    return tuple(p.path for p in split_patch(patch.encode("utf-8", "surrogateescape")))
+
+
+def take_patch(root: Path, base_commit: str) -> str:
+    """Return everything that differs between the work tree at ``root`` and ``base_commit``.
+
+    Files that are not UTF-8 come as git's binary patches: a prediction travels as JSON text, and
+    the evaluator writes it to disk as UTF-8.
+    """
+    git("add", "--all", "--force", ".", cwd=root)
+    plain = _diff(root, base_commit)
+    odd = [part.path for part in split_patch(plain) if not _is_utf8(part.data)]
+    if not odd:
+        return plain.decode("utf-8")
+    return _diff_with_binary(root, base_commit, odd).decode("utf-8", "surrogateescape")
+
+
+def _diff(root: Path, base: str, *config: str) -> bytes:
+    return git(
+        *config, "diff", "--cached", "--binary", "--no-color", "--no-ext-diff", "--no-textconv",
+        "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", base, cwd=root,
+    )  # fmt: skip
+
+
+def _diff_with_binary(root: Path, base: str, paths: list[str]) -> bytes:
+    attributes = root / ".git" / "info" / "attributes"
+    before = attributes.read_bytes()
+    lines = b"".join(_pattern(path) + b" -diff\n" for path in paths)
+    try:
+        attributes.write_bytes(before + lines)
+        return _diff(root, base)
+    finally:
+        attributes.write_bytes(before)
+
+
+def _pattern(path: str) -> bytes:
+    """Return a gitattributes pattern that matches exactly ``path`` (C-quoted, globs escaped)."""
+    escaped = re.sub(rb"([*?\[\\])", rb"\\\1", path.encode("utf-8", "surrogateescape"))
+    quoted = b"".join(
+        bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte
+        for byte in escaped
+    )
+    return b'"/' + quoted + b'"'
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def applies(root: Path, base_commit: str, patch: str) -> bool:
+    """Tell whether ``patch`` applies to ``base_commit`` in the repository at ``root``.
+
+    Checked against an index of its own, so the work tree is neither needed nor touched.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        git("read-tree", base_commit, cwd=root, env=env)
+        data = patch.encode("utf-8", "surrogateescape")
+        result = git_result("apply", "--check", "--cached", "-", cwd=root, stdin=data, env=env)
+    return result.returncode == 0

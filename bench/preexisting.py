@@ -1,0 +1,218 @@
+"""Pre-existing tests: which ones, their baseline at the base commit, the verdict on a candidate."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from filelock import FileLock
+
+from agent.atomic import write_json_atomic
+from agent.coder import TestReport
+from bench.config import TestChoice
+from bench.environments import Changes, CommandResult, Session
+from bench.instances import Instance
+from bench.patches import is_unfit
+from bench.related import directives, related_tests
+from bench.testlogs import Results, Runner, broken, parse_results, passing, runner_of
+
+ALL_TESTS = ""
+"""Stands for the whole suite where a test file is named."""
+
+# A candidate's run may take somewhat longer than the baseline's before it counts as dead.
+_SHARE_OF_TIMEOUT = 0.5
+_MOST_SHOWN = 10
+_TAIL = 4000
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """How one test file behaves at the base commit.
+
+    Attributes:
+        results: status per test; empty when the run said nothing.
+        seconds: how long it took.
+        timed_out: the time was up, so nothing can be concluded.
+    """
+
+    results: Results
+    seconds: float
+    timed_out: bool
+
+    @property
+    def speaks(self) -> bool:
+        """Whether a candidate can be measured against it."""
+        return not self.timed_out and bool(passing(self.results))
+
+
+@dataclass(frozen=True)
+class TestLimits:
+    """Seconds for one run of a candidate's tests and for all baselines of a selection."""
+
+    __test__ = False
+
+    test: float
+    baseline: float
+
+
+@dataclass
+class Preexisting:
+    """The pre-existing tests of one instance, in one session of an environment.
+
+    Attributes:
+        files: tracked files of the base commit.
+        read: gives a base file's text.
+        cache: folder of baselines, shared by all runs.
+        identity: the environment's part of the cache key.
+    """
+
+    instance: Instance
+    session: Session
+    choice: TestChoice
+    limits: TestLimits
+    files: Sequence[str]
+    read: Callable[[str], str | None]
+    cache: Path
+    identity: str
+    log: logging.Logger
+    _baselines: dict[str, Baseline] = field(default_factory=dict)
+
+    def judge(self, changes: Changes) -> TestReport:
+        """Return the verdict on a tree with ``changes``: false only for what newly fails."""
+        runner = runner_of(self.session.test_command)
+        if runner is None:
+            self.log.info("tests: unknown runner in %r", self.session.test_command)
+            return TestReport(None)
+        kept = {p: data for p, data in changes.items() if not self._is_test_change(p)}
+        selected = self._selected(runner, tuple(kept))
+        if not kept or not selected:
+            self.log.info("tests: no related test can speak")
+            return TestReport(None)
+        failures = {}
+        for path, baseline in selected.items():
+            if failed := self._newly_failing(runner, path, baseline, kept):
+                failures[path] = failed
+        self.log.info("tests: %d files run, %d newly fail", len(selected), len(failures))
+        if not failures:
+            return TestReport(True)
+        return TestReport(False, "\n\n".join(failures.values()))
+
+    def _is_test_change(self, path: str) -> bool:
+        """The test files of a verdict are those of the base commit."""
+        return is_unfit(path, new=path not in self.files)
+
+    def _selected(self, runner: Runner, edited: Sequence[str]) -> dict[str, Baseline]:
+        """Return the files to run with their baselines, the closest first, within the time."""
+        if self.choice is TestChoice.ALL:
+            wanted: Sequence[str] = (ALL_TESTS,)
+        elif self.choice is TestChoice.RELATED:
+            wanted = related_tests(edited, self.files, self.read)
+        else:
+            wanted = ()
+        budget = self.limits.test * _SHARE_OF_TIMEOUT
+        chosen: dict[str, Baseline] = {}
+        spent = 0.0
+        for path in wanted:
+            baseline = self._baseline(runner, path, self.limits.baseline - spent)
+            spent += baseline.seconds
+            if baseline.speaks and baseline.seconds <= budget:
+                chosen[path] = baseline
+                budget -= baseline.seconds
+            if spent >= self.limits.baseline:
+                break
+        return chosen
+
+    def _baseline(self, runner: Runner, path: str, seconds: float) -> Baseline:
+        if path not in self._baselines:
+            self._baselines[path] = self._cached_baseline(runner, path, seconds)
+        return self._baselines[path]
+
+    def _cached_baseline(self, runner: Runner, path: str, seconds: float) -> Baseline:
+        command = self._command(runner, path)
+        key = json.dumps(
+            [
+                self.instance.instance_id,
+                self.instance.base_commit,
+                command,
+                self.identity,
+                self.limits.baseline,
+            ]
+        )
+        name = hashlib.sha256(key.encode()).hexdigest()[:32]
+        file = self.cache / f"{self.instance.instance_id}.{name}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{file}.lock"):
+            found = _read_baseline(file)
+            if found is None:
+                result = self.session.run({}, command, seconds)
+                found = Baseline(
+                    parse_results(result.output, self.instance, runner),
+                    result.seconds,
+                    result.timed_out,
+                )
+                if not found.timed_out or seconds >= self.limits.baseline:
+                    write_json_atomic(file, asdict(found))
+        self.log.info(
+            "baseline of %s: %d of %d pass in %.1f s%s",
+            path or "all tests",
+            len(passing(found.results)),
+            len(found.results),
+            found.seconds,
+            ", timed out" if found.timed_out else "",
+        )
+        return found
+
+    def _command(self, runner: Runner, path: str) -> str:
+        if path == ALL_TESTS:
+            return self.session.test_command
+        return f"{self.session.test_command} {shlex.quote(directives(runner, path))}"
+
+    def _newly_failing(
+        self, runner: Runner, path: str, baseline: Baseline, changes: Changes
+    ) -> str:
+        """Return what to tell the model when ``path`` newly fails, twice; empty when it is fine."""
+        command = self._command(runner, path)
+        failed: set[str] | None = None
+        for _ in range(2):
+            result = self.session.run(changes, command, self.limits.test)
+            results = parse_results(result.output, self.instance, runner)
+            now = set(broken(baseline.results, results))
+            failed = now if failed is None else failed & now
+            if not failed:
+                return ""
+        return describe_failures(path, sorted(failed or ()), result)
+
+
+def _read_baseline(file: Path) -> Baseline | None:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return Baseline(data["results"], data["seconds"], data["timed_out"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def describe_failures(path: str, failed: Sequence[str], result: CommandResult) -> str:
+    """Return the failing tests' names and the part of the output that tells why."""
+    head = f"{path or 'The test suite'}: {len(failed)} tests that passed before fail now:"
+    if result.timed_out:
+        head = f"{path or 'The test suite'} did not end within {result.seconds:.0f} seconds:"
+    names = [f"- {name}" for name in failed[:_MOST_SHOWN]]
+    if len(failed) > _MOST_SHOWN:
+        names.append(f"- and {len(failed) - _MOST_SHOWN} more")
+    return "\n".join([head, *names, "", _why(result.output)])
+
+
+def _why(output: str) -> str:
+    """Return the part of ``output`` with the failures: pytest's FAILURES section, else its end."""
+    section = re.search(r"^=+ (?:FAILURES|ERRORS) =+$", output, re.MULTILINE)
+    text = output[section.start() :] if section else output[-_TAIL:]
+    text = re.split(r"^=+ short test summary info =+$", text, maxsplit=1, flags=re.MULTILINE)[0]
+    if len(text) > _TAIL:
+        text = f"{text[: _TAIL // 2]}\n[…]\n{text[-_TAIL // 2 :]}"
+    return text.strip()

@@ -1,0 +1,31 @@
+"""What can become of an attempt, and of an instance."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class AttemptStatus(str, Enum):
+    """How an attempt ended; the value stands in prediction files."""
+
+    PLAUSIBLE = "plausible"
+    PLAUSIBLE_UNTESTED = "plausible_untested"
+    EDIT_FAILED = "edit_failed"
+    LINT_FAILED = "lint_failed"
+    TESTS_FAILED = "tests_failed"
+    EMPTY = "empty"
+    ERROR = "error"
+    REPLAY_EXHAUSTED = "replay_exhausted"
+    NOT_RECORDED = "not_recorded"
+    INFRA_ERROR = "infra_error"
+    INTERRUPTED = "interrupted"
+
+
+class InstanceStatus(str, Enum):
+    """How an instance ended; only the first three write a prediction."""
+
+    PLAUSIBLE = "plausible"
+    FALLBACK = "fallback"
+    EMPTY = "empty"
+    INFRA_ERROR = "infra_error"
+    INTERRUPTED = "interrupted"

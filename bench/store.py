@@ -1,0 +1,165 @@
+"""Owns every path and every write under ``predictions/`` and ``logs/``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.atomic import write_json_atomic, write_text_atomic
+from agent.errors import UserError
+
+# Known to reports alone; the older layout has them in the prediction file.
+_EVALUATION_KEYS = ("gold_files", "resolved")
+_RUN_FILE = "run.json"
+
+
+@dataclass(frozen=True)
+class RunStore:
+    """The files of one run.
+
+    Attributes:
+        out: the folder that holds ``predictions/`` and ``logs/``.
+        run: the run's name.
+    """
+
+    out: Path
+    run: str
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> RunStore:
+        """Return the store of an existing run, given its folder ``…/predictions/<run>``.
+
+        Raises:
+            UserError: there is no such folder.
+        """
+        folder = folder.expanduser().resolve()
+        if not folder.is_dir():
+            raise UserError(f"there is no run {folder}; give a folder under predictions/")
+        out = folder.parent.parent if folder.parent.name == "predictions" else folder.parent
+        return _LooseStore(out, folder.name, folder)
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder under ``predictions/``."""
+        return self.out / "predictions" / self.run
+
+    @property
+    def logs(self) -> Path:
+        """The run's folder under ``logs/``."""
+        return self.out / "logs" / self.run
+
+    def prediction(self, instance_id: str) -> Path:
+        """Return the path of an instance's prediction."""
+        return self.folder / f"{instance_id}.json"
+
+    def trajectory(self, instance_id: str) -> Path:
+        """Return the path of an instance's trajectory."""
+        return self.folder / "trajectories" / f"{instance_id}.json"
+
+    def verdict(self, instance_id: str) -> Path:
+        """Return the path of what ``report.py`` learned of an instance."""
+        return self.folder / "verdicts" / f"{instance_id}.json"
+
+    def save_instance(
+        self,
+        instance_id: str,
+        prediction: Mapping[str, Any],
+        trajectory: Mapping[str, Any],
+        transcript: str,
+    ) -> None:
+        """Write a finished instance; the prediction comes last, for it says that all is there."""
+        write_json_atomic(self.trajectory(instance_id), trajectory)
+        write_text_atomic(self.folder / f"{instance_id}.md", transcript)
+        write_json_atomic(self.prediction(instance_id), prediction)
+
+    def save_unfinished(self, instance_id: str, trajectory: Mapping[str, Any]) -> None:
+        """Write what there is of an instance that has to be redone: no prediction file."""
+        write_json_atomic(self.logs / f"{instance_id}.unfinished.json", trajectory)
+
+    def read_prediction(self, path: Path) -> dict[str, Any]:
+        """Return a prediction without what only reports may know.
+
+        Raises:
+            UserError: the file is not JSON, or not a prediction.
+        """
+        data = self.read_prediction_with_verdict(path)
+        return _without_evaluation(data)
+
+    def read_prediction_with_verdict(self, path: Path) -> dict[str, Any]:
+        """Return a prediction as it stands in the file, for reports.
+
+        Raises:
+            UserError: the file is not JSON, or not a prediction.
+        """
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as error:
+            raise UserError(
+                f"{path} is broken ({error}); mend it or delete it to redo it"
+            ) from error
+        if not isinstance(data, dict) or "instance_id" not in data or "model_patch" not in data:
+            raise UserError(f"{path} is not a prediction; mend it or delete it to redo it")
+        return data
+
+    def prediction_paths(self) -> Iterator[Path]:
+        """Yield the prediction files, by instance id."""
+        names = sorted(self.folder.glob("*.json"))
+        yield from (path for path in names if path.name not in (_RUN_FILE, "results.json"))
+
+    def read_run(self) -> dict[str, Any] | None:
+        """Return ``run.json``, None when there is none (a new run, or another harness's).
+
+        Raises:
+            UserError: it is there but broken.
+        """
+        path = self.folder / _RUN_FILE
+        if not path.exists():
+            return None
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UserError(
+                f"{path} is broken ({error}); mend it, or choose another --run"
+            ) from error
+        if not isinstance(data, dict):
+            raise UserError(f"{path} is not a run's description; choose another --run")
+        return data
+
+    def save_run(self, description: Mapping[str, Any]) -> None:
+        """Write ``run.json``."""
+        write_json_atomic(self.folder / _RUN_FILE, description)
+
+
+@dataclass(frozen=True)
+class _LooseStore(RunStore):
+    """A run whose folder need not lie in a folder named ``predictions``."""
+
+    place: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.place
+
+
+def _without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in data.items() if key not in _EVALUATION_KEYS}
+    if isinstance(kept.get("all_results"), list):
+        kept["all_results"] = [
+            _without_evaluation(result)
+            for result in kept["all_results"]
+            if isinstance(result, dict)
+        ]
+    return kept
+
+
+def differences(recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return in words what differs between a run as recorded and as wanted now."""
+    keys = sorted({*recorded, *wanted})
+    return [
+        f"{key}: recorded {recorded.get(key)!r}, now {wanted.get(key)!r}"
+        for key in keys
+        if recorded.get(key) != wanted.get(key)
+    ]

@@ -1,0 +1,64 @@
+"""Turns the demo's plain folders into git mirrors, the same commit on every machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock
+
+from agent.git import git
+
+_HERE = Path(__file__).resolve().parent
+DEMO_DATASET = _HERE
+REPOSITORIES = _HERE / "repositories"
+_DATE = "2024-05-23T12:00:00+00:00"
+_WHO = {"NAME": "Demo", "EMAIL": "demo@example.org", "DATE": _DATE}
+
+
+def build_mirrors(root: Path) -> Path:
+    """Make a bare mirror of each demo repository under ``root`` and return ``root``.
+
+    Dates and names are fixed, so the commits always have the hashes that the instances name.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / ".lock"):
+        for folder in sorted(path for path in REPOSITORIES.iterdir() if path.is_dir()):
+            _build(folder, root / f"{folder.name}.git")
+    return root
+
+
+def _build(folder: Path, target: Path) -> None:
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        work, mirror = temporary / "work", temporary / "mirror"
+        ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
+        shutil.copytree(folder, work, ignore=ignore)
+        for file in work.rglob("*"):
+            file.chmod(0o755 if file.is_dir() else 0o644)
+        commit_all(work, "Begin")
+        if target.exists() and _head(target) == _head(work):
+            return
+        git("clone", "--quiet", "--bare", work, mirror, cwd=temporary)
+        shutil.rmtree(target, ignore_errors=True)
+        mirror.replace(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def commit_all(folder: Path, message: str) -> str:
+    """Make ``folder`` a repository with one commit of all its files; return the commit's hash."""
+    git("init", "--quiet", "--initial-branch=main", "--template=", ".", cwd=folder)
+    git("add", "--all", "--force", ".", cwd=folder)
+    who = {
+        f"GIT_{role}_{key}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for key, value in _WHO.items()
+    }
+    git("commit", "--quiet", "--allow-empty", "-m", message, cwd=folder, env=who)
+    return _head(folder)
+
+
+def _head(repository: Path) -> str:
+    return git("rev-parse", "HEAD", cwd=repository).decode().strip()

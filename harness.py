@@ -1,0 +1,278 @@
+"""Attempt SWE-bench instances: ``python harness.py --models gpt-4o,opus``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent.errors import InfrastructureError, UserError
+from agent.models import RetryPolicy
+from bench.commands import Options, default_cache, default_environment, run_command
+from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
+from bench.dataset import Selection, read_ids
+
+_HERE = Path(__file__).resolve().parent
+_MODELS = "Models"
+_DATA = "Instances"
+_TESTS = "Environment and tests"
+_LIMITS = "Limits"
+_RUN = "The run"
+
+Models = Annotated[
+    str,
+    typer.Option(
+        "--models", help="Models to alternate, as A,B or A@format,B.", rich_help_panel=_MODELS
+    ),
+]
+Tries = Annotated[int, typer.Option("--tries", help="Tries per model.", rich_help_panel=_MODELS)]
+Temperature = Annotated[
+    str,
+    typer.Option(
+        "--temperature", help="One value, or one per try: 0,0.4,0.8.", rich_help_panel=_MODELS
+    ),
+]
+ApiBase = Annotated[
+    str | None,
+    typer.Option(
+        "--api-base",
+        help="Address of a server that speaks the OpenAI protocol.",
+        rich_help_panel=_MODELS,
+    ),
+]
+Replay = Annotated[
+    Path | None,
+    typer.Option(
+        "--replay",
+        help="Call no model: serve the replies of these trajectories.",
+        rich_help_panel=_MODELS,
+    ),
+]
+DatasetName = Annotated[
+    str,
+    typer.Option(
+        "--dataset",
+        help="lite, verified, full, demo, a hub id, a file or a folder.",
+        rich_help_panel=_DATA,
+    ),
+]
+Split = Annotated[str, typer.Option("--split", help="Split of the dataset.", rich_help_panel=_DATA)]
+Instances = Annotated[
+    str, typer.Option("--instances", help="Ids: a comma list, or @file.", rich_help_panel=_DATA)
+]
+Filter = Annotated[
+    str,
+    typer.Option("--filter", help="Regular expression that ids must match.", rich_help_panel=_DATA),
+]
+Slice = Annotated[
+    str, typer.Option("--slice", help="Part of the list: a:b.", rich_help_panel=_DATA)
+]
+Shuffle = Annotated[
+    bool, typer.Option("--shuffle", help="Shuffle the list.", rich_help_panel=_DATA)
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of --shuffle.", rich_help_panel=_DATA)]
+Prior = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--prior",
+        help="Skip what this earlier run has a plausible patch for; repeatable.",
+        rich_help_panel=_DATA,
+    ),
+]
+Repos = Annotated[
+    Path | None,
+    typer.Option(
+        "--repos", help="Folder of bare mirrors; default: in the cache.", rich_help_panel=_DATA
+    ),
+]
+Environment = Annotated[
+    EnvironmentKind | None,
+    typer.Option(
+        "--environment",
+        help="Where tests run; default: docker when an engine answers, else local.",
+        rich_help_panel=_TESTS,
+    ),
+]
+Tests = Annotated[
+    TestChoice,
+    typer.Option("--tests", help="Which pre-existing tests run.", rich_help_panel=_TESTS),
+]
+RequireTests = Annotated[
+    bool,
+    typer.Option(
+        "--require-tests",
+        help="A candidate that no test could judge does not end the attempts.",
+        rich_help_panel=_TESTS,
+    ),
+]
+TestTimeout = Annotated[
+    float,
+    typer.Option(
+        "--test-timeout", help="Seconds for a run of a candidate's tests.", rich_help_panel=_TESTS
+    ),
+]
+BaselineTimeout = Annotated[
+    float,
+    typer.Option(
+        "--baseline-timeout",
+        help="Seconds for the tests at the base commit.",
+        rich_help_panel=_TESTS,
+    ),
+]
+MaxReflections = Annotated[
+    int,
+    typer.Option(
+        "--max-reflections",
+        help="Messages that may follow the first of an attempt.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+MapTokens = Annotated[
+    int, typer.Option("--map-tokens", help="Size of the repository map.", rich_help_panel=_LIMITS)
+]
+MaxOutputTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-output-tokens",
+        help="Output limit of a call; default: the model's.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+CallTimeout = Annotated[
+    float,
+    typer.Option("--call-timeout", help="Seconds for a call to a model.", rich_help_panel=_LIMITS),
+]
+CallRetries = Annotated[
+    int,
+    typer.Option(
+        "--call-retries", help="Calls again after a transient error.", rich_help_panel=_LIMITS
+    ),
+]
+RunName = Annotated[
+    str,
+    typer.Option(
+        "--run", help="Folder under predictions/; default: the models' names.", rich_help_panel=_RUN
+    ),
+]
+Out = Annotated[
+    Path, typer.Option("--out", help="Where predictions/ and logs/ lie.", rich_help_panel=_RUN)
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache", help="Folder for mirrors, environments and baselines.", rich_help_panel=_RUN
+    ),
+]
+AllAttempts = Annotated[
+    bool,
+    typer.Option(
+        "--all-attempts",
+        help="Go on after a plausible attempt (for studies).",
+        rich_help_panel=_RUN,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Say what would run and what is missing; start nothing.",
+        rich_help_panel=_RUN,
+    ),
+]
+
+
+def _temperatures(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"--temperature {text!r}: give numbers, as 0 or 0,0.4,0.8") from None
+
+
+def main(
+    models: Models = "gpt-4o,opus",
+    tries: Tries = 3,
+    temperature: Temperature = "0",
+    api_base: ApiBase = None,
+    replay: Replay = None,
+    dataset: DatasetName = "lite",
+    split: Split = "test",
+    instances: Instances = "",
+    pattern: Filter = "",
+    part: Slice = "",
+    shuffle: Shuffle = False,
+    seed: Seed = 0,
+    prior: Prior = None,
+    repos: Repos = None,
+    environment: Environment = None,
+    tests: Tests = TestChoice.RELATED,
+    require_tests: RequireTests = False,
+    test_timeout: TestTimeout = 300,
+    baseline_timeout: BaselineTimeout = 600,
+    max_reflections: MaxReflections = 4,
+    map_tokens: MapTokens = 2048,
+    max_output_tokens: MaxOutputTokens = None,
+    call_timeout: CallTimeout = 300,
+    call_retries: CallRetries = 5,
+    run: RunName = "",
+    out: Out = _HERE,
+    cache: Cache = None,
+    all_attempts: AllAttempts = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Attempt SWE-bench instances with alternating models until a patch is plausible."""
+    config = RunConfig(
+        models=tuple(
+            ModelChoice.parse(name.strip(), any_name=bool(api_base), replay=replay is not None)
+            for name in models.split(",")
+        ),
+        tries=tries,
+        run=run,
+        environment=environment or default_environment(),
+        tests=tests,
+        temperatures=_temperatures(temperature),
+        max_reflections=max_reflections,
+        map_tokens=map_tokens,
+        max_output_tokens=max_output_tokens,
+        api_base=api_base,
+        call_timeout=call_timeout,
+        test_timeout=test_timeout,
+        baseline_timeout=baseline_timeout,
+        replay=replay,
+        all_attempts=all_attempts,
+        require_tests=require_tests,
+    )
+    options = Options(
+        dataset=dataset,
+        split=split,
+        selection=Selection(read_ids(instances), pattern, part, shuffle, seed),
+        out=out.expanduser().resolve(),
+        cache=(cache or default_cache()).expanduser().resolve(),
+        repos=repos.expanduser().resolve() if repos else None,
+        prior=tuple(prior or ()),
+        dry_run=dry_run,
+        retries=RetryPolicy(attempts=1 + call_retries),
+    )
+    raise typer.Exit(run_command(config, options, print))
+
+
+def cli() -> int:
+    """Run the command line and return the exit code: the one place where errors become codes."""
+    try:
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command()(main)
+        app(standalone_mode=True)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except InfrastructureError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(cli())
