@@ -195,6 +195,7 @@ class _Attempt:
         issue = self.solver.instance.problem_statement
         try:
             result = coder.run(issue, self.repo_map)
+            return self._finished(record, coder, result)
         except (InfrastructureError, UserError):
             self.solver.records.append(_said(record, coder, AttemptStatus.INFRA_ERROR))
             raise
@@ -205,7 +206,6 @@ class _Attempt:
             return replace(_said(record, coder, AttemptStatus.ERROR), error=str(error))
         except Exception:  # an attempt must not take the run with it
             return replace(_said(record, coder, AttemptStatus.ERROR), error=traceback.format_exc())
-        return self._finished(record, coder, result)
 
     def _finished(self, record: AttemptRecord, coder: Coder, result: Result) -> AttemptRecord:
         commit = self.checkout.base_commit

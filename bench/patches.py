@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from agent.git import git, git_result
@@ -69,7 +70,7 @@ def split_patch(data: bytes) -> Iterator[FilePatch]:
     """
     lines = data.split(b"\n")
     starts = [number for number, line in enumerate(lines) if line.startswith(_HEADER)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*starts, len(lines)]):
         section = b"\n".join(lines[start:end])
         section = section if section.endswith(b"\n") else section + b"\n"
         yield _file_patch(section)
