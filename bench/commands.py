@@ -75,7 +75,8 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     _check_keys(config)
     once = Once(say)
     services = _services(config, options, mirrors, once)
-    return _execute(Run(store, dataset, services, say), todo, say)
+    names = [instance.instance_id for instance in selected]
+    return _execute(Run(store, dataset, services, say), todo, names, say)
 
 
 def _recorded(
@@ -91,8 +92,8 @@ def _recorded(
     return recorded
 
 
-def _execute(run: Run, todo: Sequence[Instance], say: Say) -> int:
-    summary = run.execute(todo)
+def _execute(run: Run, todo: Sequence[Instance], selected: Sequence[str], say: Say) -> int:
+    summary = run.execute(todo, selected)
     counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
     say(f"{run.store.folder}: {counts or 'nothing to do'}; cost {dollars(summary.cost)}")
     return summary.exit_code

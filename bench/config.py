@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -177,4 +178,16 @@ def _check_temperatures(config: RunConfig) -> None:
 
 def versions() -> Mapping[str, str]:
     """Return the versions that a run records."""
-    return {"harness": HARNESS_VERSION, **{name: version(name) for name in _RECORDED}}
+    packages = {name: version(name) for name in _RECORDED}
+    return {"harness": HARNESS_VERSION, "harness_commit": _harness_commit(), **packages}
+
+
+@cache
+def _harness_commit() -> str:
+    """Return the commit of the harness's own checkout, empty when it is none."""
+    from git import InvalidGitRepositoryError, Repo
+
+    try:
+        return Repo(Path(__file__).resolve().parent.parent).head.commit.hexsha
+    except (InvalidGitRepositoryError, ValueError):
+        return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -57,13 +57,17 @@ class Run:
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
     _costs: list[float | None] = field(default_factory=list)
 
-    def execute(self, instances: Sequence[Instance]) -> Summary:
+    def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> Summary:
         """Solve ``instances`` and return the summary.
+
+        Args:
+            instances: what is still to do.
+            selected: ids of all that the run was asked for: the denominator of its score.
 
         Raises:
             UserError: the recorded run differs, or the run cannot go on; finished work is kept.
         """
-        self._open()
+        self._open(selected)
         bar = tqdm(total=len(instances), unit="instance", disable=not sys.stderr.isatty())
         with bar:
             for instance in instances:
@@ -77,18 +81,20 @@ class Run:
         known = [cost for cost in self._costs if cost is not None]
         return Summary(self._counts, sum(known) if len(known) == len(self._costs) else None)
 
-    def _open(self) -> None:
-        """Write ``run.json``, or compare with the one that is there."""
+    def _open(self, selected: Iterable[str]) -> None:
+        """Write ``run.json``, or compare with the one that is there; note what is selected."""
         config = self.services.config
         deciding = config.deciding(self.dataset.sha256)
         recorded = self.store.read_run()
         if recorded is None:
-            self.store.save_run(describe_run(config, self.dataset, deciding))
+            recorded = describe_run(config, self.dataset, deciding)
         elif differ := differences(recorded.get("deciding", {}), deciding):
             raise UserError(
                 f"the run {self.store.run} was made otherwise ({'; '.join(differ)}); "
                 "repeat its options or choose another --run"
             )
+        every = sorted({*recorded.get("selected", ()), *selected})
+        self.store.save_run({**recorded, "selected": every})
 
     def _one(self, instance: Instance) -> tuple[InstanceStatus, str]:
         name = instance.instance_id

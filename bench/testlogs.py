@@ -47,6 +47,11 @@ def runner_of(command: str) -> Runner | None:
     return next((runner for pattern, runner in _COMMANDS if pattern.search(command)), None)
 
 
+def fallback_parser(command: str) -> str:
+    """Return the name of swebench's parser for the output of ``command``."""
+    return _FALLBACK_PARSERS[runner_of(command) or Runner.PYTEST]
+
+
 @dataclass(frozen=True)
 class _Parsed:
     """What swebench's parsers want to see of a test specification: nothing, for Python."""

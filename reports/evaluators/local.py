@@ -1,0 +1,138 @@
+"""The same tests without containers: the local environment, graded by swebench's own code.
+
+Unofficial: packages and system differ from the official images, and so may verdicts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.errors import InfrastructureError
+from agent.git import git, git_result
+from bench.checkout import Checkout, Snapshots, make_checkout
+from bench.environments import Changes, CommandResult, Environment, UnavailableError
+from bench.evalscript import END_MARKER, START_MARKER
+from bench.mirrors import Mirrors
+from bench.patches import is_test_path, patch_paths
+from bench.related import directives
+from bench.testlogs import fallback_parser, runner_of
+from reports.evaluators.base import Job, Verdict, VerdictStatus, verdict_of_report
+
+
+class PatchError(Exception):
+    """A patch does not apply."""
+
+
+@dataclass(frozen=True)
+class LocalEvaluator:
+    """Evaluates in the local environment, one prediction after the other."""
+
+    environment: Environment
+    mirrors: Mirrors
+    snapshots: Snapshots
+    work: Path
+    timeout: float
+    name: str = field(default="local", init=False)
+
+    def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
+        """Return unofficial verdicts; see ``Evaluator``."""
+        return {job.instance.instance_id: self._one(job) for job in jobs}
+
+    def _one(self, job: Job) -> Verdict:
+        name = job.instance.instance_id
+        self.work.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=self.work, prefix=f"{name}.eval."))
+        try:
+            result = self._run(job, folder)
+        except PatchError as error:
+            return Verdict(name, VerdictStatus.UNRESOLVED, self.name, str(error))
+        except (UnavailableError, InfrastructureError) as error:
+            return Verdict(name, VerdictStatus.NOT_EVALUATED, self.name, str(error))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if result.timed_out:
+            reason = f"the tests did not end within {self.timeout:.0f} s"
+            return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, result.output)
+        return self._grade(job, result)
+
+    def _run(self, job: Job, folder: Path) -> CommandResult:
+        """Run the hidden tests on the predicted tree."""
+        instance, row = job.instance, job.evaluation
+        if not row.fail_to_pass or not row.test_patch:
+            raise UnavailableError("the row has no FAIL_TO_PASS or no test_patch to judge by")
+        mirror = self.mirrors.get(instance.repo, instance.base_commit)
+        snapshot = self.snapshots.get(mirror, instance.repo, instance.base_commit)
+        base = make_checkout(snapshot, instance.base_commit, folder / "base")
+        session = self.environment.start(instance, base)
+        try:
+            changes = patched(base, [job.prediction.patch, row.test_patch])
+            runner = runner_of(session.test_command)
+            tests = [path for path in patch_paths(row.test_patch) if is_test_path(path)]
+            names = [directives(runner, path) for path in tests] if runner else []
+            command = " ".join([session.test_command, *names])
+            return session.run(changes, command, self.timeout)
+        finally:
+            session.stop()
+
+    def _grade(self, job: Job, result: CommandResult) -> Verdict:
+        from swebench.harness.grading import get_eval_report
+
+        text = f"{START_MARKER}\n{result.output}\n{END_MARKER}\n"
+        with tempfile.TemporaryDirectory() as scratch:
+            log = Path(scratch) / "test_output.txt"
+            log.write_text(text, encoding="utf-8", errors="replace")
+            report: Mapping[str, object] = get_eval_report(
+                test_spec=_test_spec(job),
+                prediction={
+                    "instance_id": job.instance.instance_id,
+                    "model_patch": job.prediction.patch,
+                },
+                test_log_path=log,
+                include_tests_status=True,
+            )
+        return verdict_of_report(job, report, text, self.name)
+
+
+def patched(base: Checkout, patches: Sequence[str]) -> Changes:
+    """Apply ``patches`` in order to ``base`` and return the files that differ afterwards.
+
+    Raises:
+        PatchError: one of them does not apply.
+    """
+    for patch in patches:
+        data = patch.encode("utf-8", "surrogateescape")
+        result = git_result("apply", "--whitespace=nowarn", "-", cwd=base.root, stdin=data)
+        if result.returncode:
+            words = result.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise PatchError(
+                f"the patch does not apply: {words[0] if words else 'no reason given'}"
+            )
+    git("add", "--all", "--force", ".", cwd=base.root)
+    names = git("diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD", cwd=base.root)
+    paths = [name.decode("utf-8", "surrogateescape") for name in names.split(b"\0") if name]
+    places = {path: base.root / path for path in paths}
+    return {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}
+
+
+def _test_spec(job: Job) -> Any:  # noqa: ANN401 - swebench has no types
+    """Return what swebench's grading wants to know of an instance."""
+    from swebench.types import TestSpec
+
+    instance, row = job.instance, job.evaluation
+    command = instance.spec.test_cmd if instance.spec else ""
+    return TestSpec(
+        instance_id=instance.instance_id,
+        image=instance.image,
+        eval_script_list=[],
+        repo=instance.repo,
+        version=instance.version,
+        FAIL_TO_PASS=list(row.fail_to_pass),
+        PASS_TO_PASS=list(row.pass_to_pass),
+        log_parser=instance.log_parser or fallback_parser(command),
+        eval_type=row.row.get("eval_type") or "pass_and_fail",
+    )

@@ -1,0 +1,92 @@
+"""Predictions of a run, as they are read from its folder and as they go to the evaluator."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.atomic import write_text_atomic
+from agent.errors import UserError
+from bench.patches import fit_patch
+from bench.prior import is_plausible
+from bench.store import RunStore
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One instance's prediction.
+
+    Attributes:
+        patch: what goes to the evaluator; empty when nothing was generated.
+        dropped: files of the raw patch that are not predicted.
+        resolved: a verdict that stands in the file itself, as the older layout has it.
+    """
+
+    instance_id: str
+    model_name_or_path: str
+    patch: str
+    dropped: tuple[str, ...]
+    plausible: bool
+    cost: float | None
+    resolved: bool | None = None
+
+    @property
+    def patch_sha256(self) -> str:
+        """The hash by which a verdict knows its patch."""
+        return hashlib.sha256(self.patch.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
+    """Return all predictions of a run, sorted by id.
+
+    Raises:
+        UserError: the run has none, one is broken, or they name several models.
+    """
+    found = tuple(_read(store, path) for path in store.prediction_paths())
+    if not found:
+        raise UserError(f"{store.folder} has no predictions; run harness.py first")
+    names = sorted({prediction.model_name_or_path for prediction in found})
+    if len(names) > 1:
+        raise UserError(f"{store.folder} has predictions of several models: {', '.join(names)}")
+    return found
+
+
+def _read(store: RunStore, path: Path) -> Prediction:
+    data = store.read_prediction_with_verdict(path)
+    fit = fit_patch(data["model_patch"] or "")
+    resolved = data.get("resolved")
+    return Prediction(
+        instance_id=str(data["instance_id"]),
+        model_name_or_path=str(data.get("model_name_or_path") or store.run),
+        patch=fit.patch,
+        dropped=fit.dropped,
+        plausible=is_plausible(data),
+        cost=data.get("cost"),
+        resolved=resolved if isinstance(resolved, bool) else None,
+    )
+
+
+def write_all_preds(store: RunStore, predictions: Sequence[Prediction]) -> Path:
+    """Write ``all_preds.jsonl``, three keys a line, sorted by id, and return its path."""
+    lines = [
+        json.dumps(
+            {
+                "instance_id": prediction.instance_id,
+                "model_name_or_path": prediction.model_name_or_path,
+                "model_patch": prediction.patch,
+            }
+        )
+        for prediction in sorted(predictions, key=lambda p: p.instance_id)
+    ]
+    path = store.folder / "all_preds.jsonl"
+    write_text_atomic(path, "\n".join(lines) + "\n")
+    return path
+
+
+def run_id(store: RunStore, predictions: Sequence[Prediction]) -> str:
+    """Return an evaluation's id: swebench caches verdicts by it and never compares patches."""
+    text = json.dumps([[p.instance_id, p.patch_sha256] for p in predictions])
+    return f"{store.run}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

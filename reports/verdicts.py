@@ -1,0 +1,75 @@
+"""Verdicts on disk: what ``report.py`` learned, where the harness never looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.atomic import write_json_atomic, write_text_atomic
+from agent.errors import UserError
+from bench.instances import Evaluation
+from bench.patches import patch_paths
+from bench.store import RunStore
+from reports.evaluators.base import Verdict, VerdictStatus
+from reports.predictions import Prediction
+
+
+def save_verdict(
+    store: RunStore, prediction: Prediction, verdict: Verdict, evaluation: Evaluation | None
+) -> None:
+    """Write a verdict, and its log and report under ``logs/<run>/``."""
+    content = {
+        "instance_id": verdict.instance_id,
+        "status": verdict.status.value,
+        "resolved": verdict.status is VerdictStatus.RESOLVED,
+        "evaluator": verdict.evaluator,
+        "official": verdict.official,
+        "reason": verdict.reason,
+        "patch_sha256": prediction.patch_sha256,
+        "gold_files": list(patch_paths(evaluation.patch)) if evaluation else [],
+        "dropped_files": list(prediction.dropped),
+    }
+    write_json_atomic(store.verdict(verdict.instance_id), content)
+    model = prediction.model_name_or_path.replace("/", "__")
+    if verdict.log:
+        name = f"{verdict.instance_id}.{model}.eval.log"
+        write_text_atomic(store.logs / name, verdict.log)
+    if verdict.report is not None:
+        write_json_atomic(store.logs / f"{verdict.instance_id}.report.json", verdict.report)
+
+
+def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
+    """Return the saved verdict on this very patch, or the one in a file of the older layout.
+
+    Raises:
+        UserError: a verdict file is broken.
+    """
+    path = store.verdict(prediction.instance_id)
+    if path.exists():
+        data = _read(path)
+        if data.get("patch_sha256") == prediction.patch_sha256:
+            return _verdict(path, data)
+    if prediction.resolved is None:
+        return None
+    status = VerdictStatus.RESOLVED if prediction.resolved else VerdictStatus.UNRESOLVED
+    return Verdict(prediction.instance_id, status, "as recorded in the prediction")
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is broken ({error}); delete it and evaluate again") from error
+    return data
+
+
+def _verdict(path: Path, data: Mapping[str, Any]) -> Verdict:
+    try:
+        status = VerdictStatus(data["status"])
+        return Verdict(str(data["instance_id"]), status, str(data["evaluator"]))
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"{path} is no verdict ({error!r}); delete it and evaluate again"
+        ) from error
