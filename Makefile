@@ -1,0 +1,37 @@
+# The two commands: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup setup-dev demo test check clean
+
+setup: $(VENV)/.run-ready
+setup-dev: $(VENV)/.dev-ready
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "error: $(PYTHON) is older than 3.10; use make PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.run-ready: requirements.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev-ready: requirements-dev.txt $(VENV)/.run-ready
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	@touch $@
+
+demo: setup
+	$(BIN)/python -m demo
+
+test: setup-dev
+	$(BIN)/python -m pytest
+
+check: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

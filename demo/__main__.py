@@ -1,0 +1,52 @@
+"""The demo: ``python -m demo`` runs the harness on scripted replies, then the report."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from agent.errors import InfrastructureError
+from bench.environments.choice import engine_answers
+from demo.images import build_images
+from demo.setup import DEMO_DATASET
+
+_TOP = Path(__file__).resolve().parent.parent
+_RUN = _TOP / "predictions" / "demo"
+
+
+def main() -> int:
+    """Run both commands and return the exit code of the first that fails."""
+    print("The replies of scripted-a and scripted-b are written by hand: no model is called.\n")
+    for folder in (_RUN, _TOP / "logs" / "demo"):
+        shutil.rmtree(folder, ignore_errors=True)
+    harness = [
+        "harness.py", "--dataset", "demo", "--models", "scripted-a,scripted-b",
+        "--replay", str(DEMO_DATASET / "replies"), "--environment", "local", "--run", "demo",
+    ]  # fmt: skip
+    report = ["report.py", str(_RUN), "--evaluator", _evaluator()]
+    for command in (harness, report):
+        print(f"$ python {' '.join(command)}", flush=True)
+        code = subprocess.run([sys.executable, *command], cwd=_TOP, check=False).returncode
+        if code:
+            return code
+        print(flush=True)
+    print(f"Read what was said: {_RUN}/<instance_id>.md")
+    return 0
+
+
+def _evaluator() -> str:
+    """Return docker when an engine answers and the images can be had, else local."""
+    if not engine_answers():
+        return "local"
+    try:
+        build_images([path.name for path in sorted((DEMO_DATASET / "tasks").iterdir())])
+    except InfrastructureError as error:
+        print(f"note: {error}; evaluating locally\n")
+        return "local"
+    return "docker"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

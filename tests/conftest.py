@@ -1,0 +1,81 @@
+"""Real repositories, a real server that speaks the OpenAI protocol, and small instances."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.checkout import Checkout, Snapshots, make_checkout
+from bench.instances import Instance
+from demo.setup import commit_all
+from tests.provider import Provider
+
+MakeMirror = Callable[..., tuple[Path, str]]
+MakeCheckout = Callable[[dict[str, bytes | str]], Checkout]
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for the whole session: virtual environments take seconds to build."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def make_mirror(tmp_path: Path) -> MakeMirror:
+    """Make a bare mirror with one commit of the given files."""
+
+    def make(files: dict[str, bytes | str], repo: str = "own/thing") -> tuple[Path, str]:
+        work = tmp_path / "source" / repo.replace("/", "__")
+        for path, content in files.items():
+            place = work / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
+        commit = commit_all(work, "Begin")
+        mirror = tmp_path / "mirrors" / f"{repo.replace('/', '__')}.git"
+        mirror.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(work / ".git", mirror)
+        return mirror, commit
+
+    return make
+
+
+@pytest.fixture
+def make_tree(make_mirror: MakeMirror, tmp_path: Path) -> MakeCheckout:
+    """Make a fresh checkout of a repository with the given files."""
+
+    def make(files: dict[str, bytes | str]) -> Checkout:
+        mirror, commit = make_mirror(files)
+        snapshot = Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
+        return make_checkout(snapshot, commit, tmp_path / "checkout")
+
+    return make
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """A server on loopback that speaks the OpenAI chat protocol and answers as it is told."""
+    with Provider() as server:
+        yield server
+
+
+@pytest.fixture
+def log() -> logging.Logger:
+    """A logger that keeps quiet."""
+    return logging.Logger("test")
+
+
+def an_instance(**changes: object) -> Instance:
+    """Return an instance with sensible values."""
+    values: dict[str, object] = {
+        "instance_id": "own__thing-1",
+        "repo": "own/thing",
+        "base_commit": "0" * 40,
+        "problem_statement": "It is broken.",
+        "version": "1.0",
+        "image": "own/thing:latest",
+    }
+    return Instance(**{**values, **changes})  # type: ignore[arg-type]

@@ -1,0 +1,104 @@
+"""A server on loopback that speaks the OpenAI chat protocol: what litellm's real client talks to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of the server.
+
+    Attributes:
+        hang: seconds to keep silent before it.
+        drip: send the body a byte at a time, one a second.
+    """
+
+    text: str | None = ""
+    status: int = 200
+    finish: str = "stop"
+    headers: dict[str, str] = field(default_factory=dict)
+    error: dict[str, Any] = field(default_factory=dict)
+    hang: float = 0.0
+    drip: bool = False
+    usage: bool = True
+
+
+class Provider:
+    """Answers requests with ``answers`` in order; the last one goes on for ever."""
+
+    def __init__(self) -> None:
+        self.answers: deque[Answer] = deque()
+        self.requests: list[dict[str, Any]] = []
+        self.closing = threading.Event()
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                provider.requests.append(json.loads(body))
+                more = len(provider.answers) > 1
+                answer = provider.answers.popleft() if more else provider.answers[0]
+                provider.closing.wait(answer.hang)
+                self._send(answer)
+
+            def _send(self, answer: Answer) -> None:
+                data = json.dumps(_body(answer, provider.requests[-1])).encode()
+                self.send_response(answer.status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                try:
+                    for start in range(0, len(data), 1 if answer.drip else len(data)):
+                        self.wfile.write(data[start:] if not answer.drip else data[start : start + 1])
+                        self.wfile.flush()
+                        if answer.drip and provider.closing.wait(0.2):
+                            return
+                except OSError:
+                    return
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+
+    def will_answer(self, *answers: Answer | str) -> None:
+        self.answers.extend(Answer(a) if isinstance(a, str) else a for a in answers)
+
+    def __enter__(self) -> Provider:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def _body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
+    if answer.status != 200:
+        return {"error": {"message": "no", "type": "error", **answer.error}}
+    message = {"role": "assistant", "content": answer.text}
+    body: dict[str, Any] = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": request["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish}],
+    }
+    if answer.usage:
+        body["usage"] = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    return body
