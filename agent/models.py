@@ -234,7 +234,9 @@ class _TransientError(Exception):
 
 
 def _wait(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], float]:
-    backoff = tenacity.wait_exponential_jitter(policy.first_wait, policy.longest_wait)
+    backoff = tenacity.wait_exponential_jitter(
+        multiplier=policy.first_wait, max=policy.longest_wait, jitter=policy.first_wait
+    )
 
     def seconds(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None

@@ -68,25 +68,22 @@ def split_patch(data: bytes) -> Iterator[FilePatch]:
     A line of content always begins with a space, ``+``, ``-`` or ``\\``, so ``diff --git`` at the
     beginning of a line is always a header.
     """
-    lines = data.split(b"\n")
+    lines = data.removesuffix(b"\n").split(b"\n")
     starts = [number for number, line in enumerate(lines) if line.startswith(_HEADER)]
     for start, end in pairwise([*starts, len(lines)]):
-        section = b"\n".join(lines[start:end])
-        section = section if section.endswith(b"\n") else section + b"\n"
-        yield _file_patch(section)
+        yield _file_patch(b"\n".join(lines[start:end]) + b"\n")
 
 
 def _file_patch(section: bytes) -> FilePatch:
     head = section.split(b"\n@@ ", 1)[0].split(b"\nGIT binary patch", 1)[0].split(b"\n")
     new = any(line.startswith(b"new file mode") for line in head)
-    for prefix in (b"+++ ", b"--- ", b"rename to ", b"copy to "):
-        for line in head:
-            if line.startswith(prefix) and line[4:] != b"/dev/null":
-                name = line[len(prefix) :].rstrip(b"\t\r")
-                return FilePatch(
-                    _unquote(name, strip=prefix.endswith(b"- ") or prefix == b"+++ "), new, section
-                )
-    return FilePatch(_name_of_header(head[0]), new, section)
+    names = {line[:4]: line[4:].rstrip(b"\t\r") for line in head}
+    for mark in (b"+++ ", b"--- "):
+        if names.get(mark, b"/dev/null") != b"/dev/null":
+            return FilePatch(_unquote(names[mark], strip=True), new, section)
+    moved = next((line[10:] for line in head if line.startswith(b"rename to ")), None)
+    path = _name_of_header(head[0]) if moved is None else _unquote(moved, strip=False)
+    return FilePatch(path, new, section)
 
 
 def _name_of_header(line: bytes) -> str:

@@ -57,7 +57,9 @@ class Provider:
                 self.end_headers()
                 try:
                     for start in range(0, len(data), 1 if answer.drip else len(data)):
-                        self.wfile.write(data[start:] if not answer.drip else data[start : start + 1])
+                        self.wfile.write(
+                            data[start:] if not answer.drip else data[start : start + 1]
+                        )
                         self.wfile.flush()
                         if answer.drip and provider.closing.wait(0.2):
                             return

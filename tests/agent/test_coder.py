@@ -126,9 +126,7 @@ def test_failing_tests_are_reflected_and_rerun_after_the_next_edit(tmp_path: Pat
 
 
 def test_tests_run_at_the_end_when_the_last_reply_failed_in_part(tmp_path: Path) -> None:
-    result, _, _ = converse(
-        tmp_path, GOOD + BAD, limits=Limits(0), tests=[TestReport(False, "no")]
-    )
+    result, _, _ = converse(tmp_path, GOOD + BAD, limits=Limits(0), tests=[TestReport(False, "no")])
     assert (result.edit, result.test) == (False, False)
 
 

@@ -53,7 +53,9 @@ def test_names_as_models_write_them(line: str) -> None:
 
 
 def test_a_blank_line_between_name_and_fence() -> None:
-    (edit,) = FORMAT.parse("a.py\n\n```python\n<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n```", set())
+    (edit,) = FORMAT.parse(
+        "a.py\n\n```python\n<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n```", set()
+    )
     assert edit == SearchReplace("a.py", "x\n", "")
 
 
@@ -76,7 +78,10 @@ def test_block_directly_after_another_takes_its_name() -> None:
         ("```\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n```", "no file name"),
         ("a.py\n```\n<<<<<<< SEARCH\nx\n>>>>>>> REPLACE\n```", "expected `=======`"),
         ("a.py\n```\n<<<<<<< SEARCH\nx\n=======\ny\n", "incomplete"),
-        ("a.py\n```\n<<<<<<< SEARCH\nx\n=======\ny\n<<<<<<< SEARCH\n", "expected `>>>>>>> REPLACE`"),
+        (
+            "a.py\n```\n<<<<<<< SEARCH\nx\n=======\ny\n<<<<<<< SEARCH\n",
+            "expected `>>>>>>> REPLACE`",
+        ),
     ],
 )
 def test_malformed_blocks_are_explained(reply: str, words: str) -> None:
@@ -110,7 +115,9 @@ def test_elisions_match_piece_by_piece() -> None:
 
 
 def test_lines_found_in_another_file_of_the_chat() -> None:
-    report = apply(block("a.py", "x\n", "y\n"), {"a.py": "1\n", "b.py": "x\n"}, chat=("a.py", "b.py"))
+    report = apply(
+        block("a.py", "x\n", "y\n"), {"a.py": "1\n", "b.py": "x\n"}, chat=("a.py", "b.py")
+    )
     assert report.contents == {"b.py": "y\n"}
     assert report.results[0].landed_in == "b.py"
 

@@ -22,7 +22,9 @@ def test_fatal_problems_are_found(text: str, problem: str) -> None:
     assert problem in found[0].problem
 
 
-@pytest.mark.parametrize("text", ["import os\n", "x = 1 \n", "def f(): return [x for x in ()]\n", ""])
+@pytest.mark.parametrize(
+    "text", ["import os\n", "x = 1 \n", "def f(): return [x for x in ()]\n", ""]
+)
 def test_style_is_nobodys_business(text: str) -> None:
     assert findings("a.py", text) == ()
 

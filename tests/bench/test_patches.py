@@ -1,0 +1,142 @@
+"""Patches: byte-safe, by their headers, without what must not be predicted."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.git import git
+from agent.workspace import Workspace
+from bench.patches import applies, fit_patch, is_test_path, patch_paths, split_patch, take_patch
+
+if TYPE_CHECKING:
+    from tests.conftest import MakeCheckout
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tests/a.py",
+        "sympy/core/tests/test_args.py",
+        "testing/python/collect.py",
+        "test_requests.py",
+        "pkg/thing_test.py",
+        "django/contrib/x/tests.py",
+        "src/a.test.ts",
+    ],
+)
+def test_test_files(path: str) -> None:
+    assert is_test_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "sympy/testing/runtests.py",
+        "django/test/testcases.py",
+        "src/_pytest/python.py",
+        "src/contest.py",
+        "pkg/attestation.py",
+        "docs/testing.md",
+    ],
+)
+def test_source_files(path: str) -> None:
+    assert not is_test_path(path)
+
+
+def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheckout) -> None:
+    tree = make_tree(
+        {
+            "crlf.py": b"a\r\nb\r\n",
+            "latin.py": b"# coding: latin-1\nx = '\xe9'\ny\n",
+            "feed.py": b"x\n\x0c\ny\n",
+            "end.py": b"no newline",
+            "old.py": b"gone\n",
+            "diff.md": b"x\n",
+            "a b.py": b"x\n",
+            os.fsdecode(b"na\xefve.txt"): b"x\n",
+        }
+    )
+    space = Workspace(tree.root)
+    for path in (
+        "crlf.py",
+        "latin.py",
+        "feed.py",
+        "end.py",
+        "a b.py",
+        os.fsdecode(b"na\xefve.txt"),
+    ):
+        space.write({path: "new\n" + (space.read(path) or "")})
+    space.write({"diff.md": "diff --git a/no b/no\nBinary files differ\n", "new/empty.py": ""})
+    (tree.root / "old.py").unlink()
+    patch = take_patch(tree.root, tree.base_commit)
+    patch.encode("utf-8")
+    assert applies(tree.root, tree.base_commit, patch)
+    fit = fit_patch(patch)
+    assert (fit.patch, fit.dropped) == (patch, ())
+    assert len(patch_paths(patch)) == 9
+    expected = {
+        path: (tree.root / path).read_bytes() for path in ("crlf.py", "latin.py", "feed.py")
+    }
+    git("reset", "-q", "--hard", tree.base_commit, cwd=tree.root)
+    git("apply", "-", cwd=tree.root, stdin=patch.encode())
+    for path, data in expected.items():
+        assert (tree.root / path).read_bytes() == data, path
+
+
+def test_unfit_files_are_dropped_and_listed(make_tree: MakeCheckout) -> None:
+    tree = make_tree({"a.py": "1\n", "tests/test_a.py": "1\n", "tox.ini": "1\n"})
+    Workspace(tree.root).write(
+        {
+            "a.py": "2\n",
+            "tests/test_a.py": "2\n",
+            "tox.ini": "2\n",
+            "conftest.py": "x\n",
+            "sub/pytest.ini": "x\n",
+            "build/lib/a.py": "x\n",
+            "x.egg-info/PKG-INFO": "x\n",
+        }
+    )
+    fit = fit_patch(take_patch(tree.root, tree.base_commit))
+    assert set(patch_paths(fit.patch)) == {"a.py", "tox.ini"}
+    assert set(fit.dropped) == {
+        "tests/test_a.py",
+        "conftest.py",
+        "sub/pytest.ini",
+        "build/lib/a.py",
+        "x.egg-info/PKG-INFO",
+    }
+    assert applies(tree.root, tree.base_commit, fit.patch)
+
+
+def test_words_like_headers_and_foreign_patches_survive() -> None:
+    patch = (
+        "diff --git a/a.md b/a.md\n--- a/a.md\n+++ b/a.md\n@@ -1,2 +1,3 @@\n x\n"
+        "--- a/tests/fake.py\n+++ b/tests/fake.py\n+Binary files differ\n"
+    )
+    assert [part.path for part in split_patch(patch.encode())] == ["a.md"]
+    assert fit_patch(patch).patch == patch
+
+
+def test_renames_quotes_and_mode_changes_are_read_from_their_headers() -> None:
+    patch = (
+        "diff --git a/x.py b/tests/x.py\nsimilarity index 100%\nrename from x.py\nrename to tests/x.py\n"
+        'diff --git "a/caf\\303\\251.py" "b/caf\\303\\251.py"\n--- "a/caf\\303\\251.py"\n+++ "b/caf\\303\\251.py"\n'
+        "@@ -1 +1 @@\n-1\n+2\n"
+        "diff --git a/run me.sh b/run me.sh\nold mode 100644\nnew mode 100755\n"
+    )
+    assert patch_paths(patch) == ("tests/x.py", "café.py", "run me.sh")
+
+
+def test_patches_that_do_not_apply(make_tree: MakeCheckout) -> None:
+    tree = make_tree({"a.py": "1\n"})
+    wrong = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-9\n+2\n"
+    assert not applies(tree.root, tree.base_commit, wrong)
+
+
+def test_an_untouched_tree_has_an_empty_patch(make_tree: MakeCheckout) -> None:
+    tree = make_tree({"a.py": "1\n"})
+    assert take_patch(tree.root, tree.base_commit) == ""
+    assert fit_patch("").patch == ""
