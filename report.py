@@ -57,7 +57,7 @@ def cli() -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except InfrastructureError as error:
+    except (InfrastructureError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

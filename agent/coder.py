@@ -31,6 +31,9 @@ from agent.workspace import UnsafePathError, Workspace
 Outcome = bool | None
 """True, False, or None for unknown."""
 
+# What is shown in one message: about 80,000 tokens, two thirds of the smallest usual window.
+_MOST_CHARACTERS = 320_000
+
 
 class Ending(str, Enum):
     """Why a conversation stopped."""
@@ -38,6 +41,7 @@ class Ending(str, Enum):
     DONE = "done"
     REFLECTIONS_USED = "reflections_used"
     REPLAY_EXHAUSTED = "replay_exhausted"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -115,13 +119,12 @@ class Coder:
         rules = self.edit_format.instructions(_fence([issue]))
         self.messages.append(Message("system", render("system", format_rules=rules)))
         message: str | None = render("opening", repo_map=repo_map, problem=issue)
-        reflections = -1
         ending = Ending.DONE
         while message is not None:
-            if reflections >= self.limits.max_reflections and not self.limits.until_exhausted:
+            used = len(self.calls) > self.limits.max_reflections
+            if used and not self.limits.until_exhausted:
                 ending = Ending.REFLECTIONS_USED
                 break
-            reflections += 1
             try:
                 reply = self._ask(message)
             except ReplayExhaustedError:
@@ -130,7 +133,7 @@ class Coder:
             message = self._react(reply)
             if message is None and self.limits.until_exhausted:
                 message = render("go_on")
-        return self._result(ending, max(reflections, 0))
+        return self.result(ending)
 
     def _ask(self, message: str) -> Reply:
         request = [*self.messages, Message("user", message)]
@@ -193,13 +196,30 @@ class Coder:
                 safe.append(edit)
             except UnsafePathError as error:
                 unsafe.append(EditResult(edit.path, applied=False, problem=f"## {error}"))
-        report = self.edit_format.apply(safe, self.workspace.read, tuple(self._chat))
-        self.workspace.write(report.contents)
+        report = self._write(self.edit_format.apply(safe, self.workspace.read, tuple(self._chat)))
         for result in report.results:
             for path in (result.path, result.landed_in):
                 if path in self.files.paths or path in report.contents:
                     self._chat.setdefault(path)
         return ApplyReport(report.contents, (*report.results, *unsafe))
+
+    def _write(self, report: ApplyReport) -> ApplyReport:
+        """Write the new contents; a file that cannot be written makes its edits failed ones."""
+        written: dict[str, str] = {}
+        refused: dict[str, str] = {}
+        for path, text in report.contents.items():
+            try:
+                self.workspace.write({path: text})
+                written[path] = text
+            except UnsafePathError as error:
+                refused[path] = f"## {error}"
+        results = [
+            EditResult(result.path, applied=False, problem=refused[result.landed_in])
+            if result.landed_in in refused
+            else result
+            for result in report.results
+        ]
+        return ApplyReport(written, tuple(results))
 
     def _mention(self, text: str) -> list[str]:
         """Add the tracked files that ``text`` names to the chat and return the new ones."""
@@ -213,10 +233,22 @@ class Coder:
         return render("files_added", files=self._contents(added), edited=edited)
 
     def _contents(self, paths: Iterable[str]) -> str:
+        """Return the files in fences; what no model can read is named and left out."""
         texts = {path: self.workspace.read(path) for path in paths}
-        shown = {path: text for path, text in texts.items() if text is not None}
+        shown: dict[str, str] = {}
+        notes: list[str] = []
+        room = _MOST_CHARACTERS
+        for path, text in texts.items():
+            if text is None or "\0" in text:
+                notes.append(f"{path} is not a text file.")
+            elif len(text) > room:
+                notes.append(f"{path} is too long to be shown ({len(text)} characters).")
+            else:
+                shown[path] = text
+                room -= len(text)
         fence = _fence(shown.values())
-        return "\n\n".join(f"{path}\n{fence}\n{_end(text)}{fence}" for path, text in shown.items())
+        blocks = [f"{path}\n{fence}\n{_end(text)}{fence}" for path, text in shown.items()]
+        return "\n\n".join([*blocks, *notes])
 
     def _edited(self) -> set[str]:
         """Return the files that are not what they were."""
@@ -237,12 +269,19 @@ class Coder:
             self._tested = self.run_tests() if can_run and self.run_tests else TestReport(None)
         return self._tested
 
-    def _result(self, ending: Ending, reflections: int) -> Result:
+    def result(self, ending: Ending) -> Result:
+        """Return the outcomes of the tree as it is now; tests run when they have not yet."""
         edited = sorted(self._edited())
         clean = not self._lint() if self.workspace.originals else None
         test = self._test().outcome if clean else None
         return Result(
-            ending, self._edit, clean, test, tuple(self._chat), tuple(edited), reflections
+            ending=ending,
+            edit=self._edit,
+            lint=clean,
+            test=test,
+            chat_files=tuple(self._chat),
+            edited_files=tuple(edited),
+            reflections=max(len(self.calls) - 1, 0),
         )
 
 

@@ -1,4 +1,4 @@
-"""The three ways a run can fail that are not a model's fault, each with its exit code."""
+"""The two ways a run can fail that are not a model's fault, each with its exit code."""
 
 from __future__ import annotations
 

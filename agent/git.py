@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent.errors import InfrastructureError
+
 _FIXED = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -26,13 +28,16 @@ _CONFIG = {
     "core.hooksPath": os.devnull,
     "gc.auto": "0",
     "core.fsmonitor": "false",
+    # Their defaults lie in the home folder, whatever GIT_CONFIG_GLOBAL says.
+    "core.attributesFile": os.devnull,
+    "core.excludesFile": os.devnull,
     "user.name": "harness",
     "user.email": "harness@localhost",
     "advice.detachedHead": "false",
 }
 
 
-class GitError(RuntimeError):
+class GitError(InfrastructureError):
     """A git command failed; the message holds the command and git's last words."""
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+_LIKE_A_FILE = re.compile(r"[._-]")
 _TRAIL = ",.!;:)]}>'\"`*"
 _LEAD = "([{<'\"`*"
 
@@ -24,7 +26,12 @@ class FileIndex:
         names: dict[str, list[str]] = defaultdict(list)
         for path in paths:
             names[path.rsplit("/", 1)[-1]].append(path)
-        unique = {name: found[0] for name, found in names.items() if len(found) == 1}
+        # A plain word such as `test` names no file, even where a script is called so.
+        unique = {
+            name: found[0]
+            for name, found in names.items()
+            if len(found) == 1 and _LIKE_A_FILE.search(name)
+        }
         return cls(paths, unique)
 
     def mentioned(self, text: str) -> tuple[str, ...]:

@@ -27,7 +27,12 @@ _CLAUDE = re.compile(r"^claude-(opus|sonnet|haiku)-(\d+)(?:-(\d{1,2}))?$")
 _CLAUDE_FAMILIES = ("opus", "sonnet", "haiku")
 _PRICE_MAP = "model_prices_and_context_window_backup.json"
 _NO_KEY = "no-key-needed"
-_BILLING = re.compile(r"insufficient_quota|credit balance|billing", re.IGNORECASE)
+# A plain rate limit mentions billing pages too, so only these words mean the account.
+_ACCOUNT = re.compile(
+    r"insufficient_quota|billing_hard_limit_reached|billing_not_active|credit balance is too low",
+    re.IGNORECASE,
+)
+_MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
 _SETTINGS = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
@@ -87,8 +92,14 @@ def missing_key(name: str, api_base: str | None) -> str | None:
     """Return the environment variable that ``name`` needs and that is not set, if any."""
     if api_base:
         return None
-    missing = _litellm().validate_environment(model=name).get("missing_keys") or []
-    return next((str(key) for key in missing), None)
+    litellm = _litellm()
+    keys = [str(key) for key in litellm.validate_environment(model=name).get("missing_keys") or []]
+    _, provider = _provider(name, None)
+    own = f"{provider.upper()}_API_KEY"
+    if os.environ.get(own) == "":
+        keys.append(own)
+    # Other variables (addresses, regions) have their defaults elsewhere.
+    return next((key for key in keys if key.endswith("_API_KEY")), None)
 
 
 @cache
@@ -251,7 +262,9 @@ def _meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: A
     kinds = litellm.exceptions
     status = getattr(error, "status_code", None)
     text = str(error).replace("\n", " ")[:500]
-    if status in (401, 402, 403) or _BILLING.search(text + str(getattr(error, "body", ""))):
+    if status == 403 and _MODERATED.search(text):
+        return RequestRefusedError(f"{name}: {text}")
+    if status in (401, 402, 403) or _ACCOUNT.search(text + str(getattr(error, "body", ""))):
         return UserError(f"{name}: the provider refused the key or the account ({text}); mend it")
     if isinstance(error, kinds.NotFoundError):
         return UserError(f"{name}: the provider has no such model or address ({text})")

@@ -8,8 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.chat import Message, ReplayExhaustedError, Reply, Usage, request_sha256
+from agent.chat import (
+    Message,
+    ReplayExhaustedError,
+    Reply,
+    RequestRefusedError,
+    Usage,
+    request_sha256,
+)
 from agent.errors import UserError
+
+_NOT_RECORDED = "not_recorded"
 
 
 @dataclass(frozen=True)
@@ -22,13 +31,20 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class RecordedAttempt:
-    """One attempt of a trajectory: who answered, and what."""
+    """One attempt of a trajectory: who answered, what, and how it ended.
+
+    Attributes:
+        refusal: what the attempt died of after its last reply; empty when it did not.
+        made: False for an attempt that a replay noted as not recorded.
+    """
 
     number: int
     model: str
     edit_format: str
     calls: tuple[RecordedCall, ...]
     cost: float | None
+    refusal: str = ""
+    made: bool = True
 
 
 @dataclass
@@ -47,6 +63,8 @@ class ReplayModel:
         """Return the next recorded reply; see ``ChatModel``."""
         wanted = request_sha256(messages)
         left = [i for i in range(len(self.attempt.calls)) if i not in self._served]
+        if not left and self.attempt.refusal:
+            raise RequestRefusedError(self.attempt.refusal)
         if not left:
             raise ReplayExhaustedError(f"attempt {self.attempt.number}: no reply left")
         calls = self.attempt.calls
@@ -66,7 +84,7 @@ def read_trajectory(path: Path) -> dict[int, RecordedAttempt]:
         attempts = [_attempt(raw) for raw in data["attempts"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} is not a trajectory: {error!r}; see docs/trajectory.md") from error
-    return {attempt.number: attempt for attempt in attempts}
+    return {attempt.number: attempt for attempt in attempts if attempt.made}
 
 
 def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
@@ -78,6 +96,8 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         edit_format=str(raw["edit_format"]),
         calls=tuple(calls),
         cost=recorded.get("cost"),
+        refusal=str(raw.get("error") or ""),
+        made=raw.get("status") != _NOT_RECORDED,
     )
 
 

@@ -120,10 +120,7 @@ class Workspace:
         self.originals.setdefault(path, before)
         data = (TextFile("") if before is None else TextFile.decode(before)).encode(text)
         mode = stat.S_IMODE(place.stat().st_mode) if before is not None else 0o644
-        try:
-            write_bytes_atomic(place, data)
-        except (FileExistsError, NotADirectoryError) as error:
-            raise UnsafePathError(f"{path}: a folder on the way is a file") from error
+        write_bytes_atomic(place, data)
         place.chmod(mode)
 
     def _place(self, path: str) -> Path:
@@ -146,6 +143,8 @@ class Workspace:
             place = place / part
             if place.is_symlink():
                 raise UnsafePathError(f"{path}: {part} is a symbolic link")
+            if place != self.root / path and place.exists() and not place.is_dir():
+                raise UnsafePathError(f"{path}: {part} is a file, not a folder")
         if place.exists() and not place.is_file():
             raise UnsafePathError(f"{path}: not a regular file")
         return place

@@ -196,14 +196,16 @@ class _Attempt:
         try:
             result = coder.run(issue, self.repo_map)
             return self._finished(record, coder, result)
-        except (InfrastructureError, UserError):
+        except (InfrastructureError, UserError, OSError):
             self.solver.records.append(_said(record, coder, AttemptStatus.INFRA_ERROR))
             raise
         except KeyboardInterrupt:
             self.solver.records.append(_said(record, coder, AttemptStatus.INTERRUPTED))
             raise
         except RequestRefusedError as error:
-            return replace(_said(record, coder, AttemptStatus.ERROR), error=str(error))
+            # What was edited before the refusal is still a candidate.
+            finished = self._finished(record, coder, coder.result(Ending.REFUSED))
+            return replace(finished, error=str(error))
         except Exception:  # an attempt must not take the run with it
             return replace(_said(record, coder, AttemptStatus.ERROR), error=traceback.format_exc())
 
@@ -212,7 +214,6 @@ class _Attempt:
         raw = take_patch(self.checkout.root, commit)
         fit = fit_patch(raw)
         fits = not fit.patch or applies(self.checkout.root, commit, fit.patch)
-        exhausted = result.ending is Ending.REPLAY_EXHAUSTED and not coder.limits.until_exhausted
         candidate = Candidate(
             attempt=self.number,
             fit_patch=fit.patch,
@@ -220,7 +221,7 @@ class _Attempt:
             edit=result.edit,
             lint=result.lint,
             test=result.test,
-            status=AttemptStatus.REPLAY_EXHAUSTED if exhausted else None,
+            status=_ended_early(result.ending, coder.limits),
         )
         said = _said(record, coder, attempt_status(candidate))
         return replace(
@@ -235,6 +236,14 @@ class _Attempt:
 
     def _judge(self, workspace: Workspace) -> TestReport:
         return self.tests.judge(_changes(workspace)) if self.tests else TestReport(None)
+
+
+def _ended_early(ending: Ending, limits: Limits) -> AttemptStatus | None:
+    """Return the status of a conversation that did not end by its outcomes."""
+    if ending is Ending.REFUSED:
+        return AttemptStatus.ERROR
+    exhausted = ending is Ending.REPLAY_EXHAUSTED and not limits.until_exhausted
+    return AttemptStatus.REPLAY_EXHAUSTED if exhausted else None
 
 
 def _changes(workspace: Workspace) -> Changes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.errors import UserError
@@ -18,10 +18,16 @@ from bench.environments import Environment
 from bench.environments.choice import engine_answers, make_environment
 from bench.instances import Instance
 from bench.mirrors import Mirrors
-from bench.modelsource import LiveModels, ModelSource, ReplayedModels, replay_folder
+from bench.modelsource import (
+    LiveModels,
+    ModelSource,
+    ReplayedModels,
+    recorded_label,
+    replay_folder,
+)
 from bench.preflight import preflight
 from bench.prior import plausible_instances
-from bench.run import Run
+from bench.run import Run, recorded_differences
 from bench.store import RunStore
 from bench.transcript import dollars
 from demo.setup import DEMO_DATASET, build_mirrors
@@ -62,21 +68,33 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         UserError: something that the user can mend.
         InfrastructureError: the dataset cannot be loaded.
     """
-    config = validated(config)
+    config = _labelled(validated(config))
     dataset = load_dataset(options.dataset, options.split, DEMO_DATASET)
     selected = _recorded(config, options, options.selection.apply(dataset.instances()), say)
     store = RunStore(options.out, config.run_name)
+    for option, folder in (("--out", options.out), ("--cache", options.cache)):
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{option} {folder} is not a folder; choose another")
     todo = _todo(store, selected, options.prior, say)
     mirrors = _mirrors(options)
     if options.dry_run:
         for line in preflight(config, todo, mirrors, options.out, options.cache):
             say(line)
+        for difference in recorded_differences(store, config, dataset):
+            say(f"refused: the run {store.run} was made otherwise: {difference}")
         return 0
     _check_keys(config)
     once = Once(say)
     services = _services(config, options, mirrors, once)
     names = [instance.instance_id for instance in selected]
     return _execute(Run(store, dataset, services, say), todo, names, say)
+
+
+def _labelled(config: RunConfig) -> RunConfig:
+    """A replay of a run keeps the model name of that run's predictions."""
+    if not config.replay:
+        return config
+    return replace(config, label=recorded_label(replay_folder(config.replay)))
 
 
 def _recorded(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -128,10 +130,22 @@ class RunConfig:
             "max_reflections": self.max_reflections,
             "map_tokens": self.map_tokens,
             "max_output_tokens": self.max_output_tokens,
+            "test_timeout": self.test_timeout,
+            "baseline_timeout": self.baseline_timeout,
+            "api_base": self.api_base,
             "all_attempts": self.all_attempts,
             "require_tests": self.require_tests,
-            "replayed": self.replay is not None,
+            "replay_sha256": folder_sha256(self.replay) if self.replay else None,
         }
+
+
+def folder_sha256(folder: Path) -> str:
+    """Return the hash over the trajectories in ``folder``, a run or a folder of them."""
+    digest = hashlib.sha256()
+    place = folder / "trajectories" if (folder / "trajectories").is_dir() else folder
+    for path in sorted(place.glob("*.json")):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def model_slug(models: Sequence[ModelChoice]) -> str:
@@ -159,7 +173,7 @@ def validated(config: RunConfig) -> RunConfig:
         ("--test-timeout", config.test_timeout, 1),
         ("--baseline-timeout", config.baseline_timeout, 1),
     ):
-        if number < least:
+        if not least <= number < math.inf:
             raise UserError(f"{option} {number}: must be at least {least}")
     _check_temperatures(config)
     return config

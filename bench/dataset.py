@@ -80,7 +80,9 @@ def load_dataset(name: str, split: str, demo: Path) -> Dataset:
 def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     checked = tuple(rows)
     if not checked:
-        raise UserError(f"the dataset {name} has no rows")
+        raise UserError(f"the dataset {name} has no rows in this split; check --split")
+    if not all(isinstance(row, Mapping) for row in checked):
+        raise UserError(f"the dataset {name} is no list of rows; mend it")
     ids = [row.get("instance_id") for row in checked]
     if len(set(ids)) != len(ids):
         double = next(i for i in ids if ids.count(i) > 1)
@@ -95,14 +97,23 @@ def _rows_of_path(path: Path, split: str) -> Iterable[Row]:
         if path.is_dir():
             return _rows_of_folder(path, split)
         if path.suffix == ".parquet":
-            return _rows_of_parquet(path)
+            return _of_split(_rows_of_parquet(path), split)
         text = path.read_text(encoding="utf-8")
         # Only "\n" ends a line of JSONL: issue texts hold U+2028 and form feeds.
         lines = [line for line in text.split("\n") if line.strip()]
         rows = [json.loads(line) for line in lines] if path.suffix == ".jsonl" else json.loads(text)
     except (ValueError, OSError) as error:
         raise UserError(f"the dataset {path} cannot be read: {error}") from error
-    return list(rows.values()) if isinstance(rows, dict) else list(rows)
+    if isinstance(rows, dict):
+        rows = list(rows.values())
+    if not isinstance(rows, list):
+        raise UserError(f"the dataset {path} is no list of rows; mend it")
+    return _of_split(rows, split)
+
+
+def _of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
+    """Return the rows of ``split`` where rows say what split they are in."""
+    return [r for r in rows if not isinstance(r, Mapping) or r.get("split", split) == split]
 
 
 def _rows_of_parquet(path: Path) -> Iterable[Row]:
@@ -116,7 +127,7 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
         from swebench.task.repo import load_task_repo
 
         rows: Sequence[Row] = load_task_repo(path)
-        return [row for row in rows if row.get("split", split) == split]
+        return _of_split(rows, split)
     from datasets import DatasetDict, load_from_disk
 
     folder = path / split if (path / split / "dataset_info.json").exists() else path
@@ -191,6 +202,6 @@ def read_ids(text: str) -> tuple[str, ...]:
     if text.startswith("@"):
         try:
             text = Path(text[1:]).expanduser().read_text(encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"--instances {text}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"--instances {text} cannot be read: {error}") from error
     return tuple(name for name in re.split(r"[\s,]+", text) if name)

@@ -7,6 +7,7 @@ here, and whatever still names a file of the test patch is thrown away rather th
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -17,8 +18,10 @@ _DROPPED = re.compile(r"^\s*(git\s+(checkout|apply|status|show|diff|-c\s)|rm\s|p
 _RUNNER = re.compile(r"(^|[\s/])(pytest|py\.test|runtests\.py|bin/test|unittest|tox|nosetests)\b")
 # Options whose next word is their value, for the runners of the benchmark's repositories.
 _TAKES_VALUE = frozenset(
-    {"-p", "-n", "-W", "-e", "-k", "-c", "-o", "-t", "--verbosity", "--parallel", "--settings"}
+    {"-p", "-n", "-W", "-e", "-c", "-o", "-t", "--verbosity", "--parallel", "--settings"}
 )
+# Options that name tests: what they select would be known to the harness.
+_SELECTS = re.compile(r"\s(-k|--deselect|--ignore|--last-failed)\b")
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,16 @@ def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:
     command = bare_command(lines[end - 1])
     setup = [line for line in lines[:start] if line.strip() and not _DROPPED.match(line)]
     setup += [line for line in lines[start + 1 : end - 1] if not _DROPPED.match(line)]
-    names = {*hidden_paths, *(path.rsplit("/", 1)[-1] for path in hidden_paths)}
-    clean = tuple(line for line in setup if not any(name in line for name in names))
-    if command is None or any(name in command for name in names):
+    if command is None or _names_one(command, hidden_paths):
         return None
-    return TestSetup(clean, command)
+    return TestSetup(tuple(line for line in setup if not _names_one(line, hidden_paths)), command)
+
+
+def _names_one(line: str, hidden_paths: Collection[str]) -> bool:
+    """Tell whether a word of ``line`` is one of the hidden files, by its path or its name."""
+    names = {*hidden_paths, *(path.rsplit("/", 1)[-1] for path in hidden_paths)}
+    pattern = "|".join(re.escape(name) for name in names)
+    return bool(names) and bool(re.search(rf"(?<![\w.-])(?:{pattern})(?![\w-])", line))
 
 
 def _without_heredocs(script: str) -> Iterator[str]:
@@ -70,7 +78,7 @@ def bare_command(line: str) -> str | None:
     Example: ``pytest -rA tests/test_a.py`` becomes ``pytest -rA``.
     """
     match = _RUNNER.search(line)
-    if match is None:
+    if match is None or _SELECTS.search(line):
         return None
     head, tail = line[: match.end()], line[match.end() :].split()
     kept: list[str] = []
@@ -78,4 +86,12 @@ def bare_command(line: str) -> str | None:
         takes = bool(kept) and kept[-1] in _TAKES_VALUE
         if word.startswith("-") or takes:
             kept.append(word)
-    return " ".join([head.strip(), *kept])
+    command = " ".join([head.strip(), *kept])
+    return command if _balanced(command) else None
+
+
+def _balanced(command: str) -> bool:
+    try:
+        return bool(shlex.split(command))
+    except ValueError:
+        return False

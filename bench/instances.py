@@ -18,6 +18,8 @@ from bench.patches import patch_paths
 
 _REQUIRED = ("instance_id", "repo", "base_commit", "problem_statement")
 _SAFE_ID = re.compile(r"^[\w][\w.+-]*$")
+_TEXTS = ("patch", "test_patch", "hints_text", "eval_script", "image", "log_parser")
+_REPO = re.compile(r"^[\w.-]+/[\w.-]+$")
 _COMMIT = re.compile(r"^[0-9a-f]{7,64}$")
 
 
@@ -33,8 +35,15 @@ class Spec:
     test_cmd: str = ""
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any]) -> Spec:
-        """Read a row's ``spec``; keys that are not ours are left out."""
+    def of(cls, raw: object) -> Spec:
+        """Read a row's ``spec``, a mapping or its JSON text; keys that are not ours are left out.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        raw = json.loads(raw) if isinstance(raw, str) else raw
+        if not isinstance(raw, Mapping):
+            raise ValueError("not a mapping")
         command = raw.get("test_cmd") or ""
         return cls(
             python=str(raw.get("python", "3")),
@@ -92,13 +101,17 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
         raise UserError(f"instance {name!r}: an id holds only letters, digits and ._+-")
     if not _COMMIT.match(row["base_commit"]):
         raise UserError(f"instance {name}: `base_commit` is not a commit hash")
+    if not _REPO.match(row["repo"]):
+        raise UserError(f"instance {name}: `repo` is not of the form owner/name")
+    for key in _TEXTS:
+        if not isinstance(row.get(key) or "", str):
+            raise UserError(f"instance {name}: `{key}` is not a text")
     return _instance(row), _evaluation(row)
 
 
 def _instance(row: Mapping[str, Any]) -> Instance:
     hidden = patch_paths(row.get("test_patch") or "")
     script = row.get("eval_script") or ""
-    spec = row.get("spec")
     return Instance(
         instance_id=row["instance_id"],
         repo=row["repo"],
@@ -107,9 +120,16 @@ def _instance(row: Mapping[str, Any]) -> Instance:
         version=str(row.get("version") or ""),
         image=row.get("image") or derived_image(row["instance_id"]),
         log_parser=row.get("log_parser") or "",
-        spec=Spec.of(spec) if spec else None,
+        spec=_spec(row) if row.get("spec") else None,
         test_setup=bare_setup(script, hidden) if script else None,
     )
+
+
+def _spec(row: Mapping[str, Any]) -> Spec:
+    try:
+        return Spec.of(row["spec"])
+    except (ValueError, TypeError) as error:
+        raise UserError(f"instance {row['instance_id']}: `spec` cannot be read: {error}") from error
 
 
 def _evaluation(row: Mapping[str, Any]) -> Evaluation:

@@ -46,7 +46,7 @@ class Mirrors:
         return mirror
 
     def _clone(self, repo: str) -> Path:
-        target = self.root / f"{repo.replace('/', '__')}.git"
+        target = self._own(repo)
         self.root.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
             found = self.find(repo)
@@ -66,16 +66,22 @@ class Mirrors:
         return target
 
     def _fetch(self, repo: str, mirror: Path, commit: str) -> None:
-        """Ask the mirror's own source for one commit, if it has a source."""
-        with FileLock(f"{mirror.parent / mirror.name}.lock", mode=0o666):
-            if has_commit(mirror, commit):
-                return
-            git_result("fetch", "--quiet", "origin", commit, cwd=mirror)
+        """Ask the source for one commit, where the mirror is a clone of our own.
+
+        Mirrors of others are only read: not even a lock is written beside them.
+        """
+        if mirror == self._own(repo):
+            with FileLock(f"{mirror}.lock"):
+                if not has_commit(mirror, commit):
+                    git_result("fetch", "--quiet", "origin", commit, cwd=mirror)
         if not has_commit(mirror, commit):
             raise UserError(
                 f"the mirror {mirror} of {repo} lacks the base commit {commit}: update it with "
                 f"`git -C {mirror} fetch {self.source.format(repo=repo)} {commit}`"
             )
+
+    def _own(self, repo: str) -> Path:
+        return self.root / f"{repo.replace('/', '__')}.git"
 
 
 def has_commit(mirror: Path, commit: str) -> bool:

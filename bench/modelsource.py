@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,3 +99,12 @@ def replay_folder(given: Path) -> Path:
     if not folder.is_dir() or not any(folder.glob("*.json")):
         raise UserError(f"--replay {given}: no trajectories there; give a run or a folder of them")
     return folder
+
+
+def recorded_label(folder: Path) -> str:
+    """Return the model name of the run that a folder of trajectories belongs to, else nothing."""
+    path = folder.parent / "run.json"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["model_name_or_path"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

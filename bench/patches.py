@@ -18,7 +18,7 @@ from agent.git import git, git_result
 _HEADER = b"diff --git "
 _TEST_FOLDERS = frozenset({"tests", "__tests__", "e2e"})
 _ROOT_TEST_FOLDERS = frozenset({"test", "testing", "tests", "spec"})
-_TEST_NAME = re.compile(r"^(test_.*|.*_tests?|tests?)\.pyi?$|\.(test|spec)\.[jt]sx?$")
+_TEST_NAME = re.compile(r"^(test_.*|.*_tests?|tests)\.pyi?$|\.(test|spec)\.[jt]sx?$")
 _NEW_ONLY_NAMES = frozenset({"conftest.py", "pytest.ini", "tox.ini"})
 _BUILD_FOLDERS = frozenset(
     {"build", "dist", "__pycache__", ".pytest_cache", ".tox", ".eggs", "node_modules", ".venv"}

@@ -27,6 +27,8 @@ ALL_TESTS = ""
 
 # A candidate's run may take somewhat longer than the baseline's before it counts as dead.
 _SHARE_OF_TIMEOUT = 0.5
+# What a shell reports when a signal ended its command: 128 and the signal's number.
+_SIGNALLED = 128
 _MOST_SHOWN = 10
 _TAIL = 4000
 
@@ -39,11 +41,13 @@ class Baseline:
         results: status per test; empty when the run said nothing.
         seconds: how long it took.
         timed_out: the time was up, so nothing can be concluded.
+        died: a signal ended it.
     """
 
     results: Results
     seconds: float
     timed_out: bool
+    died: bool = False
 
     @property
     def speaks(self) -> bool:
@@ -115,7 +119,8 @@ class Preexisting:
             wanted = related_tests(edited, self.files, self.read)
         else:
             wanted = ()
-        budget = self.limits.test * _SHARE_OF_TIMEOUT
+        alone = self.choice is TestChoice.ALL
+        budget = self.limits.test * (1 if alone else _SHARE_OF_TIMEOUT)
         chosen: dict[str, Baseline] = {}
         spent = 0.0
         for path in wanted:
@@ -124,14 +129,23 @@ class Preexisting:
             if baseline.speaks and baseline.seconds <= budget:
                 chosen[path] = baseline
                 budget -= baseline.seconds
+            elif baseline.speaks:
+                self.log.info("tests: %s takes too long to be run on candidates", path or "all")
             if spent >= self.limits.baseline:
                 break
         return chosen
 
     def _baseline(self, runner: Runner, path: str, seconds: float) -> Baseline:
-        if path not in self._baselines:
-            self._baselines[path] = self._cached_baseline(runner, path, seconds)
-        return self._baselines[path]
+        if path in self._baselines:
+            return self._baselines[path]
+        found = self._cached_baseline(runner, path, seconds)
+        if self._final(found, seconds):
+            self._baselines[path] = found
+        return found
+
+    def _final(self, baseline: Baseline, seconds: float) -> bool:
+        """A baseline that ran out of what time was left may do better with all of it."""
+        return not baseline.timed_out or seconds >= self.limits.baseline
 
     def _cached_baseline(self, runner: Runner, path: str, seconds: float) -> Baseline:
         command = self._command(runner, path)
@@ -151,12 +165,9 @@ class Preexisting:
             found = _read_baseline(file)
             if found is None:
                 result = self.session.run({}, command, seconds)
-                found = Baseline(
-                    parse_results(result.output, self.instance, runner),
-                    result.seconds,
-                    result.timed_out,
-                )
-                if not found.timed_out or seconds >= self.limits.baseline:
+                results = parse_results(result.output, self.instance, runner)
+                found = Baseline(results, result.seconds, result.timed_out, _died(result))
+                if self._final(found, seconds):
                     write_json_atomic(file, asdict(found))
         self.log.info(
             "baseline of %s: %d of %d pass in %.1f s%s",
@@ -179,20 +190,28 @@ class Preexisting:
         """Return what to tell the model when ``path`` newly fails, twice; empty when it is fine."""
         command = self._command(runner, path)
         failed: set[str] | None = None
+        dead = True
         for _ in range(2):
             result = self.session.run(changes, command, self.limits.test)
             results = parse_results(result.output, self.instance, runner)
             now = set(broken(baseline.results, results))
             failed = now if failed is None else failed & now
-            if not failed:
+            dead = dead and _died(result) and not baseline.died
+            if not failed and not dead:
                 return ""
         return describe_failures(path, sorted(failed or ()), result)
+
+
+def _died(result: CommandResult) -> bool:
+    """Tell whether a run did not end by itself: out of time, or ended by a signal."""
+    code = result.exit_code
+    return code is None or code < 0 or code >= _SIGNALLED
 
 
 def _read_baseline(file: Path) -> Baseline | None:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        return Baseline(data["results"], data["seconds"], data["timed_out"])
+        return Baseline(data["results"], data["seconds"], data["timed_out"], data["died"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -200,6 +219,8 @@ def _read_baseline(file: Path) -> Baseline | None:
 def describe_failures(path: str, failed: Sequence[str], result: CommandResult) -> str:
     """Return the failing tests' names and the part of the output that tells why."""
     head = f"{path or 'The test suite'}: {len(failed)} tests that passed before fail now:"
+    if not failed and not result.timed_out:
+        head = f"{path or 'The test suite'}: the run was ended by a signal ({result.exit_code}):"
     if result.timed_out:
         head = f"{path or 'The test suite'} did not end within {result.seconds:.0f} seconds:"
     names = [f"- {name}" for name in failed[:_MOST_SHOWN]]

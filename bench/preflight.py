@@ -24,7 +24,7 @@ def preflight(
     calls = len(todo) * attempts * (1 + config.max_reflections)
     names = ", ".join(f"{m.name} ({m.edit_format})" for m in config.models)
     yield f"models: {names}; up to {attempts} attempts on each of {len(todo)} instances"
-    yield f"calls: at most {0 if config.replay else calls}"
+    yield f"calls: at most {0 if config.replay else calls}, those after transient errors aside"
     yield f"environment: {config.environment.value}; tests: {config.tests.value}"
     yield f"output: {out / 'predictions' / config.run_name}"
     yield from _missing_mirrors(todo, mirrors)

@@ -86,9 +86,16 @@ class Run:
         config = self.services.config
         deciding = config.deciding(self.dataset.sha256)
         recorded = self.store.read_run()
-        if recorded is None:
+        differ = recorded_differences(self.store, config, self.dataset)
+        begun = any(self.store.prediction_paths())
+        if recorded is None and begun:
+            raise UserError(
+                f"{self.store.folder} has predictions but no run.json: they were not made by this "
+                "harness; choose another --run"
+            )
+        if recorded is None or not begun:
             recorded = describe_run(config, self.dataset, deciding)
-        elif differ := differences(recorded.get("deciding", {}), deciding):
+        elif differ:
             raise UserError(
                 f"the run {self.store.run} was made otherwise ({'; '.join(differ)}); "
                 "repeat its options or choose another --run"
@@ -141,6 +148,14 @@ class Run:
             self.store.save_unfinished(name, content)
         except OSError as error:  # a full disk must not hide what went wrong first
             self.say(f"{name}: cannot save what was done: {error}")
+
+
+def recorded_differences(store: RunStore, config: RunConfig, dataset: Dataset) -> list[str]:
+    """Return in words how a begun run differs from ``config`` in what decides results."""
+    recorded = store.read_run()
+    if recorded is None or not any(store.prediction_paths()):
+        return []
+    return differences(recorded.get("deciding"), config.deciding(dataset.sha256))
 
 
 def prediction(solved: Solved, model_name_or_path: str) -> dict[str, Any]:

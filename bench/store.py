@@ -100,9 +100,9 @@ class RunStore:
             raise UserError(
                 f"{path} is broken ({error}); mend it or delete it to redo it"
             ) from error
-        if not isinstance(data, dict) or "instance_id" not in data or "model_patch" not in data:
+        if not _is_prediction(data):
             raise UserError(f"{path} is not a prediction; mend it or delete it to redo it")
-        return data
+        return fill_attempts(data)
 
     def prediction_paths(self) -> Iterator[Path]:
         """Yield the prediction files, by instance id."""
@@ -144,6 +144,30 @@ class _LooseStore(RunStore):
         return self.place
 
 
+def _is_prediction(data: object) -> bool:
+    if not isinstance(data, dict) or not isinstance(data.get("instance_id"), str):
+        return False
+    return "model_patch" in data and isinstance(data["model_patch"] or "", str)
+
+
+def fill_attempts(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a prediction in which every result has its ``attempt``.
+
+    The older layout has only ``try``, which counts per model; with the models in the order of
+    their first results, attempt numbers follow from it.
+    """
+    results = data.get("all_results") or []
+    order = list(dict.fromkeys(result.get("model") for result in [*results, data]))
+
+    def filled(result: dict[str, Any]) -> dict[str, Any]:
+        if "attempt" in result or not isinstance(result.get("try"), int):
+            return result
+        number = (result["try"] - 1) * len(order) + order.index(result.get("model")) + 1
+        return {**result, "attempt": number}
+
+    return {**filled(data), "all_results": [filled(result) for result in results]}
+
+
 def _without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in data.items() if key not in _EVALUATION_KEYS}
     if isinstance(kept.get("all_results"), list):
@@ -155,8 +179,10 @@ def _without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def differences(recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
     """Return in words what differs between a run as recorded and as wanted now."""
+    if not isinstance(recorded, dict):
+        return ["it does not say how"]
     keys = sorted({*recorded, *wanted})
     return [
         f"{key}: recorded {recorded.get(key)!r}, now {wanted.get(key)!r}"

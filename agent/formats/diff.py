@@ -76,7 +76,8 @@ def _markers(text: str) -> list[str]:
 def _land(edit: SearchReplace, current: Reader, chat: Sequence[str]) -> tuple[str, str] | None:
     text = current(edit.path)
     if not edit.search.strip():
-        return edit.path, (text or "") + edit.replace
+        joint = "\n" if text and not text.endswith("\n") else ""
+        return edit.path, (text or "") + joint + edit.replace
     for path in dict.fromkeys((edit.path, *chat)):
         text = current(path)
         if text is None:

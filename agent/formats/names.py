@@ -9,6 +9,11 @@ _LABEL = re.compile(r"^(?:file(?:name| path)?|path)\s*:\s*", re.IGNORECASE)
 _REMARK = re.compile(r"\s*\((?:new|new file|modified|updated|created)\)$", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^(?:[-+]|\d+[.)])\s+")
 _PATH = re.compile(r"^[^\s:*?\"<>|`]*[^\s:*?\"<>|`./\\][^\s:*?\"<>|`]*$")
+# What tells the new file `util.py` from the expression `numpy.array`.
+_EXTENSION = re.compile(
+    r"\w\.(?:pyi?|py[xd]|ipynb|[ch](?:pp|xx|c)?|cc|java|kt|go|rs|rb|php|[jt]sx?|[cm]js|vue|sh|bat|sql|"
+    r"html?|css|s[ac]ss|xml|svg|md|rst|txt|csv|json|ya?ml|toml|cfg|conf|ini|in|lock|pot?|tex|j2)$"
+)
 # Files without an extension that a model may well create or edit.
 _BARE = frozenset({"Makefile", "Dockerfile", "LICENSE", "README", "CHANGES", "AUTHORS", "NEWS"})
 
@@ -38,5 +43,5 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
     if not name or not _PATH.match(name) or line.strip().startswith(("<<<<", "====", ">>>>")):
         return None
     last = name.rsplit("/", 1)[-1]
-    looks_like_path = "/" in name or re.search(r"\w\.\w+$", last) or last in _BARE
+    looks_like_path = "/" in name or _EXTENSION.search(last) or last in _BARE
     return name if looks_like_path else None

@@ -57,7 +57,7 @@ def _files(lines: list[str], known: Collection[str]) -> Iterator[WholeFile]:
             index += 1
             continue
         path = _name_above(lines[:index], known)
-        end = _closing(lines, index, opening.group(1), known)
+        end = _closing(lines, index, opening.group(1))
         if path and end is None:
             raise MalformedReplyError(
                 f"The file {path} is not complete: its closing fence {opening.group(1)} is missing."
@@ -72,12 +72,11 @@ def _name_above(lines: list[str], known: Collection[str]) -> str | None:
     return path_in_line(above, known)
 
 
-def _closing(lines: list[str], start: int, fence: str, known: Collection[str]) -> int | None:
+def _closing(lines: list[str], start: int, fence: str) -> int | None:
     """Return the line that closes the fence at ``start``, or None when none does.
 
     A file may hold fences itself (documentation does): an opening one with a language is closed
-    by the next bare one. What is left over belongs to the file only if a fence of the same
-    length follows before the next file's name.
+    by the next bare one, and shorter ones do not count.
     """
     depth = 1
     for index in range(start + 1, len(lines)):

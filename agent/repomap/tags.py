@@ -29,7 +29,16 @@ class TagStore:
     path: Path
 
     def tags(self, blobs: Mapping[str, str], root: Path) -> dict[str, tuple[str, ...]]:
-        """Return path to headings for ``blobs`` (path to hash); ``root`` holds those files."""
+        """Return path to headings for ``blobs`` (path to hash); ``root`` holds those files.
+
+        A store that is broken or cannot be written only costs time.
+        """
+        try:
+            return self._stored(blobs, root)
+        except sqlite3.Error:
+            return {path: scan((root / path).read_bytes()) for path in blobs}
+
+    def _stored(self, blobs: Mapping[str, str], root: Path) -> dict[str, tuple[str, ...]]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
             database.execute("PRAGMA journal_mode=WAL")

@@ -130,7 +130,7 @@ class DockerSession:
     ) -> CommandResult:
         # What the set-up prints must not be read as test results.
         token = secrets.token_hex(16)
-        lines = [*self.setup.setup, f"cd {_FOLDER}", f"echo {token}", command]
+        lines = ["exec 2>&1", *self.setup.setup, f"cd {_FOLDER}", f"echo {token}", command]
         gone = [path for path, data in changes.items() if data is None]
         container.put_archive("/", _tar(changes, "\n".join(lines) + "\n"))
         if gone:

@@ -24,10 +24,11 @@ _HOME = "/tmp/home"
 
 @dataclass(frozen=True)
 class LocalEnvironment:
-    """Sessions in virtual environments under ``root``."""
+    """Sessions in virtual environments under ``root``; ``failed`` as in ``Venvs``."""
 
     root: Path
     warn_once: Callable[[str], None]
+    failed: dict[str, str] = field(default_factory=dict)
     name: str = field(default="local", init=False)
 
     def start(self, instance: Instance, base: Checkout) -> Session:
@@ -45,7 +46,7 @@ class LocalEnvironment:
         lock = FileLock(f"{folder / instance.instance_id}.lock")
         lock.acquire()
         try:
-            built = Venvs(self.root).build(instance, instance.spec, base)
+            built = Venvs(self.root, self.failed).build(instance, instance.spec, base)
         except BaseException:
             lock.release()
             raise

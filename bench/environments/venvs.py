@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
 
+from agent.errors import InfrastructureError
 from agent.workspace import Workspace
 from bench.checkout import Checkout
 from bench.environments.base import UnavailableError
@@ -29,6 +30,11 @@ _BACKENDS = ("pip", "wheel", "setuptools-scm", "flit_core")
 _SETUPTOOLS = "setuptools<69"
 # Where the name sorts last, so that the instance's own packages come first.
 _BASE_LINK = "zz_base_packages.pth"
+_NO_NETWORK = re.compile(
+    r"dns error|failed to lookup|Temporary failure in name|Connection (?:refused|reset)|"
+    r"NewConnectionError|operation timed out|tcp connect error",
+    re.IGNORECASE,
+)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -51,15 +57,21 @@ class Built:
 
 @dataclass(frozen=True)
 class Venvs:
-    """Builds environments under ``root`` and keeps them."""
+    """Builds environments under ``root`` and keeps them.
+
+    Attributes:
+        failed: why a version cannot be built, so that it is tried once a run and not per instance.
+    """
 
     root: Path
+    failed: dict[str, str] = field(default_factory=dict)
 
     def build(self, instance: Instance, spec: Spec, base: Checkout) -> Built:
         """Return the environment of ``instance``, built when it is not there yet.
 
         Raises:
             UnavailableError: with the step that failed and its last words.
+            InfrastructureError: the package index was not reached.
         """
         interpreter = find_python(spec.python)
         if interpreter is None:
@@ -77,9 +89,15 @@ class Venvs:
         folder = self.root / "venvs" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{folder}.lock"):
+            if name in self.failed:
+                raise UnavailableError(self.failed[name])
             if not (folder / _MARKER).exists():
                 shutil.rmtree(folder, ignore_errors=True)
-                _make_shared(folder, spec, packages, interpreter)
+                try:
+                    _make_shared(folder, spec, packages, interpreter)
+                except UnavailableError as error:
+                    self.failed[name] = str(error)
+                    raise
                 (folder / _MARKER).touch()
         return folder
 
@@ -216,4 +234,6 @@ def _step(
     result = run_limited([str(word) for word in argv], cwd or Path.cwd(), env, _BUILD_SECONDS)
     if result.exit_code != 0:
         words = " ".join(result.output.strip().splitlines()[-3:])[-400:]
+        if _NO_NETWORK.search(result.output):
+            raise InfrastructureError(f"cannot {what}, the package index is not reached: {words}")
         raise UnavailableError(f"cannot {what}: {words}")

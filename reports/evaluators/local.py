@@ -5,6 +5,7 @@ Unofficial: packages and system differ from the official images, and so may verd
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -72,8 +73,10 @@ class LocalEvaluator:
         try:
             changes = patched(base, [job.prediction.patch, row.test_patch])
             runner = runner_of(session.test_command)
-            tests = [path for path in patch_paths(row.test_patch) if is_test_path(path)]
-            names = [directives(runner, path) for path in tests] if runner else []
+            # Data files and deleted tests are no tests to run.
+            paths = [path for path in patch_paths(row.test_patch) if path.endswith(".py")]
+            tests = [p for p in paths if is_test_path(p) and changes.get(p) is not None]
+            names = [shlex.quote(directives(runner, path)) for path in tests] if runner else []
             command = " ".join([session.test_command, *names])
             return session.run(changes, command, self.timeout)
         finally:

@@ -173,3 +173,50 @@ def test_selection(tmp_path: Path) -> None:
     assert read_ids(f"@{tmp_path}/ids") == ("a__b-1", "a__b-2", "a__b-3")
     with pytest.raises(UserError, match="No such file"):
         read_ids("@/nowhere")
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", "5", '"text"'])
+def test_what_is_no_list_of_rows_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "d.json").write_text(content)
+    with pytest.raises(UserError, match="no list of rows"):
+        load_dataset(str(tmp_path / "d.json"), "test", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"spec": "{"}, {"spec": 5}, {"repo": "norepo"}, {"patch": 5}, {"eval_script": []}]
+)
+def test_fields_of_the_wrong_kind_are_named(change: dict[str, object]) -> None:
+    with pytest.raises(UserError, match="own__thing-1"):
+        split_row({**ROW, **change, "eval_script": change.get("eval_script", SCRIPT) or [1]})
+
+
+def test_a_spec_may_be_json_text() -> None:
+    instance, _ = split_row({**ROW, "spec": '{"python": "3.9", "test_cmd": ["x", "pytest"]}'})
+    assert instance.spec is not None
+    assert (instance.spec.python, instance.spec.test_cmd) == ("3.9", "pytest")
+
+
+def test_rows_of_another_split_are_left_out(tmp_path: Path) -> None:
+    rows = [{**ROW, "split": "dev"}, {**ROW, "instance_id": "own__thing-2", "split": "test"}]
+    (tmp_path / "d.json").write_text(json.dumps(rows))
+    (instance,) = load_dataset(str(tmp_path / "d.json"), "test", tmp_path).instances()
+    assert instance.instance_id == "own__thing-2"
+    with pytest.raises(UserError, match="check --split"):
+        load_dataset(str(tmp_path / "d.json"), "nonsense", tmp_path)
+
+
+def test_django_keeps_its_runner_when_a_hidden_file_is_called_tests() -> None:
+    command = "./tests/runtests.py --verbosity 2 --settings=test_sqlite"
+    script = SCRIPT.replace("pytest -rA tests/hidden_test.py", f"{command} admin_views.tests")
+    setup = bare_setup(script, ["tests/admin_views/tests.py", "tests/hidden_test.py"])
+    assert setup is not None
+    assert setup.command == command
+
+
+def test_commands_that_select_tests_by_option_are_unknown() -> None:
+    for line in (
+        "pytest -rA -k 'test_one or two' t.py",
+        "pytest --deselect t.py::x",
+        "pytest -o 'a b'",
+    ):
+        assert bare_command(line) is None

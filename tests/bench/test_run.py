@@ -32,7 +32,7 @@ EDIT = (
 )
 
 
-def config(**changes: Any) -> RunConfig:  # noqa: ANN401
+def config(**changes: Any) -> RunConfig:
     values: dict[str, Any] = {
         "models": tuple(ModelChoice.parse(n, replay=True) for n in ("scripted-a", "scripted-b")),
         "replay": DEMO_DATASET / "replies",
@@ -41,7 +41,7 @@ def config(**changes: Any) -> RunConfig:  # noqa: ANN401
     return RunConfig(**{**values, **changes})
 
 
-def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:  # noqa: ANN401
+def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:
     values: dict[str, Any] = {
         "dataset": "demo",
         "split": "test",
@@ -53,7 +53,7 @@ def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:  # no
     return Options(**{**values, **changes})
 
 
-def live(provider: Provider, **changes: Any) -> RunConfig:  # noqa: ANN401
+def live(provider: Provider, **changes: Any) -> RunConfig:
     names = ("gpt-4o", "gpt-4o-mini")
     values: dict[str, Any] = {
         "models": tuple(ModelChoice.parse(name, any_name=True) for name in names),

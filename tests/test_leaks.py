@@ -1,0 +1,160 @@
+"""No held-out knowledge reaches the agent: a whole run is searched for sentinels."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.commands import Options, run_command
+from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
+from bench.dataset import Selection, load_dataset
+from bench.environments.choice import engine_answers
+from bench.environments.processes import run_limited
+from demo.images import build_images
+from demo.setup import DEMO_DATASET, build_mirrors
+from tests.provider import Provider
+
+TOP = Path(__file__).resolve().parents[1]
+SENTINELS = {
+    "patch": "ZQHIDDEN_GOLD",
+    "test_patch": "ZQHIDDEN_TEST_PATCH",
+    "FAIL_TO_PASS": "ZQHIDDEN_F2P",
+    "PASS_TO_PASS": "ZQHIDDEN_P2P",
+    "hints_text": "ZQHIDDEN_HINT",
+}
+DIFF = "diff --git a/{0} b/{0}\n--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-1\n+{1}\n"
+EDIT = (
+    "textkit/slug.py\n```python\n<<<<<<< SEARCH\n    letters = []\n=======\n    letters = list()\n"
+    ">>>>>>> REPLACE\n```\n"
+)
+
+
+def row() -> dict[str, Any]:
+    """Return a demo instance in which every hidden field holds a sentinel, also the eval_script."""
+    rows = load_dataset("demo", "test", DEMO_DATASET).rows
+    found = dict(next(r for r in rows if r["instance_id"] == "demo__textkit-1"))
+    found["patch"] = DIFF.format("textkit/ZQHIDDEN_GOLD.py", SENTINELS["patch"])
+    found["test_patch"] = DIFF.format("tests/ZQHIDDEN_TEST_PATCH.py", SENTINELS["test_patch"])
+    found["FAIL_TO_PASS"] = [f"tests/ZQHIDDEN_TEST_PATCH.py::{SENTINELS['FAIL_TO_PASS']}"]
+    found["PASS_TO_PASS"] = json.dumps([SENTINELS["PASS_TO_PASS"]])
+    found["hints_text"] = SENTINELS["hints_text"]
+    found["eval_script"] = (
+        "cd /testbed\nexport NOTE=tests/ZQHIDDEN_TEST_PATCH.py\n"
+        "git checkout 123 tests/ZQHIDDEN_TEST_PATCH.py\n"
+        f"git apply - <<'EOF_1'\n{found['test_patch']}EOF_1\n"
+        ": '>>>>> Start Test Output'\npython -m pytest -rA tests/ZQHIDDEN_TEST_PATCH.py\n"
+        ": '>>>>> End Test Output'\ngit checkout 123 tests/ZQHIDDEN_TEST_PATCH.py\n"
+    )
+    return found
+
+
+@pytest.mark.parametrize("kind", list(EnvironmentKind))
+def test_no_sentinel_in_any_message_command_log_or_file(
+    kind: EnvironmentKind,
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    if kind is EnvironmentKind.DOCKER:
+        if not engine_answers():
+            pytest.skip("no Docker engine answers")
+        build_images(["demo__textkit-1"])
+    dataset = tmp_path / "rows.json"
+    dataset.write_text(json.dumps([row()]))
+    provider.will_answer("textkit/slug.py", EDIT)
+    commands: list[object] = []
+    _spy(monkeypatch, commands)
+    config = RunConfig(
+        models=(ModelChoice.parse("gpt-4o", any_name=True),),
+        api_base=provider.url,
+        environment=kind,
+        tests=TestChoice.RELATED,
+        run="r",
+    )
+    options = Options(
+        str(dataset), "test", Selection(), tmp_path / "out", tmp_path / "cache",
+        repos=build_mirrors(cache / "demo-mirrors"),
+    )  # fmt: skip
+    said: list[str] = []
+    assert run_command(config, options, said.append) == 0
+    files = [p for p in [*tmp_path.rglob("*")] if p.is_file() and p != dataset]
+    assert any(p.suffix == ".md" for p in files)
+    assert len(provider.requests) == 2
+    prediction = json.loads((tmp_path / "out/predictions/r/demo__textkit-1.json").read_text())
+    assert prediction["test_outcome"] is (None if kind is EnvironmentKind.NONE else True)
+    haystacks = {str(p): p.read_bytes().decode("utf-8", "replace") for p in files}
+    haystacks["requests"] = json.dumps(provider.requests)
+    haystacks["commands"] = repr(commands)
+    haystacks["said"] = "\n".join([*said, *capfd.readouterr()])
+    for place, text in haystacks.items():
+        assert "ZQHIDDEN" not in text + place, place
+
+
+def _spy(monkeypatch: pytest.MonkeyPatch, commands: list[object]) -> None:
+    """Note every process that the harness starts and every command given to a container."""
+    real = subprocess.Popen.__init__
+
+    def popen(self: Any, args: Any, *rest: Any, **named: Any) -> None:
+        commands.append((args, named.get("env")))
+        real(self, args, *rest, **named)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", popen)
+    from bench.environments.docker import DockerSession
+
+    run = DockerSession.run
+
+    def docker_run(self: Any, changes: Any, command: str, timeout: float) -> Any:
+        commands.append((self.setup, command, changes))
+        return run(self, changes, command, timeout)
+
+    monkeypatch.setattr(DockerSession, "run", docker_run)
+
+
+def test_the_spy_sees_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    commands: list[object] = []
+    _spy(monkeypatch, commands)
+    run_limited(["echo", "SENTINEL"], tmp_path, {}, 10)
+    assert "SENTINEL" in repr(commands)
+
+
+def imports(path: Path) -> set[str]:
+    """Return the modules that a file imports, with the names that it takes from them."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_imports_run_one_way() -> None:
+    for path in (TOP / "agent").rglob("*.py"):
+        upward = {
+            m
+            for m in imports(path)
+            if m.split(".")[0] in ("bench", "reports", "harness", "report", "demo")
+        }
+        assert not upward, f"{path}: {upward}"
+    for path in (TOP / "bench").rglob("*.py"):
+        assert not {m for m in imports(path) if m.split(".")[0] == "reports"}, path
+
+
+def test_only_the_loader_and_reports_can_name_the_hidden_half() -> None:
+    allowed = {TOP / "bench/instances.py", TOP / "bench/dataset.py"}
+    for folder in ("agent", "bench"):
+        for path in (TOP / folder).rglob("*.py"):
+            if path not in allowed:
+                assert "bench.instances.Evaluation" not in imports(path), path
+                assert not {"evaluations", "rows", "split_row"} & _attributes(path), path
+
+
+def _attributes(path: Path) -> set[str]:
+    return {n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)}
