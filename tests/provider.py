@@ -1,4 +1,4 @@
-"""A server on loopback that speaks the OpenAI chat protocol: what litellm's real client talks to."""
+"""A server on loopback that speaks the OpenAI chat protocol, for litellm's real client."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from agent.chat import Message, ReplayExhaustedError, Reply
 from agent.coder import Coder, Ending, Limits, Result, TestReport
 from agent.formats.diff import DiffFormat
@@ -178,3 +180,24 @@ def test_an_issue_with_edit_markers_in_it_edits_nothing(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     result, _, _ = converse(tmp_path, "I would look at app/main.py", "app/main.py is fine")
     assert result.edited_files == ()
+
+
+def test_one_bad_path_does_not_cost_the_good_edits(tmp_path: Path) -> None:
+    bad = edit("app/main.py/x.py", "", "x\n") + edit("app/other.py", "X = 1\n", "X = 2\n")
+    both = bad + edit("new/a/b.py", "", "1\n") + edit("new/a", "", "1\n")
+    result, script, _ = converse(tmp_path, both, "app/main.py is a file, I see.")
+    assert (tmp_path / "app/other.py").read_text() == "X = 2\n"
+    assert result.edit is False
+    assert "main.py is a file, not a folder" in script.asked(1)
+    assert "new/a: not a regular file" in script.asked(1)
+
+
+def test_files_that_no_model_can_read_are_named_and_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FILES, "app/big.csv", "1,2,3\n" * 100_000)
+    monkeypatch.setitem(FILES, "app/logo.png", "\x89PNG\0\0")
+    _, script, _ = converse(tmp_path, "See big.csv, logo.png and app/main.py.", GOOD)
+    assert "app/big.csv is too long to be shown" in script.asked(1)
+    assert "app/logo.png is not a text file" in script.asked(1)
+    assert len(script.asked(1)) < 2_000

@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks: parsing, the reference agent's matching steps, and what is told on failure."""
+"""SEARCH/REPLACE blocks: parsing, the reference agent's matching steps, what failure tells."""
 
 from __future__ import annotations
 

@@ -116,6 +116,19 @@ def test_bad_requests_and_refusals_end_the_attempt(provider: Provider, answer: A
     assert len(provider.requests) == 1
 
 
+def test_a_rate_limit_that_mentions_billing_is_a_rate_limit(provider: Provider) -> None:
+    words = "Rate limit reached. Visit https://platform.openai.com/account/billing to add a card."
+    limit = Answer(status=429, error={"code": "rate_limit_exceeded", "message": words})
+    provider.will_answer(limit, "hi")
+    assert model(provider).complete(ASK).content == "hi"
+
+
+def test_moderation_is_a_refusal_and_no_bad_key(provider: Provider) -> None:
+    provider.will_answer(Answer(status=403, error={"message": "your input was flagged"}))
+    with pytest.raises(RequestRefusedError):
+        model(provider).complete(ASK)
+
+
 @pytest.mark.parametrize("text", [None, ""])
 def test_an_empty_reply_is_a_reply(provider: Provider, text: str | None) -> None:
     provider.will_answer(Answer(text))

@@ -9,7 +9,8 @@ FORMAT = WholeFormat()
 
 
 def test_files_with_prose_and_unnamed_fences_between() -> None:
-    reply = "I do this:\n\n```\nnot a file\n```\n\na.py\n```python\nx = 1\n```\n\n**b.py**\n\n```\ny\n```\n"
+    unnamed = "I do this:\n\n```\nnot a file\n```\n\n"
+    reply = unnamed + "a.py\n```python\nx = 1\n```\n\n**b.py**\n\n```\ny\n```\n"
     assert FORMAT.parse(reply, set()) == (WholeFile("a.py", "x = 1\n"), WholeFile("b.py", "y\n"))
 
 
@@ -21,7 +22,7 @@ def test_a_fence_inside_a_file_does_not_cut_it() -> None:
 
 
 def test_an_unclosed_file_is_refused() -> None:
-    with pytest.raises(MalformedReplyError, match="a.py is not complete"):
+    with pytest.raises(MalformedReplyError, match=r"a\.py is not complete"):
         FORMAT.parse("a.py\n```python\nx = 1\n", set())
 
 

@@ -211,7 +211,8 @@ def test_requirements_by_the_rules_of_swebench() -> None:
     files = {
         "requirements/dev.txt": "-r base.txt\n# note\n-e .\ngit+https://x/y\nsphinx # docs\n",
         "requirements/base.txt": "click>=8\n-c pins.txt\n",
-        "environment.yml": "dependencies:\n- python=3.9\n- numpy=1.2\n- scipy>=1\n- pip:\n  - ipython\n",
+        "environment.yml": "dependencies:\n- python=3.9\n- numpy=1.2\n- scipy>=1\n"
+        "- pip:\n  - ipython\n",
     }
     flask = Spec(packages="requirements.txt")
     assert wanted_packages("pallets/flask", flask, files.get) == ["click>=8", "sphinx"]

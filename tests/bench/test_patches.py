@@ -122,8 +122,10 @@ def test_words_like_headers_and_foreign_patches_survive() -> None:
 
 def test_renames_quotes_and_mode_changes_are_read_from_their_headers() -> None:
     patch = (
-        "diff --git a/x.py b/tests/x.py\nsimilarity index 100%\nrename from x.py\nrename to tests/x.py\n"
-        'diff --git "a/caf\\303\\251.py" "b/caf\\303\\251.py"\n--- "a/caf\\303\\251.py"\n+++ "b/caf\\303\\251.py"\n'
+        "diff --git a/x.py b/tests/x.py\nsimilarity index 100%\n"
+        "rename from x.py\nrename to tests/x.py\n"
+        'diff --git "a/caf\\303\\251.py" "b/caf\\303\\251.py"\n'
+        '--- "a/caf\\303\\251.py"\n+++ "b/caf\\303\\251.py"\n'
         "@@ -1 +1 @@\n-1\n+2\n"
         "diff --git a/run me.sh b/run me.sh\nold mode 100644\nnew mode 100755\n"
     )

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from agent.errors import InfrastructureError, UserError
+from agent.git import GitError
 from agent.models import RetryPolicy
+from agent.workspace import Workspace
 from bench.commands import Options, run_command
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice, validated
 from bench.dataset import Selection
@@ -442,3 +444,69 @@ def test_an_unreachable_hub_is_infrastructure(
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
     with pytest.raises(InfrastructureError, match="cannot load SWE-bench/SWE-bench_Lite"):
         run_command(config(), options(tmp_path, cache, dataset="lite"), lambda _: None)
+
+
+def test_a_refused_attempt_keeps_its_edits_and_replays_the_same(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    broken = EDIT.replace("elif letters and", "elif missing and")
+    provider.will_answer("textkit/slug.py", broken, Answer(status=400))
+    one = options(tmp_path / "one", cache, "demo__textkit-1")
+    chosen = live(provider, models=(ModelChoice.parse("gpt-4o", any_name=True),))
+    run_command(chosen, one, lambda _: None)
+    prediction = read(tmp_path / "one", "demo__textkit-1")
+    assert prediction["all_results"][0]["status"] == "error"
+    assert (prediction["status"], prediction["lint_outcome"]) == ("fallback", False)
+    again = live(provider, models=chosen.models, replay=tmp_path / "one/predictions/r")
+    run_command(again, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None)
+    paths = [tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_a_replay_keeps_the_model_name_of_the_run(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT)
+    models = (ModelChoice.parse("opus", any_name=True),)
+    assert models[0].name != "opus"
+    one = options(tmp_path / "one", cache, "demo__textkit-1")
+    run_command(live(provider, models=models), one, lambda _: None)
+    replayed = config(
+        models=(ModelChoice.parse("opus", replay=True),),
+        replay=tmp_path / "one/predictions/r",
+        tries=1,
+    )
+    run_command(replayed, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None)
+    paths = [tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_predictions_of_another_harness_are_not_mixed_with_ours(
+    tmp_path: Path, cache: Path
+) -> None:
+    path = tmp_path / "predictions/r/x__y-1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"instance_id": "x__y-1", "model_patch": null}')
+    with pytest.raises(UserError, match=r"no run\.json"):
+        run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
+
+
+def test_a_run_that_recorded_nothing_binds_nobody(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    provider.will_answer(Answer(status=401))
+    with pytest.raises(UserError, match="refused the key"):
+        run_command(live(provider), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
+    assert run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None) == 0
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), GitError("git failed")])
+def test_disk_and_git_errors_in_an_attempt_cost_no_try(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Workspace, "write", fail)
+    assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
+    assert not (tmp_path / "predictions/r/demo__bank-2.json").exists()
