@@ -15,6 +15,9 @@ from agent.errors import InfrastructureError, UserError
 from bench.environments.processes import without_secrets
 from reports.evaluators.base import Job, Verdict, VerdictStatus, verdict_of_report
 
+# Where swebench leaves no report because of the patch and not of the engine: its APPLY_PATCH_FAIL,
+# and a test run that did not end.
+_PATCH_FAULTS = (">>>>> Patch Apply Failed", "Test timed out after")
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
 
 
@@ -71,7 +74,9 @@ class DockerEvaluator:
         report = folder / "report.json" if folder else None
         if folder is None or report is None or not report.is_file():
             reason = _reason(folder) if folder else "swebench left no log"
-            return Verdict(name, VerdictStatus.NOT_EVALUATED, self.name, reason, _log(folder))
+            fault = any(words in reason for words in _PATCH_FAULTS)
+            status = VerdictStatus.UNRESOLVED if fault else VerdictStatus.NOT_EVALUATED
+            return Verdict(name, status, self.name, reason, _log(folder))
         data = json.loads(report.read_text(encoding="utf-8"))
         return verdict_of_report(job, data, _log(folder), self.name)
 
@@ -106,11 +111,12 @@ def _log(folder: Path | None) -> str:
 
 
 def _reason(folder: Path) -> str:
-    """Return why there is no report: the last error of the instance's log."""
+    """Return why there is no report: the patch's fault, else the last error of the log."""
     log = folder / "run_instance.log"
     lines = log.read_text("utf-8", "replace").splitlines() if log.is_file() else []
+    faults = [line for line in lines if any(words in line for words in _PATCH_FAULTS)]
     errors = [line for line in lines if "Error" in line or "Failed" in line]
-    return (errors or lines or ["no log"])[-1].strip()[:300]
+    return (faults or errors or lines or ["no log"])[-1].strip()[:300]
 
 
 def _last_line(log: Path) -> str:

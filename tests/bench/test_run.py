@@ -228,6 +228,41 @@ def test_infrastructure_costs_no_try_and_is_redone(
     assert read(tmp_path, "demo__textkit-1")["attempt"] == 1
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [Answer(status=429, headers={"Retry-After": "0"}), "textkit/slug.py", EDIT],
+        ["textkit/slug.py", Answer(status=500), EDIT],
+        [Answer("x", hang=9), "textkit/slug.py", EDIT],
+        [Answer(""), "textkit/slug.py", EDIT],
+        ["textkit/slug.py", Answer(EDIT[:150], finish="length"), EDIT[150:]],
+        ["textkit/slug.py", Answer(EDIT, finish="length"), EDIT],
+    ],
+    ids=["429", "500", "hang", "empty", "truncated and gone on", "truncated and sent again"],
+)
+def test_a_whole_run_gets_over_transient_trouble(
+    tmp_path: Path, cache: Path, provider: Provider, answers: list[Answer | str]
+) -> None:
+    provider.will_answer(*answers)
+    run = options(tmp_path, cache, "demo__textkit-1")
+    assert run_command(live(provider), run, lambda _: None) == 0
+    prediction = read(tmp_path, "demo__textkit-1")
+    assert (prediction["status"], prediction["attempt"]) == ("plausible", 1)
+    assert prediction["model_patch"].count("+        elif letters") == 1
+    assert len(provider.requests) == len(answers)
+
+
+def test_a_whole_run_in_the_whole_format(tmp_path: Path, cache: Path, provider: Provider) -> None:
+    text = "def slugify(text):\n    return '-'.join(text.lower().split())\n"
+    provider.will_answer("textkit/slug.py", f"textkit/slug.py\n```python\n{text}```\n")
+    models = (ModelChoice.parse("my-model@whole", any_name=True),)
+    chosen = live(provider, models=models)
+    assert run_command(chosen, options(tmp_path, cache, "demo__textkit-1"), lambda _: None) == 0
+    prediction = read(tmp_path, "demo__textkit-1")
+    assert "+    return '-'.join(text.lower().split())" in prediction["model_patch"]
+    assert prediction["cost"] is None, "my-model has no known price"
+
+
 def test_a_refused_request_ends_the_attempt_and_counts(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:

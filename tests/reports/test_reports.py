@@ -155,6 +155,24 @@ def test_a_missing_image_is_not_evaluated_and_never_unresolved(
     assert verdict(folder, "demo__bank-1")["status"] == "not_evaluated"
 
 
+@pytest.mark.parametrize("kind", [EvaluatorKind.LOCAL, EvaluatorKind.DOCKER])
+def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
+    kind: EvaluatorKind, make_run: MakeRun, cache: Path
+) -> None:
+    if kind is EvaluatorKind.DOCKER and not engine_answers():
+        pytest.skip("no Docker engine answers")
+    hang = WRONG.replace('+"""Names."""', "+while True: pass")
+    assert hang != WRONG
+    stale = WRONG.replace("Names for addresses", "Something else")
+    folder = make_run(
+        {"demo__textkit-1": hang, "demo__bank-1": stale.replace("textkit/slug", "bank/account")}
+    )
+    assert report_command([folder], options(cache, kind, timeout=5.0), lambda _: None) == 0
+    for name in ("demo__textkit-1", "demo__bank-1"):
+        assert verdict(folder, name)["status"] == "unresolved", name
+        assert verdict(folder, name)["reason"], name
+
+
 def test_the_older_layout_is_read_with_its_verdicts(tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
