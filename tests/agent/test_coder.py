@@ -112,6 +112,12 @@ def test_an_empty_reply_is_asked_once_for_files(tmp_path: Path) -> None:
     assert (result.edit, result.lint, result.test) == (None, None, None)
 
 
+def test_a_reply_that_names_a_shown_file_and_edits_nothing_ends_it(tmp_path: Path) -> None:
+    result, script, _ = converse(tmp_path, "app/main.py", "app/main.py is right as it is.")
+    assert len(script.requests) == 2
+    assert result.ending is Ending.DONE
+
+
 def test_new_lint_findings_are_reflected_and_count(tmp_path: Path) -> None:
     broken = edit("app/main.py", "    return 1\n", "    return missing\n")
     result, script, _ = converse(tmp_path, broken, "app/main.py is right.")

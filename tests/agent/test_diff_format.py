@@ -114,6 +114,11 @@ def test_elisions_match_piece_by_piece() -> None:
     assert apply(reply, {"a.py": "a\nb\nc\n"}).contents["a.py"] == "A\nb\nC\n"
 
 
+def test_an_elided_piece_that_stands_in_two_places_is_no_match() -> None:
+    reply = block("a.py", "a\n...\nc\n", "A\n...\nC\n")
+    assert apply(reply, {"a.py": "a\nb\na\nc\n"}).failed
+
+
 def test_lines_found_in_another_file_of_the_chat() -> None:
     report = apply(
         block("a.py", "x\n", "y\n"), {"a.py": "1\n", "b.py": "x\n"}, chat=("a.py", "b.py")
