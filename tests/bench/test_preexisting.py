@@ -18,9 +18,10 @@ from tests.conftest import an_instance
 
 FILES = {
     "thing/__init__.py": "",
-    "thing/core.py": "def one():\n    return 1\n",
+    "thing/core.py": "def one():\n    return 1\n\ndef two():\n    return 2\n",
     "tests/test_core.py": (
-        "import os\nfrom thing.core import one\n\n"
+        "import os\nfrom thing import core\nfrom thing.core import one\n\n"
+        "def test_two():\n    assert getattr(core, 'two', lambda: 2)() == 2\n\n"
         "def test_one():\n    assert one() == 1\n\n"
         "def test_known_to_fail():\n    assert one() == 3\n\n"
         "def test_flaky():\n"
@@ -107,6 +108,16 @@ def test_a_test_that_passes_when_run_once_more_is_not_broken(tmp_path: Path) -> 
     assert report.outcome is True, report.message
 
 
+def test_tests_that_fail_in_one_of_two_runs_each_are_not_broken(tmp_path: Path) -> None:
+    source = (
+        "import os\n\nflag = os.environ['FLAKY'] + '2'\nfirst = not os.path.exists(flag)\n"
+        "open(flag, 'w').close()\n\ndef one():\n    return 7 if first else 1\n\n"
+        "def two():\n    return 2 if first else 7\n"
+    )
+    assert judging(tmp_path).judge(edit(source)).outcome is True
+    assert (tmp_path / "flag2").exists()
+
+
 def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(tmp_path: Path) -> None:
     report = judging(tmp_path).judge(edit("import os\nos._exit(3)\n"))
     assert report.outcome is False
@@ -132,10 +143,13 @@ def test_edits_of_tests_alone_leave_the_outcome_unknown(
     assert judging(tmp_path).judge(changes).outcome is None
 
 
+EASY = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
+
+
 def test_the_test_files_are_those_of_the_base_commit(tmp_path: Path) -> None:
     changes = {
         **edit("def one():\n    return 2\n"),
-        "tests/test_core.py": b"def test_one(): pass\n",
+        "tests/test_core.py": EASY,
     }
     assert judging(tmp_path).judge(changes).outcome is False
 
