@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from agent.errors import InfrastructureError, UserError
+from agent.errors import UserError
 from agent.models import RetryPolicy
+from bench.cli import run_cli
 from bench.commands import Options, default_cache, default_environment, run_command
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
 from bench.dataset import Selection, read_ids
@@ -257,22 +258,5 @@ def main(
     raise typer.Exit(run_command(config, options, print))
 
 
-def cli() -> int:
-    """Run the command line and return the exit code: the one place where errors become codes."""
-    try:
-        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command()(main)
-        app(standalone_mode=True)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (InfrastructureError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(cli())
+    sys.exit(run_cli(main))

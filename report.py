@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from agent.errors import InfrastructureError, UserError
+from bench.cli import run_cli
 from bench.commands import default_cache
 from reports.commands import EvaluatorKind, ReportOptions, report_command
 
@@ -48,22 +48,5 @@ def main(
     raise typer.Exit(report_command(runs, options, print))
 
 
-def cli() -> int:
-    """Run the command line and return the exit code: the one place where errors become codes."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(main)
-    try:
-        app()
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (InfrastructureError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(cli())
+    sys.exit(run_cli(main))

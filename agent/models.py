@@ -1,19 +1,12 @@
-"""Model calls through litellm: names, prices, the call with its retries, and what errors mean.
-
-litellm is imported on first use: it takes seconds, and its settings are read from the environment.
-"""
+"""Model calls through litellm: the call with its retries, its cost, and what errors mean."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import tenacity
@@ -21,11 +14,8 @@ import tenacity
 from agent.chat import Message, Reply, RequestRefusedError, Usage
 from agent.deadline import within
 from agent.errors import InfrastructureError, UserError
+from agent.registry import price_entry, provider_of, the_litellm
 
-ALIASES = {"4o": "gpt-4o", "4o-mini": "gpt-4o-mini", "gpt4o": "gpt-4o"}
-_CLAUDE = re.compile(r"^claude-(opus|sonnet|haiku)-(\d+)(?:-(\d{1,2}))?$")
-_CLAUDE_FAMILIES = ("opus", "sonnet", "haiku")
-_PRICE_MAP = "model_prices_and_context_window_backup.json"
 _NO_KEY = "no-key-needed"
 # A plain rate limit mentions billing pages too, so only these words mean the account.
 _ACCOUNT = re.compile(
@@ -33,82 +23,6 @@ _ACCOUNT = re.compile(
     re.IGNORECASE,
 )
 _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
-_SETTINGS = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
-    # Any other mode loads whatever .env file lies above litellm's folder.
-    "LITELLM_MODE": "PRODUCTION",
-    "LITELLM_LOG": "CRITICAL",
-}
-
-
-@cache
-def _litellm() -> Any:  # noqa: ANN401 - litellm has no types worth the name
-    """Import litellm, quiet and with the price map that it carries."""
-    os.environ.update(_SETTINGS)
-    import litellm
-
-    litellm.suppress_debug_info = True
-    return litellm
-
-
-def resolve_model(name: str, *, any_name: bool = False) -> str:
-    """Return litellm's name for an alias or a name.
-
-    ``opus``, ``sonnet`` and ``haiku`` are the newest of that name in the price map that the
-    installed litellm carries; the run records the result.
-
-    Raises:
-        UserError: litellm knows no provider for the name (not with ``any_name``: an own server).
-    """
-    if name in _CLAUDE_FAMILIES:
-        return _newest_claude(name)
-    name = ALIASES.get(name, name)
-    if any_name:
-        return name
-    litellm = _litellm()
-    try:
-        litellm.get_llm_provider(model=name)
-    except litellm.exceptions.BadRequestError as error:
-        raise UserError(
-            f"unknown model {name!r}: give an alias ({', '.join([*ALIASES, *_CLAUDE_FAMILIES])}), "
-            "a litellm name such as openai/NAME, or --api-base for a server of your own"
-        ) from error
-    return name
-
-
-def _newest_claude(family: str) -> str:
-    found = [
-        ((int(match[2]), int(match[3] or 0)), key)
-        for key, value in _litellm().model_cost.items()
-        if value.get("litellm_provider") == "anthropic"
-        and (match := _CLAUDE.match(key))
-        and match[1] == family
-    ]
-    return f"anthropic/{max(found)[1]}"
-
-
-def missing_key(name: str, api_base: str | None) -> str | None:
-    """Return the environment variable that ``name`` needs and that is not set, if any."""
-    if api_base:
-        return None
-    litellm = _litellm()
-    keys = [str(key) for key in litellm.validate_environment(model=name).get("missing_keys") or []]
-    _, provider = _provider(name, None)
-    own = f"{provider.upper()}_API_KEY"
-    if os.environ.get(own) == "":
-        keys.append(own)
-    # Other variables (addresses, regions) have their defaults elsewhere.
-    return next((key for key in keys if key.endswith("_API_KEY")), None)
-
-
-@cache
-def price_map_version() -> str:
-    """Return which price map costs are computed from: litellm's own, by SHA-256."""
-    # The package is found but not imported: that takes seconds, and a replay needs none of it.
-    spec = find_spec("litellm")
-    folder = Path((spec.origin if spec else None) or "").parent
-    return hashlib.sha256((folder / _PRICE_MAP).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -155,7 +69,7 @@ class LiteLLMModel:
             ) from error
 
     def _call_once(self, messages: Sequence[Message]) -> Reply:
-        litellm = _litellm()
+        litellm = the_litellm()
         arguments = self._arguments(messages)
         started = time.monotonic()
         try:
@@ -188,13 +102,13 @@ class LiteLLMModel:
         return arguments
 
     def _takes_temperature(self) -> bool:
-        litellm = _litellm()
-        entry = _price_entry(self.name)
+        litellm = the_litellm()
+        entry = price_entry(self.name)
         if entry and entry.get("supports_sampling_params") is False:
             return False
         from litellm.utils import get_optional_params
 
-        bare, provider = _provider(self.name, self.api_base)
+        bare, provider = provider_of(self.name, self.api_base)
         try:
             get_optional_params(
                 model=bare, custom_llm_provider=provider, temperature=self.temperature
@@ -225,12 +139,12 @@ class LiteLLMModel:
 
     def _cost(self, response: Any, usage: Usage | None) -> float | None:  # noqa: ANN401
         """Return dollars by the price map's exact entry; litellm's guesses are not trusted."""
-        if usage is None or _price_entry(self.name) is None:
+        if usage is None or price_entry(self.name) is None:
             what = "reports no usage" if usage is None else "has no known price"
             self.warn_once(f"{self.name} {what}: its cost counts as unknown, not as 0")
             return None
-        bare, provider = _provider(self.name, None)
-        into, out = _litellm().cost_per_token(
+        bare, provider = provider_of(self.name, None)
+        into, out = the_litellm().cost_per_token(
             model=bare, custom_llm_provider=provider, usage_object=response.usage
         )
         return float(into + out)
@@ -281,24 +195,6 @@ def _retry_after(error: Exception) -> float | None:
         return max(0.0, float(headers.get("retry-after", "")))
     except ValueError:
         return None
-
-
-def _provider(name: str, api_base: str | None) -> tuple[str, str]:
-    """Return the name without its provider, and the provider."""
-    if api_base:
-        return name, "openai"
-    bare, provider, *_ = _litellm().get_llm_provider(model=name)
-    return str(bare), str(provider)
-
-
-def _price_entry(name: str) -> dict[str, Any] | None:
-    """Return the price map's exact entry for ``name``, None when it has no price."""
-    prices = _litellm().model_cost
-    for key in (name, name.partition("/")[2]):
-        entry: dict[str, Any] | None = prices.get(key)
-        if entry and "input_cost_per_token" in entry:
-            return entry
-    return None
 
 
 def _usage(response: Any) -> Usage | None:  # noqa: ANN401

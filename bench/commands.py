@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.errors import UserError
-from agent.models import RetryPolicy, missing_key
+from agent.models import RetryPolicy
+from agent.registry import missing_key
 from agent.repomap import TagStore
 from bench.attempts import Services
 from bench.checkout import Snapshots

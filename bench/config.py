@@ -15,8 +15,8 @@ from typing import Any
 
 from agent.errors import UserError
 from agent.formats import default_format, format_names
-from agent.models import resolve_model
 from agent.prompts import prompts_hash
+from agent.registry import resolve_model
 
 HARNESS_VERSION = "0.1.0"
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from agent.chat import ChatModel
 from agent.errors import UserError
-from agent.models import LiteLLMModel, RetryPolicy, resolve_model
+from agent.models import LiteLLMModel, RetryPolicy
+from agent.registry import resolve_model
 from agent.replay import RecordedAttempt, ReplayModel, read_trajectory
 from bench.config import ModelChoice, RunConfig
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agent.models import missing_key
+from agent.registry import missing_key
 from bench.config import EnvironmentKind, RunConfig
 from bench.environments.choice import engine_answers, missing_images
 from bench.instances import Instance

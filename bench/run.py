@@ -15,7 +15,7 @@ from typing import Any
 from tqdm import tqdm
 
 from agent.errors import InfrastructureError, UserError
-from agent.models import price_map_version
+from agent.registry import price_map_version
 from bench.attempts import Services, Solved, Solver
 from bench.checkout import LeakError
 from bench.config import RunConfig, versions

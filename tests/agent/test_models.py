@@ -8,7 +8,8 @@ import pytest
 
 from agent.chat import Message, RequestRefusedError, Usage
 from agent.errors import InfrastructureError, UserError
-from agent.models import LiteLLMModel, RetryPolicy, missing_key, price_map_version, resolve_model
+from agent.models import LiteLLMModel, RetryPolicy
+from agent.registry import missing_key, price_map_version, resolve_model
 from tests.provider import Answer, Provider
 
 ASK = [Message("system", "be brief"), Message("user", "hello")]

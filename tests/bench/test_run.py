@@ -1,14 +1,9 @@
-"""Whole runs: what they write, how they go on, how they end."""
+"""Whole runs on replayed replies: what they write, how they go on, how they end."""
 
 from __future__ import annotations
 
 import json
 import logging
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,62 +11,12 @@ import pytest
 
 from agent.errors import InfrastructureError, UserError
 from agent.git import GitError
-from agent.models import RetryPolicy
 from agent.workspace import Workspace
-from bench.commands import Options, run_command
-from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice, validated
-from bench.dataset import Selection
+from bench.commands import run_command
+from bench.config import EnvironmentKind, ModelChoice, TestChoice, validated
 from bench.store import RunStore
 from demo.setup import DEMO_DATASET
-from tests.provider import Answer, Provider
-
-TOP = Path(__file__).resolve().parents[2]
-IDS = ("demo__bank-1", "demo__textkit-2", "demo__units-1")
-EDIT = (
-    'textkit/slug.py\n```python\n<<<<<<< SEARCH\n        else:\n            letters.append("-")\n'
-    '=======\n        elif letters and letters[-1] != "-":\n            letters.append("-")\n'
-    ">>>>>>> REPLACE\n```\n"
-)
-
-
-def config(**changes: Any) -> RunConfig:
-    values: dict[str, Any] = {
-        "models": tuple(ModelChoice.parse(n, replay=True) for n in ("scripted-a", "scripted-b")),
-        "replay": DEMO_DATASET / "replies",
-        "run": "r",
-    }
-    return RunConfig(**{**values, **changes})
-
-
-def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:
-    values: dict[str, Any] = {
-        "dataset": "demo",
-        "split": "test",
-        "selection": Selection(ids),
-        "out": out,
-        "cache": cache,
-        "retries": RetryPolicy(2, 0.01, 0.05),
-    }
-    return Options(**{**values, **changes})
-
-
-def live(provider: Provider, **changes: Any) -> RunConfig:
-    names = ("gpt-4o", "gpt-4o-mini")
-    values: dict[str, Any] = {
-        "models": tuple(ModelChoice.parse(name, any_name=True) for name in names),
-        "api_base": provider.url,
-        "call_timeout": 2,
-        "replay": None,
-        "tries": 1,
-    }
-    return config(**{**values, **changes})
-
-
-def read(out: Path, name: str, folder: str = "") -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
-        (out / "predictions/r" / folder / f"{name}.json").read_text()
-    )
-    return content
+from tests.bench.runs import IDS, config, options, read
 
 
 def test_a_run_writes_predictions_trajectories_and_transcripts(tmp_path: Path, cache: Path) -> None:
@@ -138,21 +83,6 @@ def test_a_run_replayed_on_its_own_trajectories_is_byte_identical(
         assert one.read_bytes() == two.read_bytes()
 
 
-def test_a_live_run_replayed_is_byte_identical(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer("textkit/slug.py", EDIT.replace("letters.append", "l.append"), EDIT)
-    one = options(tmp_path / "one", cache, "demo__textkit-1")
-    assert run_command(live(provider), one, lambda _: None) == 0
-    asked = len(provider.requests)
-    replay = live(provider, replay=tmp_path / "one/predictions/r")
-    run_command(replay, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None)
-    assert len(provider.requests) == asked == 3
-    paths = [tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    assert json.loads(paths[0].read_text())["cost"] == pytest.approx(3 * (100 * 2.5e-6 + 10 * 1e-5))
-
-
 def test_another_recorded_model_is_refused(tmp_path: Path, cache: Path) -> None:
     swapped = config(models=tuple(reversed(config().models)))
     with pytest.raises(UserError, match="scripted-a is recorded, but it is the turn of scripted-b"):
@@ -206,85 +136,6 @@ def test_a_broken_prediction_file_is_named_and_kept(tmp_path: Path, cache: Path)
     with pytest.raises(UserError, match=r"demo__bank-1\.json is broken"):
         run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
     assert path.read_text() == '{"instance_id": "demo__b'
-
-
-@pytest.mark.parametrize("answer", [Answer(status=500), Answer("x", hang=9), Answer(status=429)])
-def test_infrastructure_costs_no_try_and_is_redone(
-    tmp_path: Path, cache: Path, provider: Provider, answer: Answer
-) -> None:
-    provider.will_answer(answer)
-    said: list[str] = []
-    run = options(tmp_path, cache, "demo__textkit-1", retries=RetryPolicy(1))
-    assert run_command(live(provider), run, said.append) == 1
-    assert not (tmp_path / "predictions/r/demo__textkit-1.json").exists()
-    unfinished = json.loads((tmp_path / "logs/r/demo__textkit-1.unfinished.json").read_text())
-    assert (unfinished["status"], unfinished["attempts"][0]["status"]) == (
-        "infra_error",
-        "infra_error",
-    )
-    provider.answers.clear()
-    provider.will_answer("textkit/slug.py", EDIT)
-    assert run_command(live(provider), run, said.append) == 0
-    assert read(tmp_path, "demo__textkit-1")["attempt"] == 1
-
-
-@pytest.mark.parametrize(
-    "answers",
-    [
-        [Answer(status=429, headers={"Retry-After": "0"}), "textkit/slug.py", EDIT],
-        ["textkit/slug.py", Answer(status=500), EDIT],
-        [Answer("x", hang=9), "textkit/slug.py", EDIT],
-        [Answer(""), "textkit/slug.py", EDIT],
-        ["textkit/slug.py", Answer(EDIT[:150], finish="length"), EDIT[150:]],
-        ["textkit/slug.py", Answer(EDIT, finish="length"), EDIT],
-    ],
-    ids=["429", "500", "hang", "empty", "truncated and gone on", "truncated and sent again"],
-)
-def test_a_whole_run_gets_over_transient_trouble(
-    tmp_path: Path, cache: Path, provider: Provider, answers: list[Answer | str]
-) -> None:
-    provider.will_answer(*answers)
-    run = options(tmp_path, cache, "demo__textkit-1")
-    assert run_command(live(provider), run, lambda _: None) == 0
-    prediction = read(tmp_path, "demo__textkit-1")
-    assert (prediction["status"], prediction["attempt"]) == ("plausible", 1)
-    assert prediction["model_patch"].count("+        elif letters") == 1
-    assert len(provider.requests) == len(answers)
-
-
-def test_a_whole_run_in_the_whole_format(tmp_path: Path, cache: Path, provider: Provider) -> None:
-    text = "def slugify(text):\n    return '-'.join(text.lower().split())\n"
-    provider.will_answer("textkit/slug.py", f"textkit/slug.py\n```python\n{text}```\n")
-    models = (ModelChoice.parse("my-model@whole", any_name=True),)
-    chosen = live(provider, models=models)
-    assert run_command(chosen, options(tmp_path, cache, "demo__textkit-1"), lambda _: None) == 0
-    prediction = read(tmp_path, "demo__textkit-1")
-    assert "+    return '-'.join(text.lower().split())" in prediction["model_patch"]
-    assert prediction["cost"] is None, "my-model has no known price"
-
-
-def test_a_refused_request_ends_the_attempt_and_counts(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer(Answer(status=400), "textkit/slug.py", EDIT)
-    assert (
-        run_command(live(provider), options(tmp_path, cache, "demo__textkit-1"), lambda _: None)
-        == 0
-    )
-    prediction = read(tmp_path, "demo__textkit-1")
-    assert [r["status"] for r in prediction["all_results"]] == ["error", "plausible_untested"]
-    assert (prediction["attempt"], prediction["model"]) == (2, "gpt-4o-mini")
-
-
-def test_a_refused_key_stops_the_run_and_records_nothing(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer("textkit/slug.py", EDIT, Answer(status=401))
-    run = options(tmp_path, cache, "demo__textkit-1", "demo__bank-1", "demo__bank-2")
-    with pytest.raises(UserError, match="refused the key"):
-        run_command(live(provider), run, lambda _: None)
-    names = {p.stem for p in (tmp_path / "predictions/r").glob("*.json")}
-    assert names == {"run", "demo__textkit-1"}
 
 
 def test_a_bug_in_an_attempt_is_recorded_and_counts(
@@ -379,59 +230,6 @@ def test_temperatures_per_try() -> None:
     assert config(temperatures=(0.5,)).temperature(3) == 0.5
 
 
-def command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(TOP / "harness.py"), *words],
-        cwd="/", capture_output=True, text=True, env={**os.environ, **env}, check=False,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--models", "no-such-model", "--dataset", "demo"], "unknown model 'no-such-model'"),
-        (["--dataset", "nonsense", "--api-base", "http://127.0.0.1:9/v1"], "unknown dataset"),
-        (["--dataset", "demo", "--models", "gpt-4o"], "OPENAI_API_KEY"),
-        (["--dataset", "demo", "--replay", "/nowhere"], "--replay /nowhere"),
-        (["--dataset", "demo", "--temperature", "warm"], "--temperature 'warm'"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str], said: str) -> None:
-    result = command(*words, "--out", str(tmp_path), "--environment", "none", OPENAI_API_KEY="")
-    assert result.returncode == 2, result.stderr
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("error: ")
-    assert said in lines[0]
-    assert not (tmp_path / "predictions").exists()
-
-
-def test_an_unknown_option_value_is_exit_code_2(tmp_path: Path) -> None:
-    assert command("--environment", "moon", "--out", str(tmp_path)).returncode == 2
-
-
-def test_ctrl_c_is_exit_code_130_and_keeps_what_is_done(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer("textkit/slug.py", EDIT, Answer("x", hang=60))
-    words = [
-        "--dataset", "demo", "--instances", "demo__textkit-1,demo__bank-1", "--models", "gpt-4o",
-        "--api-base", provider.url, "--environment", "none", "--run", "r", "--out", str(tmp_path),
-        "--cache", str(cache),
-    ]  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, str(TOP / "harness.py"), *words], stdout=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 60
-    while len(provider.requests) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
-    assert (tmp_path / "predictions/r/demo__textkit-1.json").exists()
-    assert not (tmp_path / "predictions/r/demo__bank-1.json").exists()
-    assert not list((cache / "work").iterdir())
-
-
 def test_an_unreachable_engine_is_refused(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -481,41 +279,6 @@ def test_an_unreachable_hub_is_infrastructure(
         run_command(config(), options(tmp_path, cache, dataset="lite"), lambda _: None)
 
 
-def test_a_refused_attempt_keeps_its_edits_and_replays_the_same(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    broken = EDIT.replace("elif letters and", "elif missing and")
-    provider.will_answer("textkit/slug.py", broken, Answer(status=400))
-    one = options(tmp_path / "one", cache, "demo__textkit-1")
-    chosen = live(provider, models=(ModelChoice.parse("gpt-4o", any_name=True),))
-    run_command(chosen, one, lambda _: None)
-    prediction = read(tmp_path / "one", "demo__textkit-1")
-    assert prediction["all_results"][0]["status"] == "error"
-    assert (prediction["status"], prediction["lint_outcome"]) == ("fallback", False)
-    again = live(provider, models=chosen.models, replay=tmp_path / "one/predictions/r")
-    run_command(again, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None)
-    paths = [tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-def test_a_replay_keeps_the_model_name_of_the_run(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer("textkit/slug.py", EDIT)
-    models = (ModelChoice.parse("opus", any_name=True),)
-    assert models[0].name != "opus"
-    one = options(tmp_path / "one", cache, "demo__textkit-1")
-    run_command(live(provider, models=models), one, lambda _: None)
-    replayed = config(
-        models=(ModelChoice.parse("opus", replay=True),),
-        replay=tmp_path / "one/predictions/r",
-        tries=1,
-    )
-    run_command(replayed, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None)
-    paths = [tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
 def test_predictions_of_another_harness_are_not_mixed_with_ours(
     tmp_path: Path, cache: Path
 ) -> None:
@@ -524,15 +287,6 @@ def test_predictions_of_another_harness_are_not_mixed_with_ours(
     path.write_text('{"instance_id": "x__y-1", "model_patch": null}')
     with pytest.raises(UserError, match=r"no run\.json"):
         run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
-
-
-def test_a_run_that_recorded_nothing_binds_nobody(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer(Answer(status=401))
-    with pytest.raises(UserError, match="refused the key"):
-        run_command(live(provider), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
-    assert run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None) == 0
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), GitError("git failed")])

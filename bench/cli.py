@@ -1,0 +1,33 @@
+"""From exceptions to exit codes, in one place for both command lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import typer
+
+from agent.errors import InfrastructureError, UserError
+
+
+def run_cli(command: Callable[..., None]) -> int:
+    """Run ``command`` with the options of the command line and return the exit code.
+
+    What the user can mend, and infrastructure that failed, is one line and no traceback.
+    """
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(command)
+    try:
+        app()
+    except UserError as error:
+        return _say(error, 2)
+    except (InfrastructureError, OSError) as error:
+        return _say(error, 1)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _say(error: Exception, code: int) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,62 @@
+"""What the tests of whole runs share: configurations, options, and reading what was written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from agent.models import RetryPolicy
+from bench.commands import Options
+from bench.config import ModelChoice, RunConfig
+from bench.dataset import Selection
+from demo.setup import DEMO_DATASET
+from tests.provider import Provider
+
+TOP = Path(__file__).resolve().parents[2]
+IDS = ("demo__bank-1", "demo__textkit-2", "demo__units-1")
+EDIT = (
+    'textkit/slug.py\n```python\n<<<<<<< SEARCH\n        else:\n            letters.append("-")\n'
+    '=======\n        elif letters and letters[-1] != "-":\n            letters.append("-")\n'
+    ">>>>>>> REPLACE\n```\n"
+)
+
+
+def config(**changes: Any) -> RunConfig:
+    values: dict[str, Any] = {
+        "models": tuple(ModelChoice.parse(n, replay=True) for n in ("scripted-a", "scripted-b")),
+        "replay": DEMO_DATASET / "replies",
+        "run": "r",
+    }
+    return RunConfig(**{**values, **changes})
+
+
+def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:
+    values: dict[str, Any] = {
+        "dataset": "demo",
+        "split": "test",
+        "selection": Selection(ids),
+        "out": out,
+        "cache": cache,
+        "retries": RetryPolicy(2, 0.01, 0.05),
+    }
+    return Options(**{**values, **changes})
+
+
+def live(provider: Provider, **changes: Any) -> RunConfig:
+    names = ("gpt-4o", "gpt-4o-mini")
+    values: dict[str, Any] = {
+        "models": tuple(ModelChoice.parse(name, any_name=True) for name in names),
+        "api_base": provider.url,
+        "call_timeout": 2,
+        "replay": None,
+        "tries": 1,
+    }
+    return config(**{**values, **changes})
+
+
+def read(out: Path, name: str, folder: str = "") -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(
+        (out / "predictions/r" / folder / f"{name}.json").read_text()
+    )
+    return content

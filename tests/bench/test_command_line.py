@@ -1,0 +1,68 @@
+"""The command line itself, in a process of its own: exit codes, one line, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.bench.runs import EDIT, TOP
+from tests.provider import Answer, Provider
+
+
+def command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(TOP / "harness.py"), *words],
+        cwd="/", capture_output=True, text=True, env={**os.environ, **env}, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--models", "no-such-model", "--dataset", "demo"], "unknown model 'no-such-model'"),
+        (["--dataset", "nonsense", "--api-base", "http://127.0.0.1:9/v1"], "unknown dataset"),
+        (["--dataset", "demo", "--models", "gpt-4o"], "OPENAI_API_KEY"),
+        (["--dataset", "demo", "--replay", "/nowhere"], "--replay /nowhere"),
+        (["--dataset", "demo", "--temperature", "warm"], "--temperature 'warm'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str], said: str) -> None:
+    result = command(*words, "--out", str(tmp_path), "--environment", "none", OPENAI_API_KEY="")
+    assert result.returncode == 2, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("error: ")
+    assert said in lines[0]
+    assert not (tmp_path / "predictions").exists()
+
+
+def test_an_unknown_option_value_is_exit_code_2(tmp_path: Path) -> None:
+    assert command("--environment", "moon", "--out", str(tmp_path)).returncode == 2
+
+
+def test_ctrl_c_is_exit_code_130_and_keeps_what_is_done(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT, Answer("x", hang=60))
+    words = [
+        "--dataset", "demo", "--instances", "demo__textkit-1,demo__bank-1", "--models", "gpt-4o",
+        "--api-base", provider.url, "--environment", "none", "--run", "r", "--out", str(tmp_path),
+        "--cache", str(cache),
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, str(TOP / "harness.py"), *words], stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while len(provider.requests) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert (tmp_path / "predictions/r/demo__textkit-1.json").exists()
+    assert not (tmp_path / "predictions/r/demo__bank-1.json").exists()
+    assert not list((cache / "work").iterdir())
