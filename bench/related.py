@@ -16,7 +16,7 @@ from bench.testlogs import Runner
 _MOST_FILES = 8
 _SOURCE_ROOTS = ("src", "lib")
 _TEST_MODULE = re.compile(r"^(test_.*|.*_tests?|tests?)\.py$")
-_EXACT, _PREFIX, _IMPORT, _NEAR = 8, 4, 2, 1
+_EXACT, _PREFIX, _IMPORT, _PACKAGE, _NEAR = 8, 4, 2, 2, 1
 
 
 def related_tests(
@@ -25,8 +25,8 @@ def related_tests(
     """Return the test files that point at ``edited``, the closest first, at most eight.
 
     A test file scores for its name (``test_x.py`` for ``x.py``, also with the folder in front, as
-    ``test_ext_x.py``), for naming the module in an import, and for lying in a ``tests`` folder
-    beside it. Ties go to the shorter path, then to the alphabet.
+    ``test_ext_x.py``), for the name of a package that it lies in (``test_pkg.py`` for
+    ``pkg/x.py``), for naming the module in an import, and for lying in a ``tests`` folder beside it. Ties go to the shorter path, then to the alphabet.
     """
     sources = [path for path in edited if path.endswith(".py") and not is_test_path(path)]
     tests = [path for path in files if is_test_path(path) and _TEST_MODULE.match(_name(path))]
@@ -54,7 +54,9 @@ def _name_score(test: str, source: str) -> int:
     if stem in names:
         return _EXACT + near
     starts = any(name and stem.startswith(f"{name}_") for name in names)
-    return (_PREFIX if starts else 0) + near
+    if starts:
+        return _PREFIX + near
+    return (_PACKAGE if stem in module[:-1] else 0) + near
 
 
 def _module(path: str) -> list[str]:

@@ -20,6 +20,8 @@ FILES = {
     "tests/test_ext_autodoc.py": "",
     "lib/thing/_parser.py": "",
     "tests/test_parser.py": "",
+    "requests/models.py": "",
+    "test_requests.py": "import requests\n",
 }
 
 
@@ -34,6 +36,7 @@ FILES = {
             ("tests/test_ext_autodoc.py", "tests/test_ext_autodoc_configs.py"),
         ),
         ("lib/thing/_parser.py", ("tests/test_parser.py",)),
+        ("requests/models.py", ("test_requests.py",)),
         ("tests/test_cli.py", ()),
         ("README.md", ()),
     ],
