@@ -148,7 +148,10 @@ CallTimeout = Annotated[
 CallRetries = Annotated[
     int,
     typer.Option(
-        "--call-retries", help="Calls again after a transient error.", rich_help_panel=_LIMITS
+        "--call-retries",
+        min=0,
+        help="Calls again after a transient error.",
+        rich_help_panel=_LIMITS,
     ),
 ]
 RunName = Annotated[

@@ -19,8 +19,10 @@ Evaluator = Annotated[
 ]
 DatasetName = Annotated[str, typer.Option("--dataset", help="Default: as the run recorded it.")]
 Split = Annotated[str, typer.Option("--split", help="Default: as the run recorded it.")]
-Workers = Annotated[int, typer.Option("--workers", help="Evaluations at once (docker).")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Seconds for one instance's tests.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Evaluations at once (docker).")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=1, help="Seconds for one instance's tests.")
+]
 Cache = Annotated[Path | None, typer.Option("--cache", help="Mirrors and environments.")]
 Repos = Annotated[Path | None, typer.Option("--repos", help="Folder of bare mirrors.")]
 

@@ -26,6 +26,7 @@ _FATAL = (
     messages.ReturnOutsideFunction,
 )
 _CONTEXT = 3
+_MOST_FOR_PYFLAKES = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def findings(path: str, text: str) -> tuple[Finding, ...]:
         return (Finding(path, error.lineno or 1, f"{type(error).__name__}: {error.msg}"),)
     except (ValueError, RecursionError, MemoryError) as error:
         return (Finding(path, 1, f"cannot be compiled: {error}"),)
-    return tuple(_pyflakes(path, tree))
+    return tuple(_pyflakes(path, tree, len(text)))
 
 
 def _parse(path: str, text: str) -> ast.Module:
@@ -64,7 +65,10 @@ def _parse(path: str, text: str) -> ast.Module:
     return tree
 
 
-def _pyflakes(path: str, tree: ast.Module) -> list[Finding]:
+def _pyflakes(path: str, tree: ast.Module, size: int) -> list[Finding]:
+    """Return pyflakes' fatal findings; files of megabytes, which take minutes, are let off."""
+    if size > _MOST_FOR_PYFLAKES:
+        return []
     try:
         found = checker.Checker(tree, filename=path).messages
     except RecursionError:

@@ -81,14 +81,14 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     if options.dry_run:
         for line in preflight(config, todo, mirrors, options.out, options.cache):
             say(line)
-        for difference in recorded_differences(store, config, dataset):
+        for difference in recorded_differences(store, config, dataset.identity()):
             say(f"refused: the run {store.run} was made otherwise: {difference}")
         return 0
     _check_keys(config)
     once = Once(say)
     services = _services(config, options, mirrors, once)
     names = [instance.instance_id for instance in selected]
-    return _execute(Run(store, dataset, services, say), todo, names, say)
+    return _execute(Run(store, dataset.identity(), services, say), todo, names, say)
 
 
 def _labelled(config: RunConfig) -> RunConfig:

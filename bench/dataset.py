@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import InfrastructureError, UserError
-from bench.instances import Evaluation, Instance, split_row
+from bench.instances import Instance, split_row
 
 Row = Mapping[str, Any]
 
@@ -27,32 +27,36 @@ _FILES = (".json", ".jsonl", ".parquet")
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """All rows of one split.
+class DatasetIdentity:
+    """Which dataset a run was made on, without any of its rows.
 
     Attributes:
-        name: a hub id or a path, as the evaluator takes it.
+        name: a hub id, a path or ``demo``.
         sha256: hash of the rows, whatever order they come in.
     """
 
     name: str
     split: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """All rows of one split."""
+
+    name: str
+    split: str
     rows: tuple[Row, ...]
 
-    @property
-    def sha256(self) -> str:
-        """Return the hash over all rows, sorted by id."""
+    def identity(self) -> DatasetIdentity:
+        """Return what a run records of the dataset; hashes all rows."""
         lines = sorted(json.dumps(row, sort_keys=True, default=str) for row in self.rows)
-        return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+        data = "\n".join(lines).encode("utf-8", "surrogatepass")
+        return DatasetIdentity(self.name, self.split, hashlib.sha256(data).hexdigest())
 
     def instances(self) -> tuple[Instance, ...]:
         """Return the harness's halves; the other halves are dropped here."""
         return tuple(split_row(row)[0] for row in self.rows)
-
-    def evaluations(self) -> dict[str, Evaluation]:
-        """Return the reports' halves by instance id."""
-        halves = (split_row(row)[1] for row in self.rows)
-        return {half.instance_id: half for half in halves}
 
 
 def load_dataset(name: str, split: str, demo: Path) -> Dataset:
@@ -65,7 +69,7 @@ def load_dataset(name: str, split: str, demo: Path) -> Dataset:
     path = demo if name == "demo" else Path(name).expanduser()
     if path.suffix in _FILES or path.exists():
         rows = _rows_of_path(path, split)
-        resolved = str(path.resolve())
+        resolved = name if name == "demo" else str(path.resolve())
     elif name in ALIASES or _HUB_ID.match(name):
         resolved = ALIASES.get(name, name)
         rows = _rows_of_hub(resolved, split)
@@ -190,10 +194,10 @@ class Selection:
 
 
 def _slice(text: str) -> slice:
-    match = re.fullmatch(r"(-?\d*):(-?\d*)", text or ":")
+    match = re.fullmatch(r"(-?\d+)?:(-?\d+)?", text or ":")
     if not match:
         raise UserError(f"--slice {text!r} is not of the form a:b")
-    start, end = (int(part) if part not in ("", "-") else None for part in match.groups())
+    start, end = (int(part) if part else None for part in match.groups())
     return slice(start, end)
 
 

@@ -19,9 +19,10 @@ _RUNNER = re.compile(r"(^|[\s/])(pytest|py\.test|runtests\.py|bin/test|unittest|
 # Options whose next word is their value, for the runners of the benchmark's repositories.
 _TAKES_VALUE = frozenset(
     {"-p", "-n", "-W", "-e", "-c", "-o", "-t", "--verbosity", "--parallel", "--settings"}
+    | {"--rootdir", "--maxfail", "--tag"}
 )
 # Options that name tests: what they select would be known to the harness.
-_SELECTS = re.compile(r"\s(-k|--deselect|--ignore|--last-failed)\b")
+_SELECTS = re.compile(r"\s(-k|-m|--deselect|--ignore|--last-failed)\b")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def bare_command(line: str) -> str | None:
     Example: ``pytest -rA tests/test_a.py`` becomes ``pytest -rA``.
     """
     match = _RUNNER.search(line)
-    if match is None or _SELECTS.search(line):
+    if match is None or _SELECTS.search(line[match.end() :]):
         return None
     head, tail = line[: match.end()], line[match.end() :].split()
     kept: list[str] = []

@@ -19,11 +19,17 @@ _HEADER = b"diff --git "
 _TEST_FOLDERS = frozenset({"tests", "__tests__", "e2e"})
 _ROOT_TEST_FOLDERS = frozenset({"test", "testing", "tests", "spec"})
 _TEST_NAME = re.compile(r"^(test_.*|.*_tests?|tests)\.pyi?$|\.(test|spec)\.[jt]sx?$")
-_NEW_ONLY_NAMES = frozenset({"conftest.py", "pytest.ini", "tox.ini"})
+_TEST_CONFIGURATION = frozenset(
+    {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg"}
+)
+# New ones would change how tests run: configuration, plugins, what Python loads at its start.
+_NEW_ONLY_NAMES = _TEST_CONFIGURATION | {"conftest.py", "sitecustomize.py", "usercustomize.py"}
+# New at the root, these would stand in for the test runner itself.
+_RUNNER_NAMES = frozenset({"pytest.py", "pytest", "_pytest", "pluggy", "pluggy.py", "unittest"})
 _BUILD_FOLDERS = frozenset(
     {"build", "dist", "__pycache__", ".pytest_cache", ".tox", ".eggs", "node_modules", ".venv"}
 )
-_BUILD_SUFFIXES = (".pyc", ".pyo", ".so", ".o", ".orig", ".rej", ".egg-info")
+_BUILD_SUFFIXES = (".pyc", ".pyo", ".so", ".o", ".orig", ".rej", ".egg-info", ".dist-info", ".pth")
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,13 @@ def is_unfit(path: str, *, new: bool) -> bool:
     if not new:
         return False
     built = set(parts[:-1]) & _BUILD_FOLDERS or any(p.endswith(_BUILD_SUFFIXES) for p in parts)
-    return bool(built) or parts[-1] in _NEW_ONLY_NAMES
+    return bool(built) or parts[-1] in _NEW_ONLY_NAMES or parts[0] in _RUNNER_NAMES
+
+
+def configures_tests(path: str) -> bool:
+    """Tell whether ``path`` may change how tests run, so that no verdict may rest on an edit."""
+    name = PurePosixPath(path).name
+    return name in _TEST_CONFIGURATION or name in ("pyproject.toml", "conftest.py")
 
 
 def split_patch(data: bytes) -> Iterator[FilePatch]:
@@ -125,17 +137,18 @@ def take_patch(root: Path, base_commit: str) -> str:
     the evaluator writes it to disk as UTF-8.
     """
     git("add", "--all", "--force", ".", cwd=root)
-    plain = _diff(root, base_commit)
+    # As text, whatever attributes say: a model may write .gitattributes, too.
+    plain = _diff(root, base_commit, "--text")
     odd = [part.path for part in split_patch(plain) if not _is_utf8(part.data)]
     if not odd:
         return plain.decode("utf-8")
     return _diff_with_binary(root, base_commit, odd).decode("utf-8", "surrogateescape")
 
 
-def _diff(root: Path, base: str, *config: str) -> bytes:
+def _diff(root: Path, base: str, *options: str) -> bytes:
     return git(
-        *config, "diff", "--cached", "--binary", "--no-color", "--no-ext-diff", "--no-textconv",
-        "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", base, cwd=root,
+        "diff", "--cached", "--binary", "--no-color", "--no-ext-diff", "--no-textconv",
+        "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", *options, base, cwd=root,
     )  # fmt: skip
 
 
@@ -162,10 +175,9 @@ def _pattern(path: str) -> bytes:
 
 def _is_utf8(data: bytes) -> bool:
     try:
-        data.decode("utf-8")
+        return "\0" not in data.decode("utf-8")
     except UnicodeDecodeError:
         return False
-    return True
 
 
 def applies(root: Path, base_commit: str, patch: str) -> bool:

@@ -18,7 +18,7 @@ from agent.coder import TestReport
 from bench.config import TestChoice
 from bench.environments import Changes, CommandResult, Session
 from bench.instances import Instance
-from bench.patches import is_unfit
+from bench.patches import configures_tests, is_unfit
 from bench.related import directives, related_tests
 from bench.testlogs import Results, Runner, broken, parse_results, passing, runner_of
 
@@ -108,8 +108,8 @@ class Preexisting:
         return TestReport(False, "\n\n".join(failures.values()))
 
     def _is_test_change(self, path: str) -> bool:
-        """The test files of a verdict are those of the base commit."""
-        return is_unfit(path, new=path not in self.files)
+        """The tests of a verdict, and how they are run, are those of the base commit."""
+        return is_unfit(path, new=path not in self.files) or configures_tests(path)
 
     def _selected(self, runner: Runner, edited: Sequence[str]) -> dict[str, Baseline]:
         """Return the files to run with their baselines, the closest first, within the time."""

@@ -25,8 +25,9 @@ def related_tests(
     """Return the test files that point at ``edited``, the closest first, at most eight.
 
     A test file scores for its name (``test_x.py`` for ``x.py``, also with the folder in front, as
-    ``test_ext_x.py``), for the name of a package that it lies in (``test_pkg.py`` for
-    ``pkg/x.py``), for naming the module in an import, and for lying in a ``tests`` folder beside it. Ties go to the shorter path, then to the alphabet.
+    ``test_ext_x.py``), for the name of a package that it is about (``test_pkg.py`` for
+    ``pkg/x.py``), for naming the module in an import, and for lying in a ``tests`` folder beside
+    it. Ties go to the shorter path, then to the alphabet.
     """
     sources = [path for path in edited if path.endswith(".py") and not is_test_path(path)]
     tests = [path for path in files if is_test_path(path) and _TEST_MODULE.match(_name(path))]

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from agent.registry import price_map_version
 from bench.attempts import Services, Solved, Solver
 from bench.checkout import LeakError
 from bench.config import RunConfig, versions
-from bench.dataset import Dataset
+from bench.dataset import DatasetIdentity
 from bench.instances import Instance
 from bench.records import total_cost
 from bench.statuses import InstanceStatus
@@ -51,7 +51,7 @@ class Run:
     """
 
     store: RunStore
-    dataset: Dataset
+    dataset: DatasetIdentity
     services: Services
     say: Callable[[str], None]
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class Run:
             self.say(f"{name}: cannot save what was done: {error}")
 
 
-def recorded_differences(store: RunStore, config: RunConfig, dataset: Dataset) -> list[str]:
+def recorded_differences(store: RunStore, config: RunConfig, dataset: DatasetIdentity) -> list[str]:
     """Return in words how a begun run differs from ``config`` in what decides results."""
     recorded = store.read_run()
     if recorded is None or not any(store.prediction_paths()):
@@ -179,12 +179,14 @@ def _nothing(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "model_patch": "", "edited_files": []}
 
 
-def describe_run(config: RunConfig, dataset: Dataset, deciding: dict[str, Any]) -> dict[str, Any]:
+def describe_run(
+    config: RunConfig, dataset: DatasetIdentity, deciding: dict[str, Any]
+) -> dict[str, Any]:
     """Return what ``run.json`` says of a new run."""
     return {
         "run": config.run_name,
         "model_name_or_path": config.model_name_or_path,
-        "dataset": {"name": dataset.name, "split": dataset.split, "sha256": dataset.sha256},
+        "dataset": asdict(dataset),
         "config": config.as_json(),
         "deciding": deciding,
         "versions": {**versions(), "price_map_sha256": price_map_version()},

@@ -124,7 +124,7 @@ class RunStore:
             raise UserError(
                 f"{path} is broken ({error}); mend it, or choose another --run"
             ) from error
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or not isinstance(data.get("dataset", {}), dict):
             raise UserError(f"{path} is not a run's description; choose another --run")
         return data
 
@@ -147,7 +147,10 @@ class _LooseStore(RunStore):
 def _is_prediction(data: object) -> bool:
     if not isinstance(data, dict) or not isinstance(data.get("instance_id"), str):
         return False
-    return "model_patch" in data and isinstance(data["model_patch"] or "", str)
+    results = data.get("all_results") or []
+    listed = isinstance(results, list) and all(isinstance(result, dict) for result in results)
+    priced = isinstance(data.get("cost") or 0, (int, float))
+    return listed and priced and isinstance(data.get("model_patch", 0) or "", str)
 
 
 def fill_attempts(data: dict[str, Any]) -> dict[str, Any]:

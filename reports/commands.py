@@ -56,8 +56,8 @@ def report_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> in
     Raises:
         UserError, InfrastructureError: a run cannot be read or nothing can be evaluated.
     """
-    codes = [_Report(RunStore.of_folder(run), options, say).make() for run in runs]
-    return max(codes)
+    stores = [RunStore.of_folder(run) for run in runs]
+    return max([_Report(store, options, say).make() for store in stores])
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,11 @@ class _Report:
         if kind is EvaluatorKind.NONE:
             return verdicts
         jobs, evaluations = self._jobs(predictions, described)
+        if kind is EvaluatorKind.LOCAL:
+            official = [j for j in jobs if verdicts[j.instance.instance_id].official]
+            jobs = [job for job in jobs if job not in official]
+            if official:
+                self.say(f"{len(official)} official verdicts on these patches are kept")
         if jobs:
             self.say(f"evaluating {len(jobs)} predictions ({kind.value})")
             evaluator = self._evaluator(kind, described)
@@ -135,7 +140,7 @@ class _Report:
 
     def _is_demo(self, described: Mapping[str, Any]) -> bool:
         name = self.options.dataset or (described.get("dataset") or {}).get("name", "")
-        return name == "demo" or Path(name) == DEMO_DATASET
+        return bool(name == "demo")
 
     def _evaluator(self, kind: EvaluatorKind, described: Mapping[str, Any]) -> Evaluator:
         demo = self._is_demo(described)

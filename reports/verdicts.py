@@ -62,6 +62,8 @@ def _read(path: Path) -> Mapping[str, Any]:
         data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{path} is broken ({error}); delete it and evaluate again") from error
+    if not isinstance(data, dict):
+        raise UserError(f"{path} is no verdict; delete it and evaluate again")
     return data
 
 

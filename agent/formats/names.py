@@ -14,8 +14,12 @@ _EXTENSION = re.compile(
     r"\w\.(?:pyi?|py[xd]|ipynb|[ch](?:pp|xx|c)?|cc|java|kt|go|rs|rb|php|[jt]sx?|[cm]js|vue|sh|bat|sql|"
     r"html?|css|s[ac]ss|xml|svg|md|rst|txt|csv|json|ya?ml|toml|cfg|conf|ini|in|lock|pot?|tex|j2)$"
 )
+_DOTFILE = re.compile(r"^\.[A-Za-z][\w.-]*$")
 # Files without an extension that a model may well create or edit.
-_BARE = frozenset({"Makefile", "Dockerfile", "LICENSE", "README", "CHANGES", "AUTHORS", "NEWS"})
+_BARE = frozenset(
+    {"Makefile", "Dockerfile", "Pipfile", "Gemfile", "Rakefile", "LICENSE", "COPYING", "NOTICE"}
+    | {"README", "CHANGES", "CHANGELOG", "HISTORY", "NEWS", "AUTHORS", "MANIFEST", "VERSION"}
+)
 
 
 def clean_name(line: str) -> str:
@@ -43,5 +47,6 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
     if not name or not _PATH.match(name) or line.strip().startswith(("<<<<", "====", ">>>>")):
         return None
     last = name.rsplit("/", 1)[-1]
-    looks_like_path = "/" in name or _EXTENSION.search(last) or last in _BARE
+    known_kind = _EXTENSION.search(last) or _DOTFILE.match(last) or last in _BARE
+    looks_like_path = "/" in name or known_kind
     return name if looks_like_path else None

@@ -56,7 +56,7 @@ def _files(lines: list[str], known: Collection[str]) -> Iterator[WholeFile]:
         if not opening:
             index += 1
             continue
-        path = _name_above(lines[:index], known)
+        path = _name_above(lines[max(0, index - 2) : index], known)
         end = _closing(lines, index, opening.group(1))
         if path and end is None:
             raise MalformedReplyError(

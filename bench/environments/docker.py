@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import secrets
 import tarfile
@@ -96,20 +97,23 @@ class DockerSession:
 
     def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
         """Run ``command`` after the set-up lines; see ``Session.run``."""
+        # Named before it is made, so that it is removed whatever interrupts the making of it.
+        name = f"{LABEL}-{secrets.token_hex(8)}"
         with _engine():
-            container = self._container()
             try:
-                return self._run_in(container, changes, command, timeout)
+                return self._run_in(self._container(name), changes, command, timeout)
             finally:
-                container.remove(force=True, v=True)
+                with contextlib.suppress(docker.errors.NotFound):
+                    self.client.containers.get(name).remove(force=True, v=True)
 
     def stop(self) -> None:
         """Do nothing: no container outlives its command."""
 
-    def _container(self) -> Any:  # noqa: ANN401
+    def _container(self, name: str) -> Any:  # noqa: ANN401
         return self.client.containers.run(
             self.image,
             ["sleep", "infinity"],
+            name=name,
             entrypoint="",
             detach=True,
             init=True,

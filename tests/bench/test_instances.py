@@ -134,7 +134,7 @@ def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
         (instance,) = load_dataset(str(tmp_path / name), "test", tmp_path).instances()
         assert instance.problem_statement == row["problem_statement"], name
     one, two = (load_dataset(str(tmp_path / n), "test", tmp_path) for n in ("d.json", "d.jsonl"))
-    assert one.sha256 == two.sha256
+    assert one.identity().sha256 == two.identity().sha256
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,9 @@ MakeRun = Callable[[dict[str, str | None]], Path]
 
 
 def gold() -> dict[str, str]:
-    evaluations = load_dataset("demo", "test", DEMO_DATASET).evaluations()
-    return {name: evaluation.patch for name, evaluation in evaluations.items()}
+    return {
+        row["instance_id"]: row["patch"] for row in load_dataset("demo", "test", DEMO_DATASET).rows
+    }
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def make_run(tmp_path: Path) -> MakeRun:
     def make(patches: dict[str, str | None]) -> Path:
         folder = tmp_path / "predictions" / "r"
         folder.mkdir(parents=True)
-        dataset = {"name": str(DEMO_DATASET), "split": "test"}
+        dataset = {"name": "demo", "split": "test"}
         (folder / "run.json").write_text(json.dumps({"dataset": dataset, "selected": ALL}))
         for name, patch in patches.items():
             content = {"instance_id": name, "model_name_or_path": "me/too", "model_patch": patch}
