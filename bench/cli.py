@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 import typer
+from typer.exceptions import TyperException
 
 from agent.errors import InfrastructureError, UserError
 
@@ -18,16 +19,18 @@ def run_cli(command: Callable[..., None]) -> int:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(command)
     try:
-        app()
+        code = app(standalone_mode=False)
+    except TyperException as error:
+        return _say(f"{getattr(error, 'message', error)} (see --help)", 2)
     except UserError as error:
         return _say(error, 2)
     except (InfrastructureError, OSError) as error:
         return _say(error, 1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return 130
-    return 0
+    return int(code or 0)
 
 
-def _say(error: Exception, code: int) -> int:
+def _say(error: object, code: int) -> int:
     print(f"error: {error}", file=sys.stderr)
     return code

@@ -59,6 +59,12 @@ def test_a_blank_line_between_name_and_fence() -> None:
     assert edit == SearchReplace("a.py", "x\n", "")
 
 
+@pytest.mark.parametrize("name", [".gitattributes", ".coveragerc", "MANIFEST", "Makefile"])
+def test_new_files_without_extension_do_not_land_in_the_file_before(name: str) -> None:
+    report = apply(block("a.py", "x\n", "y\n") + block(name, "", "new\n"), {"a.py": "x\n"})
+    assert report.contents == {"a.py": "y\n", name: "new\n"}
+
+
 def test_prose_is_no_file_name() -> None:
     reply = block("a.py", "x\n", "y\n") + block("Here is the second change:", "1\n", "2\n")
     assert [edit.path for edit in FORMAT.parse(reply, {"a.py"})] == ["a.py", "a.py"]

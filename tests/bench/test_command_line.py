@@ -42,8 +42,20 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str],
     assert not (tmp_path / "predictions").exists()
 
 
-def test_an_unknown_option_value_is_exit_code_2(tmp_path: Path) -> None:
-    assert command("--environment", "moon", "--out", str(tmp_path)).returncode == 2
+@pytest.mark.parametrize(
+    "words", [["--environment", "moon"], ["--tries", "abc"], ["--nosuch"], ["--call-retries", "-1"]]
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str]) -> None:
+    result = command(*words, "--out", str(tmp_path))
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_help_is_exit_code_0_and_groups_the_options() -> None:
+    result = command("--help")
+    assert result.returncode == 0
+    assert "Environment and tests" in result.stdout
 
 
 def test_ctrl_c_is_exit_code_130_and_keeps_what_is_done(

@@ -142,3 +142,11 @@ def test_an_untouched_tree_has_an_empty_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
     assert take_patch(tree.root, tree.base_commit) == ""
     assert fit_patch("").patch == ""
+
+
+def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -> None:
+    tree = make_tree({"a.py": "1\n"})
+    Workspace(tree.root).write({".gitattributes": "* -diff\n*.py binary\n", "a.py": "2\n"})
+    patch = take_patch(tree.root, tree.base_commit)
+    assert "-1\n+2\n" in patch
+    assert applies(tree.root, tree.base_commit, patch)

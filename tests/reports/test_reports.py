@@ -249,3 +249,32 @@ def test_no_engine_is_one_line_and_exit_code_2(make_run: MakeRun, cache: Path) -
     )  # fmt: skip
     assert result.returncode == 2
     assert result.stderr.strip().startswith("error: no Docker engine answers")
+
+
+def test_an_official_verdict_is_not_written_over(make_run: MakeRun, cache: Path) -> None:
+    folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
+    report_command([folder], options(cache, EvaluatorKind.LOCAL), lambda _: None)
+    path = folder / "verdicts/demo__bank-1.json"
+    path.write_text(json.dumps({**verdict(folder, "demo__bank-1"), "evaluator": "docker"}))
+    said: list[str] = []
+    report_command([folder], options(cache, EvaluatorKind.LOCAL), said.append)
+    assert "1 official verdicts on these patches are kept" in said
+    assert verdict(folder, "demo__bank-1")["evaluator"] == "docker"
+
+
+@pytest.mark.parametrize("content", ["[]", "5", "{"])
+def test_a_broken_verdict_file_is_named(make_run: MakeRun, cache: Path, content: str) -> None:
+    folder = make_run({"demo__bank-1": WRONG})
+    (folder / "verdicts").mkdir()
+    (folder / "verdicts/demo__bank-1.json").write_text(content)
+    with pytest.raises(UserError, match=r"demo__bank-1\.json"):
+        report_command([folder], options(cache, EvaluatorKind.NONE), print)
+
+
+def test_all_runs_are_looked_at_before_the_first_is_evaluated(
+    make_run: MakeRun, cache: Path
+) -> None:
+    folder = make_run({"demo__bank-1": WRONG})
+    with pytest.raises(UserError, match="there is no run"):
+        report_command([folder, folder / "typo"], options(cache, EvaluatorKind.NONE), print)
+    assert not (folder / "all_preds.jsonl").exists()
