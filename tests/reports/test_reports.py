@@ -72,6 +72,17 @@ WRONG = (
 
 
 @pytest.mark.parametrize("kind", [EvaluatorKind.LOCAL, EvaluatorKind.DOCKER])
+def test_all_six_gold_patches_are_resolved(
+    kind: EvaluatorKind, make_run: MakeRun, cache: Path
+) -> None:
+    if kind is EvaluatorKind.DOCKER and not engine_answers():
+        pytest.skip("no Docker engine answers: the official evaluation is not run")
+    folder = make_run(dict(gold()))
+    assert report_command([folder], options(cache, kind), lambda _: None) == 0
+    assert json.loads((folder / "results.json").read_text())["resolved"] == ALL
+
+
+@pytest.mark.parametrize("kind", [EvaluatorKind.LOCAL, EvaluatorKind.DOCKER])
 def test_gold_patches_are_resolved_and_others_are_not(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
