@@ -62,21 +62,22 @@ def _name_score(test: str, source: str) -> int:
 
 def _module(path: str) -> list[str]:
     """Return the parts of the dotted name of a source file; leading underscores are left out."""
+    return [part.lstrip("_") or part for part in _dotted(path)]
+
+
+def _dotted(path: str) -> list[str]:
+    """Return the parts of the name by which a source file is imported."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[0] in _SOURCE_ROOTS and len(parts) > 1:
         parts = parts[1:]
     if parts[-1] == "__init__" and len(parts) > 1:
         parts = parts[:-1]
-    return [part.lstrip("_") or part for part in parts]
+    return parts
 
 
 def _import_pattern(source: str) -> re.Pattern[str]:
     """Return what an import of ``source`` looks like: ``import a.b`` or ``from a import b``."""
-    parts = list(PurePosixPath(source).with_suffix("").parts)
-    if parts[0] in _SOURCE_ROOTS and len(parts) > 1:
-        parts = parts[1:]
-    if parts[-1] == "__init__" and len(parts) > 1:
-        parts = parts[:-1]
+    parts = _dotted(source)
     whole = re.escape(".".join(parts))
     forms = [rf"^\s*(?:from|import)\s+{whole}(?:\.|\s|$|,)"]
     if len(parts) > 1:

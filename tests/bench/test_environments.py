@@ -18,7 +18,7 @@ from bench.environments import Session, UnavailableError
 from bench.environments.bubblewrap import bubblewrap_works
 from bench.environments.choice import engine_answers, make_environment
 from bench.environments.docker import LABEL, DockerEnvironment, connect
-from bench.environments.local import LocalEnvironment
+from bench.environments.local import LocalEnvironment, LocalSession
 from bench.environments.none import NoEnvironment
 from bench.environments.processes import without_secrets
 from bench.environments.requirements import local_command, wanted_packages
@@ -117,7 +117,7 @@ def test_a_failing_command_says_so(session: Session) -> None:
 
 
 def test_there_is_no_network(session: Session) -> None:
-    if isinstance(session, object) and not bubblewrap_works():
+    if isinstance(session, LocalSession) and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
     code = "import socket; socket.create_connection(('192.0.2.1', 80), 2)"
     result = session.run({}, f'python -c "{code}"', 30)
