@@ -4,17 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
+
+Tool = Mapping[str, Any]
+"""A function that a model may call: ``name``, ``description`` and ``parameters`` (JSON schema)."""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool; ``arguments`` is JSON as the model wrote it, whole or broken."""
+
+    name: str
+    arguments: str
+    id: str = ""
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation, in the roles of the OpenAI chat protocol."""
+    """One message of a conversation, in the roles of the OpenAI chat protocol.
+
+    Attributes:
+        tool_calls: what an ``assistant`` called.
+        tool_call_id: the call that a ``tool`` message answers.
+    """
 
     role: str
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the message as it stands in a trajectory: without what is empty."""
+        plain = asdict(self)
+        return {key: plain[key] for key in plain if plain[key] or key in ("role", "content")}
 
 
 @dataclass(frozen=True)
@@ -37,7 +61,7 @@ class Reply:
         cost: dollars, or None where the price is unknown.
         seconds: wall-clock time of the call, retries not counted.
         model: the model's name as the provider returned it.
-        tool_calls: raw tool calls as (name, arguments).
+        tool_calls: the tools that the model called, in order.
     """
 
     content: str
@@ -46,7 +70,20 @@ class Reply:
     cost: float | None = None
     seconds: float = 0.0
     model: str = ""
-    tool_calls: tuple[tuple[str, str], ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a conversation must know of its model.
+
+    Attributes:
+        context: tokens that a request may hold together with its reply; None when unknown.
+        prefill: the model goes on with a last message in its own name.
+    """
+
+    context: int | None = None
+    prefill: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,8 +101,15 @@ class Call:
 class ChatModel(Protocol):
     """Something that answers a conversation."""
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
-        """Return the reply to ``messages``.
+    @property
+    def traits(self) -> Traits:
+        """What a conversation must know of the model."""
+
+    def count(self, text: str) -> int:
+        """Return how many tokens ``text`` is for this model, an estimate where need be."""
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+        """Return the reply to ``messages``; the model may call ``tools``, where there are any.
 
         Raises:
             RequestRefusedError: the provider will not answer this request, now or later.
@@ -83,7 +127,18 @@ class ReplayExhaustedError(Exception):
     """More was asked than was recorded."""
 
 
+def estimate_tokens(text: str) -> int:
+    """Return the usual estimate where no tokenizer is at hand: four characters a token."""
+    return -(-len(text) // 4)
+
+
 def request_sha256(messages: Sequence[Message]) -> str:
-    """Return the hash that identifies a request: roles and contents, in order."""
-    plain = json.dumps([[m.role, m.content] for m in messages], ensure_ascii=True)
+    """Return the hash that identifies a request: roles, contents and tool calls, in order."""
+    plain = json.dumps([_identity(message) for message in messages], ensure_ascii=True)
     return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def _identity(message: Message) -> list[Any]:
+    # The ids of calls are made up anew each time, so they do not count.
+    calls = [[call.name, call.arguments] for call in message.tool_calls]
+    return [message.role, message.content, *([calls] if calls else [])]

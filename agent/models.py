@@ -11,7 +11,15 @@ from typing import Any
 
 import tenacity
 
-from agent.chat import Message, Reply, RequestRefusedError, Usage
+from agent.chat import (
+    Message,
+    Reply,
+    RequestRefusedError,
+    Tool,
+    Traits,
+    Usage,
+    estimate_tokens,
+)
 from agent.deadline import within
 from agent.errors import InfrastructureError, UserError
 from agent.registry import price_entry, provider_of, the_litellm
@@ -52,7 +60,16 @@ class LiteLLMModel:
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     warn_once: Callable[[str], None] = print
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
+    @property
+    def traits(self) -> Traits:
+        """See ``ChatModel``."""
+        return Traits()
+
+    def count(self, text: str) -> int:
+        """See ``ChatModel``."""
+        return estimate_tokens(text)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         """Return the reply; see ``ChatModel``."""
         policy = self.retries
         retrying = tenacity.Retrying(

@@ -13,7 +13,11 @@ from agent.chat import (
     ReplayExhaustedError,
     Reply,
     RequestRefusedError,
+    Tool,
+    ToolCall,
+    Traits,
     Usage,
+    estimate_tokens,
     request_sha256,
 )
 from agent.errors import UserError
@@ -57,9 +61,14 @@ class ReplayModel:
     """
 
     attempt: RecordedAttempt
+    traits: Traits = field(default_factory=Traits)
     _served: set[int] = field(default_factory=set)
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
+    def count(self, text: str) -> int:
+        """Return the usual estimate: four characters a token."""
+        return estimate_tokens(text)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         """Return the next recorded reply; see ``ChatModel``."""
         wanted = request_sha256(messages)
         left = [i for i in range(len(self.attempt.calls)) if i not in self._served]
@@ -110,7 +119,7 @@ def _call(raw: Mapping[str, Any]) -> RecordedCall:
         cost=raw.get("cost"),
         seconds=float(raw.get("seconds", 0.0)),
         model=str(raw.get("model", "")),
-        tool_calls=tuple((str(name), str(args)) for name, args in raw.get("tool_calls", ())),
+        tool_calls=tuple(ToolCall(**call) for call in raw.get("tool_calls", ())),
     )
     return RecordedCall(reply, raw.get("request_sha256"))
 

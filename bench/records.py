@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from agent.chat import Call, Message
@@ -80,7 +80,7 @@ class AttemptRecord:
             "edit_format": self.edit_format,
             "temperature": self.temperature,
             "status": self.status.value,
-            "messages": [asdict(message) for message in self.messages],
+            "messages": [message.as_json() for message in self.messages],
             "calls": [call.as_json() for call in self.calls],
             "reflections": self.reflections,
             "seconds": round(self.seconds, 3),
