@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from agent.errors import UserError
+from agent.formats.base import Matching, OnFailure
 from agent.models import RetryPolicy
+from agent.reflections import Reflections
 from bench.cli import run_cli
 from bench.commands import Options, default_cache, default_environment, run_command
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
 from bench.dataset import Selection, read_ids
 
 _HERE = Path(__file__).resolve().parent
+_REFLECTIONS = str(Reflections())
 _MODELS = "Models"
 _DATA = "Instances"
 _TESTS = "Environment and tests"
@@ -122,11 +125,27 @@ BaselineTimeout = Annotated[
         rich_help_panel=_TESTS,
     ),
 ]
+MatchingChoice = Annotated[
+    Matching,
+    typer.Option(
+        "--matching",
+        help="How the lines of an edit are looked for; reference: as in the run of May 2024.",
+        rich_help_panel=_MODELS,
+    ),
+]
+OnFailedEdit = Annotated[
+    OnFailure,
+    typer.Option(
+        "--on-failed-edit",
+        help="What becomes of a reply's good edits when others of it fail.",
+        rich_help_panel=_MODELS,
+    ),
+]
 MaxReflections = Annotated[
-    int,
+    str,
     typer.Option(
         "--max-reflections",
-        help="Messages that may follow the first of an attempt.",
+        help="Messages that may follow the first of an attempt, by topic; one number: in all.",
         rich_help_panel=_LIMITS,
     ),
 ]
@@ -194,6 +213,13 @@ def _temperatures(text: str) -> tuple[float, ...]:
         raise UserError(f"--temperature {text!r}: give numbers, as 0 or 0,0.4,0.8") from None
 
 
+def _reflections(text: str) -> Reflections:
+    try:
+        return Reflections.parse(text)
+    except ValueError as error:
+        raise UserError(f"--max-reflections: {error}") from None
+
+
 def main(
     models: Models = "gpt-4o,opus",
     tries: Tries = 3,
@@ -214,7 +240,9 @@ def main(
     require_tests: RequireTests = False,
     test_timeout: TestTimeout = 300,
     baseline_timeout: BaselineTimeout = 600,
-    max_reflections: MaxReflections = 4,
+    matching: MatchingChoice = Matching.TOLERANT,
+    on_failed_edit: OnFailedEdit = OnFailure.KEEP,
+    max_reflections: MaxReflections = _REFLECTIONS,
     map_tokens: MapTokens = 2048,
     max_output_tokens: MaxOutputTokens = None,
     call_timeout: CallTimeout = 300,
@@ -236,7 +264,9 @@ def main(
         environment=environment or default_environment(),
         tests=tests,
         temperatures=_temperatures(temperature),
-        max_reflections=max_reflections,
+        matching=matching,
+        on_failed_edit=on_failed_edit,
+        max_reflections=_reflections(max_reflections),
         map_tokens=map_tokens,
         max_output_tokens=max_output_tokens,
         api_base=api_base,

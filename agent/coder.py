@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from agent import lint
 from agent.chat import (
@@ -17,31 +14,25 @@ from agent.chat import (
     Reply,
     request_sha256,
 )
+from agent.context import Window, without_oldest
 from agent.formats.base import (
     ApplyReport,
+    Edit,
     EditFormat,
-    EditResult,
     MalformedReplyError,
+    OnFailure,
+    Scope,
     feedback,
+    settled,
 )
+from agent.formats.fences import shortest_fence
+from agent.formats.safe import safe_edits, write_report
 from agent.mentions import FileIndex
+from agent.outcomes import Ending, Limits, Outcome, Result
 from agent.prompts import render
-from agent.workspace import UnsafePathError, Workspace
-
-Outcome = bool | None
-"""True, False, or None for unknown."""
-
-# What is shown in one message: about 80,000 tokens, two thirds of the smallest usual window.
-_MOST_CHARACTERS = 320_000
-
-
-class Ending(str, Enum):
-    """Why a conversation stopped."""
-
-    DONE = "done"
-    REFLECTIONS_USED = "reflections_used"
-    REPLAY_EXHAUSTED = "replay_exhausted"
-    REFUSED = "refused"
+from agent.reflections import Spending, Topic
+from agent.showing import show_files
+from agent.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -54,37 +45,21 @@ class TestReport:
     message: str = ""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How long a conversation may go on.
-
-    Attributes:
-        max_reflections: messages that may follow the first, whatever they are about.
-        until_exhausted: go on until a replay has no more replies, whatever the other limit says.
-    """
-
-    max_reflections: int = 4
-    until_exhausted: bool = False
+class _ContextFullError(Exception):
+    """The next message cannot be made to fit the model's window."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """What one conversation left behind.
+class _Next:
+    """What to say next, and which budget it is taken from.
 
     Attributes:
-        edit: all edits of the last reply with edits were applied; None when none had any.
-        lint: no new fatal finding in the edited files; None when nothing was edited.
-        test: no test fails that did not fail before; None when no test could speak.
-        chat_files: files whose contents the model was shown or edited, in that order.
+        text: the message; with ``prefill`` none, since the model goes on with its own last one.
     """
 
-    ending: Ending
-    edit: Outcome
-    lint: Outcome
-    test: Outcome
-    chat_files: tuple[str, ...]
-    edited_files: tuple[str, ...]
-    reflections: int
+    topic: Topic
+    text: str = ""
+    prefill: bool = False
 
 
 @dataclass
@@ -92,16 +67,20 @@ class Coder:
     """Leads one conversation about one checkout.
 
     ``messages`` and ``calls`` are filled as the conversation goes on, so that whoever holds the
-    coder can save them even when it ends in an exception. Requests only ever grow at their end:
-    what providers can cache stays the same.
+    coder can save them even when it ends in an exception. Requests only ever grow at their end,
+    so that what providers can cache stays the same, until the window is full.
+
+    Attributes:
+        on_failure: what becomes of a reply's good edits when others of it fail.
     """
 
     workspace: Workspace
     files: FileIndex
     model: ChatModel
-    edit_format: EditFormat[Any]
+    edit_format: EditFormat
     limits: Limits = field(default_factory=Limits)
     run_tests: Callable[[], TestReport] | None = None
+    on_failure: OnFailure = OnFailure.KEEP
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     _chat: dict[str, None] = field(default_factory=dict)
@@ -116,62 +95,132 @@ class Coder:
         Raises:
             RequestRefusedError, InfrastructureError, UserError: from the model, as it raised them.
         """
-        rules = self.edit_format.instructions(_fence([issue]))
+        rules = self.edit_format.instructions(shortest_fence([issue]))
         self.messages.append(Message("system", render("system", format_rules=rules)))
-        message: str | None = render("opening", repo_map=repo_map, problem=issue)
-        ending = Ending.DONE
-        while message is not None:
-            used = len(self.calls) > self.limits.max_reflections
-            if used and not self.limits.until_exhausted:
-                ending = Ending.REFLECTIONS_USED
-                break
-            try:
-                reply = self._ask(message)
-            except ReplayExhaustedError:
-                ending = Ending.REPLAY_EXHAUSTED
-                break
-            message = self._react(reply)
-            if message is None and self.limits.until_exhausted:
-                message = render("go_on")
-        return self.result(ending)
+        try:
+            self._open(render("opening", repo_map=repo_map, problem=issue), issue)
+            return self.result(self._lead(self._react(self.calls[-1].reply)))
+        except ReplayExhaustedError:
+            return self.result(Ending.REPLAY_EXHAUSTED)
+        except _ContextFullError:
+            return self.result(Ending.CONTEXT)
 
-    def _ask(self, message: str) -> Reply:
+    def _open(self, message: str, issue: str) -> None:
+        """Ask the first question, without the map where it is the map that does not fit."""
         request = [*self.messages, Message("user", message)]
-        reply = self.model.complete(request)
+        if not self._window.holds(request, self.model.count):
+            message = render("opening", repo_map="", problem=issue)
+        self._ask(_Next(Topic.LOCATE, message))
+
+    def _lead(self, step: _Next | None) -> Ending:
+        """Go on until nothing is left to say or a budget has run out."""
+        spending = Spending(self.limits.reflections)
+        while True:
+            if step is None and self.limits.until_exhausted:
+                step = _Next(Topic.LOCATE, render("go_on"))
+            if step is None:
+                return Ending.DONE
+            if not spending.take(step.topic) and not self.limits.until_exhausted:
+                return Ending.REFLECTIONS_USED
+            step = self._react(self._ask(step))
+
+    @property
+    def _window(self) -> Window:
+        return Window.of(self.model.traits)
+
+    def _ask(self, step: _Next) -> Reply:
+        request = self._fitting(self._request(step))
+        reply = self.model.complete(request, self.edit_format.tools)
         self.calls.append(Call(request_sha256(request), reply))
-        self.messages = [*request, Message("assistant", reply.content)]
+        if step.prefill:
+            # The model went on with its last message: both are one.
+            reply = replace(reply, content=request.pop().content + reply.content)
+        calls = tuple(
+            replace(call, id=call.id or f"call_{len(self.calls)}_{number}")
+            for number, call in enumerate(reply.tool_calls)
+        )
+        self.messages = [*request, Message("assistant", reply.content, calls)]
         return reply
 
-    def _react(self, reply: Reply) -> str | None:
+    def _request(self, step: _Next) -> list[Message]:
+        if step.prefill:
+            return list(self.messages)
+        called = self.messages[-1].tool_calls
+        received = [Message("tool", render("tool_received"), (), call.id) for call in called]
+        return [*self.messages, *received, Message("user", step.text)]
+
+    def _fitting(self, request: list[Message]) -> list[Message]:
+        """Return ``request``, without its oldest rounds when it does not fit the window.
+
+        Raises:
+            _ContextFullError: nothing helps.
+        """
+        window, count = self._window, self.model.count
+        if window.tokens is None or window.holds(request, count):
+            return request
+        last = request[-1]
+        kept = [*without_oldest(request[:-1], window.tokens, count)]
+        for files in (self._contents(self._by_importance()), ""):
+            text = render("rounds_dropped", files=files, message=last.content)
+            shorter = [*kept, replace(last, content=text if files else last.content)]
+            if window.holds(shorter, count):
+                return shorter
+        raise _ContextFullError
+
+    def _by_importance(self) -> list[str]:
+        """Return the chat's files, edited ones first, then those named last."""
+        edited = self._edited()
+        newest_first = [*self._chat][::-1]
+        return sorted(newest_first, key=lambda path: path not in edited)
+
+    def _react(self, reply: Reply) -> _Next | None:
         """Carry out what ``reply`` asks for and return the next message, None for the end."""
         text = self.edit_format.join(self._partial, reply.content)
         if reply.truncated:
             self._partial = text
             self._edit = False
-            return render("truncated")
+            return self._go_on(reply)
         self._partial = ""
         try:
-            edits = self.edit_format.parse(text, self.files.paths)
+            known = self.files.paths | self._edited()
+            whole = replace(reply, content=text)
+            edits = self.edit_format.parse(whole, Scope(known, tuple(self._chat)))
         except MalformedReplyError as error:
             self._edit = False
             problem = render("malformed", problem=error)
-            return _join(problem, self._show_new(self._mention(text), edited=True))
-        problem = self._edit_lint_test(edits) if edits else ""
-        added = self._mention(text)
-        if problem:
-            return _join(problem, self._show_new(added, edited=True))
-        return None if edits else self._after_no_edit(text, added)
+            return self._with_new(_Next(Topic.EDIT, problem), text)
+        if not edits:
+            return self._after_no_edit(text)
+        step = self._edit_lint_test(edits)
+        return self._with_new(step, text)
 
-    def _after_no_edit(self, text: str, added: Sequence[str]) -> str | None:
+    def _go_on(self, reply: Reply) -> _Next:
+        """Ask for the rest of a reply that was cut off, in the way that the model understands."""
+        if self.model.traits.prefill and reply.content and not reply.tool_calls:
+            self._partial = ""
+            return _Next(Topic.EDIT, prefill=True)
+        return _Next(Topic.EDIT, render("truncated", tools=bool(self.edit_format.tools)))
+
+    def _with_new(self, step: _Next | None, text: str) -> _Next | None:
+        """Add the files that ``text`` names to the chat, and to what is said next."""
+        added = self._mention(text)
+        if step is None or not added:
+            return step
+        files = render("files_added", files=self._contents(added), edited=True)
+        return replace(step, text=f"{step.text}\n\n{files}")
+
+    def _after_no_edit(self, text: str) -> _Next | None:
+        added = self._mention(text)
         if added:
-            return self._show_new(added, edited=False)
+            files = self._contents(added)
+            return _Next(Topic.LOCATE, render("files_added", files=files, edited=False))
         if self._nudged or self.files.mentioned(text):
             return None
         self._nudged = True
-        return render("name_files")
+        return _Next(Topic.LOCATE, render("name_files"))
 
-    def _edit_lint_test(self, edits: Sequence[Any]) -> str:
-        """Apply ``edits`` and check the result; return the reflection, empty when all is well."""
+    def _edit_lint_test(self, edits: Sequence[Edit]) -> _Next | None:
+        """Apply ``edits`` and check the result; return the reflection, None when all is well."""
         report = self._apply(edits)
         self._edit = not report.failed
         if report.contents:
@@ -179,47 +228,25 @@ class Coder:
         if report.failed:
             stale = {result.path for result in report.failed} & self._edited()
             files = self._contents(sorted(stale))
-            return render("edits_failed", feedback=feedback(report), files=files)
+            return _Next(Topic.EDIT, render("edits_failed", feedback=feedback(report), files=files))
         if found := self._lint():
             texts = {finding.path: self.workspace.read(finding.path) or "" for finding in found}
-            return render("lint_failed", findings=lint.describe(found, texts))
+            findings = lint.describe(found, texts)
+            return _Next(Topic.LINT, render("lint_failed", findings=findings))
         tested = self._test()
         if tested.outcome is False:
-            return render("tests_failed", report=tested.message)
-        return ""
+            return _Next(Topic.TEST, render("tests_failed", report=tested.message))
+        return None
 
-    def _apply(self, edits: Sequence[Any]) -> ApplyReport:
-        safe, unsafe = [], []
-        for edit in edits:
-            try:
-                self.workspace.check(edit.path)
-                safe.append(edit)
-            except UnsafePathError as error:
-                unsafe.append(EditResult(edit.path, applied=False, problem=f"## {error}"))
-        report = self._write(self.edit_format.apply(safe, self.workspace.read, tuple(self._chat)))
+    def _apply(self, edits: Sequence[Edit]) -> ApplyReport:
+        safe = safe_edits(edits, self.workspace)
+        applied = self.edit_format.apply(safe, self.workspace.read, tuple(self._chat))
+        report = write_report(settled(applied, self.on_failure), self.workspace)
         for result in report.results:
             for path in (result.path, result.landed_in):
                 if path in self.files.paths or path in report.contents:
                     self._chat.setdefault(path)
-        return ApplyReport(report.contents, (*report.results, *unsafe))
-
-    def _write(self, report: ApplyReport) -> ApplyReport:
-        """Write the new contents; a file that cannot be written makes its edits failed ones."""
-        written: dict[str, str] = {}
-        refused: dict[str, str] = {}
-        for path, text in report.contents.items():
-            try:
-                self.workspace.write({path: text})
-                written[path] = text
-            except UnsafePathError as error:
-                refused[path] = f"## {error}"
-        results = [
-            EditResult(result.path, applied=False, problem=refused[result.landed_in])
-            if result.landed_in in refused
-            else result
-            for result in report.results
-        ]
-        return ApplyReport(written, tuple(results))
+        return report
 
     def _mention(self, text: str) -> list[str]:
         """Add the tracked files that ``text`` names to the chat and return the new ones."""
@@ -227,28 +254,11 @@ class Coder:
         self._chat.update(dict.fromkeys(new))
         return new
 
-    def _show_new(self, added: Sequence[str], *, edited: bool) -> str:
-        if not added:
-            return ""
-        return render("files_added", files=self._contents(added), edited=edited)
-
     def _contents(self, paths: Iterable[str]) -> str:
-        """Return the files in fences; what no model can read is named and left out."""
-        texts = {path: self.workspace.read(path) for path in paths}
-        shown: dict[str, str] = {}
-        notes: list[str] = []
-        room = _MOST_CHARACTERS
-        for path, text in texts.items():
-            if text is None or "\0" in text:
-                notes.append(f"{path} is not a text file.")
-            elif len(text) > room:
-                notes.append(f"{path} is too long to be shown ({len(text)} characters).")
-            else:
-                shown[path] = text
-                room -= len(text)
-        fence = _fence(shown.values())
-        blocks = [f"{path}\n{fence}\n{_end(text)}{fence}" for path, text in shown.items()]
-        return "\n\n".join([*blocks, *notes])
+        """Return the files in fences, as many as half of the window holds."""
+        tokens = self._window.tokens
+        room = None if tokens is None else tokens // 2
+        return show_files(paths, self.workspace.read, room, self.model.count)
 
     def _edited(self) -> set[str]:
         """Return the files that are not what they were."""
@@ -283,17 +293,3 @@ class Coder:
             edited_files=tuple(edited),
             reflections=max(len(self.calls) - 1, 0),
         )
-
-
-def _fence(texts: Iterable[str]) -> str:
-    """Return the shortest fence, three backticks or more, that no line of ``texts`` begins with."""
-    runs = (len(run) for text in texts for run in re.findall(r"^\s*(`{3,})", text, re.MULTILINE))
-    return "`" * (max(runs, default=2) + 1)
-
-
-def _end(text: str) -> str:
-    return text if not text or text.endswith("\n") else text + "\n"
-
-
-def _join(*parts: str) -> str:
-    return "\n\n".join(part for part in parts if part)

@@ -101,27 +101,43 @@ class Workspace:
         data = self.originals[path]
         return None if data is None else TextFile.decode(data).text
 
-    def write(self, contents: Mapping[str, str]) -> None:
+    def write(
+        self, contents: Mapping[str, str | None], moved: Mapping[str, str] | None = None
+    ) -> None:
         """Write all of ``contents``; nothing is written when one of the paths is unsafe.
+
+        Args:
+            contents: texts by path; None removes the file.
+            moved: new path to old path; the encoding, line ends and mode come along.
 
         Raises:
             UnsafePathError: naming the path and what is wrong with it.
         """
         places = {path: self._place(path) for path in contents}
-        for path, place in places.items():
-            self._write(path, place, contents[path])
+        models = {path: self._place((moved or {}).get(path, path)) for path in contents}
+        # Files that go are read by those that come, so they go last.
+        for path, text in sorted(contents.items(), key=lambda item: item[1] is None):
+            if text is None:
+                self._remove(path, places[path])
+            else:
+                self._write(path, places[path], text, models[path])
 
     def check(self, path: str) -> None:
         """Raise UnsafePathError when ``path`` must not be written."""
         self._place(path)
 
-    def _write(self, path: str, place: Path, text: str) -> None:
-        before = place.read_bytes() if place.exists() else None
-        self.originals.setdefault(path, before)
+    def _write(self, path: str, place: Path, text: str, model: Path) -> None:
+        self.originals.setdefault(path, place.read_bytes() if place.exists() else None)
+        before = model.read_bytes() if model.exists() else None
         data = (TextFile("") if before is None else TextFile.decode(before)).encode(text)
-        mode = stat.S_IMODE(place.stat().st_mode) if before is not None else 0o644
+        mode = stat.S_IMODE(model.stat().st_mode) if before is not None else 0o644
         write_bytes_atomic(place, data)
         place.chmod(mode)
+
+    def _remove(self, path: str, place: Path) -> None:
+        if place.exists():
+            self.originals.setdefault(path, place.read_bytes())
+            place.unlink()
 
     def _place(self, path: str) -> Path:
         """Return where ``path`` lies, after making sure that it lies in the checkout."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.chat import RequestRefusedError
-from agent.coder import Coder, Ending, Limits, Result, TestReport
+from agent.coder import Coder, TestReport
 from agent.errors import InfrastructureError, UserError
 from agent.formats import get_format
 from agent.mentions import FileIndex
+from agent.outcomes import Ending, Limits, Result
 from agent.repomap import RepoMap, TagStore
 from agent.workspace import Workspace
 from bench.candidates import Candidate, Choice, attempt_status, choose
@@ -188,8 +189,9 @@ class _Attempt:
             workspace=workspace,
             files=self.index,
             model=turn.model,
-            edit_format=get_format(turn.edit_format),
+            edit_format=get_format(turn.edit_format, config.matching),
             limits=Limits(config.max_reflections, until_exhausted=replay_on),
+            on_failure=config.on_failed_edit,
             run_tests=(lambda: self._judge(workspace)) if self.tests else None,
         )
         issue = self.solver.instance.problem_statement
@@ -242,6 +244,8 @@ def _ended_early(ending: Ending, limits: Limits) -> AttemptStatus | None:
     """Return the status of a conversation that did not end by its outcomes."""
     if ending is Ending.REFUSED:
         return AttemptStatus.ERROR
+    if ending is Ending.CONTEXT:
+        return AttemptStatus.CONTEXT
     exhausted = ending is Ending.REPLAY_EXHAUSTED and not limits.until_exhausted
     return AttemptStatus.REPLAY_EXHAUSTED if exhausted else None
 

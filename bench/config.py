@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import cache
 from importlib.metadata import version
@@ -15,7 +15,9 @@ from typing import Any
 
 from agent.errors import UserError
 from agent.formats import default_format, format_names
+from agent.formats.base import Matching, OnFailure
 from agent.prompts import prompts_hash
+from agent.reflections import Reflections
 from agent.registry import resolve_model
 
 HARNESS_VERSION = "0.1.0"
@@ -84,7 +86,9 @@ class RunConfig:
     environment: EnvironmentKind = EnvironmentKind.NONE
     tests: TestChoice = TestChoice.RELATED
     temperatures: tuple[float, ...] = (0.0,)
-    max_reflections: int = 4
+    max_reflections: Reflections = field(default_factory=Reflections)
+    matching: Matching = Matching.TOLERANT
+    on_failed_edit: OnFailure = OnFailure.KEEP
     map_tokens: int = 2048
     max_output_tokens: int | None = None
     api_base: str | None = None
@@ -113,6 +117,8 @@ class RunConfig:
         """Return the configuration as it stands in ``run.json``."""
         plain = asdict(self)
         plain["environment"], plain["tests"] = self.environment.value, self.tests.value
+        plain["max_reflections"] = str(self.max_reflections)
+        plain["matching"], plain["on_failed_edit"] = self.matching.value, self.on_failed_edit.value
         plain["replay"] = str(self.replay) if self.replay else None
         return plain
 
@@ -127,7 +133,9 @@ class RunConfig:
             "environment": self.environment.value,
             "tests": self.tests.value,
             "temperatures": list(self.temperatures),
-            "max_reflections": self.max_reflections,
+            "max_reflections": str(self.max_reflections),
+            "matching": self.matching.value,
+            "on_failed_edit": self.on_failed_edit.value,
             "map_tokens": self.map_tokens,
             "max_output_tokens": self.max_output_tokens,
             "test_timeout": self.test_timeout,
@@ -166,7 +174,6 @@ def validated(config: RunConfig) -> RunConfig:
         raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
     for option, number, least in (
         ("--tries", config.tries, 1),
-        ("--max-reflections", config.max_reflections, 0),
         ("--map-tokens", config.map_tokens, 0),
         ("--max-output-tokens", config.max_output_tokens or 1, 1),
         ("--call-timeout", config.call_timeout, 1),

@@ -21,7 +21,7 @@ def preflight(
 ) -> Iterator[str]:
     """Yield lines: the plan, the upper bound of calls, and what is missing."""
     attempts = len(config.models) * config.tries
-    calls = len(todo) * attempts * (1 + config.max_reflections)
+    calls = len(todo) * attempts * (1 + config.max_reflections.most)
     names = ", ".join(f"{m.name} ({m.edit_format})" for m in config.models)
     yield f"models: {names}; up to {attempts} attempts on each of {len(todo)} instances"
     yield f"calls: at most {0 if config.replay else calls}, those after transient errors aside"

@@ -15,6 +15,7 @@ class AttemptStatus(str, Enum):
     TESTS_FAILED = "tests_failed"
     EMPTY = "empty"
     ERROR = "error"
+    CONTEXT = "context"
     REPLAY_EXHAUSTED = "replay_exhausted"
     NOT_RECORDED = "not_recorded"
     INFRA_ERROR = "infra_error"

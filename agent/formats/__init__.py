@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from agent.formats.base import EditFormat
-from agent.formats.diff import DiffFormat
+from agent.formats.base import EditFormat, Matching
+from agent.formats.diff import DiffFencedFormat, DiffFormat
+from agent.formats.diff_func import DiffFunctionFormat
+from agent.formats.patch import PatchFormat
+from agent.formats.reference import ReferenceDiffFormat
+from agent.formats.udiff import UnifiedDiffFormat
 from agent.formats.whole import WholeFormat
+from agent.formats.whole_func import WholeFunctionFormat
 
-_FORMATS: tuple[EditFormat[Any], ...] = (DiffFormat(), WholeFormat())
+_FORMATS: tuple[type[EditFormat], ...] = (
+    DiffFormat,
+    DiffFencedFormat,
+    UnifiedDiffFormat,
+    PatchFormat,
+    WholeFormat,
+    WholeFunctionFormat,
+    DiffFunctionFormat,
+)
 # Weaker models garble SEARCH blocks; these have shown that they can write them.
 _DIFF_FAMILIES = re.compile(r"(^|[/.-])(gpt-[45]|chatgpt-4|o[134](-|$)|claude)", re.IGNORECASE)
 
@@ -19,9 +31,14 @@ def format_names() -> tuple[str, ...]:
     return tuple(form.name for form in _FORMATS)
 
 
-def get_format(name: str) -> EditFormat[Any]:
-    """Return the edit format ``name``; KeyError when there is none."""
-    return {form.name: form for form in _FORMATS}[name]
+def get_format(name: str, matching: Matching = Matching.TOLERANT) -> EditFormat:
+    """Return the edit format ``name``; KeyError when there is none.
+
+    The reference agent's matching exists for ``diff`` alone, which its recorded run used.
+    """
+    if name == DiffFormat.name and matching is Matching.REFERENCE:
+        return ReferenceDiffFormat()
+    return {form.name: form for form in _FORMATS}[name]()
 
 
 def default_format(model: str) -> str:

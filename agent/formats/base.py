@@ -5,9 +5,13 @@ A format is pure: text in, values out. The coder reads and writes the files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from agent.chat import Reply, Tool
+from agent.prompts import render
 
 Reader = Callable[[str], str | None]
 """Gives a file's text with ``\\n`` line ends by its path, None when there is no such file."""
@@ -15,6 +19,79 @@ Reader = Callable[[str], str | None]
 
 class MalformedReplyError(ValueError):
     """A reply breaks its edit format; the message tells the model what is wrong and where."""
+
+
+class Matching(str, Enum):
+    """How the lines that an edit names are looked for (docs/edit-formats.md)."""
+
+    TOLERANT = "tolerant"
+    REFERENCE = "reference"
+
+
+class OnFailure(str, Enum):
+    """What becomes of a reply's good edits when others of it fail."""
+
+    KEEP = "keep"
+    ROLL_BACK = "roll-back"
+
+
+@dataclass(frozen=True)
+class SearchReplace:
+    """Replace the lines ``search`` of the file ``path`` with ``replace`` (texts with newlines).
+
+    Attributes:
+        readings: further ways to read the block, as (search, replace), tried after the first.
+        appends: the reply says that the lines go to the end of the file.
+        blank_end: one blank line at the end of either section may be decoration.
+        line: where the lines begin (from 1), as the reply says; only settles between places.
+        headers: lines that come before the place, outermost first (the ``@@`` lines of V4A).
+        at_end: the lines are the last ones of the file.
+    """
+
+    path: str
+    search: str
+    replace: str
+    readings: tuple[tuple[str, str], ...] = ()
+    appends: bool = False
+    blank_end: bool = False
+    line: int | None = None
+    headers: tuple[str, ...] = ()
+    at_end: bool = False
+
+
+@dataclass(frozen=True)
+class WholeFile:
+    """The complete new content of ``path``; with ``new``, the file must not be there yet."""
+
+    path: str
+    content: str
+    new: bool = False
+
+
+@dataclass(frozen=True)
+class DeleteFile:
+    """Remove ``path``."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class MoveFile:
+    """Give the file ``path`` the name ``to``."""
+
+    path: str
+    to: str
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A part of a reply that was meant as an edit and cannot be read as one."""
+
+    path: str
+    problem: str
+
+
+Edit = SearchReplace | WholeFile | DeleteFile | MoveFile | Unreadable
 
 
 @dataclass(frozen=True)
@@ -26,20 +103,29 @@ class EditResult:
         applied: whether the edit was carried out.
         landed_in: the file that was changed; another than ``path`` when the lines stood there.
         problem: why it was not applied, for the model; empty when it was.
+        step: which step of the matching found the place; empty where nothing was looked for.
     """
 
     path: str
     applied: bool
     landed_in: str = ""
     problem: str = ""
+    step: str = ""
 
 
 @dataclass(frozen=True)
 class ApplyReport:
-    """New contents by path, and one result per edit in the order of the reply."""
+    """New contents by path (None: the file is gone), and one result per edit, in their order.
 
-    contents: dict[str, str] = field(default_factory=dict)
+    Attributes:
+        moved: new path to old path of files that were given another name.
+        rolled_back: good edits were taken back because others failed.
+    """
+
+    contents: dict[str, str | None] = field(default_factory=dict)
     results: tuple[EditResult, ...] = ()
+    moved: Mapping[str, str] = field(default_factory=dict)
+    rolled_back: bool = False
 
     @property
     def failed(self) -> tuple[EditResult, ...]:
@@ -47,46 +133,90 @@ class ApplyReport:
         return tuple(result for result in self.results if not result.applied)
 
 
-E = TypeVar("E")
+@dataclass(frozen=True)
+class Scope:
+    """What a reply may speak of.
+
+    Attributes:
+        known: paths of the files that are there.
+        chat: those that the model was shown, in that order.
+    """
+
+    known: Collection[str] = ()
+    chat: Sequence[str] = ()
 
 
-class EditFormat(Protocol, Generic[E]):
+class EditFormat(ABC):
     """One way for a model to write down edits."""
 
-    @property
-    def name(self) -> str:
-        """The name that ``--models MODEL@NAME`` takes."""
+    name: str
+    """What ``--models MODEL@NAME`` takes."""
+    tools: tuple[Tool, ...] = ()
+    """The functions that the model calls to edit; none for formats that are written as text."""
 
     def instructions(self, fence: str) -> str:
         """Return the rules and the example for the system message."""
+        return render(f"format_{self.name.replace('-', '_')}", fence=fence)
 
-    def parse(self, reply: str, known: Collection[str]) -> Sequence[E]:
-        """Return the edits of ``reply``; ``known`` are the paths of the tracked files.
+    @abstractmethod
+    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+        """Return the edits of ``reply``, in order.
+
+        What cannot be read is an ``Unreadable`` where the rest of the reply can.
 
         Raises:
-            MalformedReplyError: the reply begins an edit that cannot be read to its end.
+            MalformedReplyError: nothing of the reply can be relied on.
         """
 
-    def apply(self, edits: Sequence[E], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Carry out ``edits`` in order on the texts that ``read`` gives; ``chat`` as in Session."""
+    @abstractmethod
+    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+        """Carry out ``edits`` on the texts that ``read`` gives; ``chat`` as in ``Scope``."""
+
+    @abstractmethod
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        """Return the reply that turns ``before`` into ``after`` (None: there is no file).
+
+        Parsed and applied it gives ``after`` again; used to write examples and to test formats.
+
+        Raises:
+            ValueError: the format cannot say this (deleting a file, mostly).
+        """
 
     def join(self, partial: str, reply: str) -> str:
         """Return the text to parse when ``reply`` follows ``partial``, which was cut off.
 
         That is both together when ``reply`` goes on in the middle of an edit, else ``reply``.
         """
+        return reply
+
+
+def settled(report: ApplyReport, on_failure: OnFailure) -> ApplyReport:
+    """Return what ``on_failure`` leaves of ``report``: all that was applied, or nothing."""
+    if on_failure is OnFailure.ROLL_BACK and report.failed:
+        return replace(report, contents={}, moved={}, rolled_back=True)
+    return report
 
 
 def feedback(report: ApplyReport) -> str:
     """Return what to tell the model about ``report``; empty when every edit was applied."""
     if not report.failed:
         return ""
-    passed = len(report.results) - len(report.failed)
-    parts = [f"# {len(report.failed)} of {len(report.results)} edits could not be applied."]
-    parts += [result.problem for result in report.failed]
-    if passed:
-        parts.append(
-            f"# The other {passed} were applied and are in the files now: do not send them again.\n"
-            "Reply with corrected versions of the edits above only."
-        )
-    return "\n\n".join(parts)
+    total = len(report.results)
+    parts = [f"# {len(report.failed)} of {total} edits could not be applied."]
+    for number, result in enumerate(report.results, 1):
+        if not result.applied:
+            parts.append(f"## Edit {number} of {total}: {result.problem}")
+    return "\n\n".join([*parts, _what_to_resend(report)])
+
+
+def _what_to_resend(report: ApplyReport) -> str:
+    passed = [(n, r) for n, r in enumerate(report.results, 1) if r.applied]
+    if report.rolled_back:
+        return "# So none of the reply's edits was kept: send all of them again, corrected."
+    if not passed:
+        return "Reply with corrected versions of these edits."
+    named = ", ".join(f"{number} ({result.landed_in})" for number, result in passed)
+    return (
+        f"# The other {len(passed)} were applied and are in the files now, so do not send them "
+        f"again: {named}.\nReply with corrected versions of the edits above only."
+    )

@@ -50,3 +50,37 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
     known_kind = _EXTENSION.search(last) or _DOTFILE.match(last) or last in _BARE
     looks_like_path = "/" in name or known_kind
     return name if looks_like_path else None
+
+
+def resolve_existing(name: str, known: Collection[str]) -> str:
+    """Return the one known path that ``name`` can mean, for an edit of a file that is there.
+
+    In this order: the path itself; the one that ends in it; what is left of it without its first
+    folders, again exactly or as an ending; the one with its base name. Else ``name`` as it is.
+    """
+    found = resolve_likely(name, known)
+    if found in known:
+        return found
+    return _only_ending(name.rsplit("/", 1)[-1], known) or name
+
+
+def resolve_likely(name: str, known: Collection[str]) -> str:
+    """Return the known path that ``name`` gives with folders missing or too many in front.
+
+    For files written as a whole, which may be new: a base name alone decides nothing.
+    """
+    if name in known:
+        return name
+    parts = name.split("/")
+    # The base name of a path with folders decides nothing: the file may be new.
+    last = len(parts) if name.startswith("/") or len(parts) == 1 else len(parts) - 1
+    tails = ["/".join(parts[first:]) for first in range(last)]
+    for tail in (tail for tail in tails if tail):
+        if found := tail if tail in known else _only_ending(tail, known):
+            return found
+    return name
+
+
+def _only_ending(tail: str, known: Collection[str]) -> str | None:
+    found = [path for path in known if path == tail or path.endswith("/" + tail)]
+    return found[0] if len(found) == 1 else None

@@ -2,91 +2,111 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
-from agent.formats.base import ApplyReport, EditResult, MalformedReplyError, Reader
-from agent.formats.names import path_in_line
-from agent.prompts import render
+from agent.chat import Reply
+from agent.formats.apply import apply_edits
+from agent.formats.base import (
+    ApplyReport,
+    Edit,
+    EditFormat,
+    Reader,
+    Scope,
+    Unreadable,
+    WholeFile,
+)
+from agent.formats.fences import fence_of, path_above, path_in_info, shortest_fence
+from agent.formats.names import path_in_line, resolve_likely
+from agent.formats.syntax import has_errors
 
-_FENCE = re.compile(r"^(`{3,}|~{3,})(.*)$")
 
-
-@dataclass(frozen=True)
-class WholeFile:
-    """The complete new content of ``path``."""
-
-    path: str
-    content: str
-
-
-@dataclass(frozen=True)
-class WholeFormat:
+class WholeFormat(EditFormat):
     """Parse and apply whole files."""
 
-    name: str = field(default="whole", init=False)
+    name = "whole"
 
-    def instructions(self, fence: str) -> str:
-        """Return the rules and the example, with ``fence`` as the code fence."""
-        return render("format_whole", fence=fence)
+    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+        """Return the files of ``reply``; fences without a name at them are prose."""
+        text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
+        return tuple(_files(text.split("\n"), scope))
 
-    def parse(self, reply: str, known: Collection[str]) -> Sequence[WholeFile]:
-        """Return the files of ``reply``; fences without a name above them are prose."""
-        return tuple(_files(reply.replace("\r\n", "\n").split("\n"), known))
-
-    def apply(self, edits: Sequence[WholeFile], read: Reader, chat: Sequence[str]) -> ApplyReport:
+    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
         """Take over each file as it is; the last one of a name wins."""
-        contents = {edit.path: edit.content for edit in edits}
-        results = [EditResult(edit.path, applied=True, landed_in=edit.path) for edit in edits]
-        return ApplyReport(contents, tuple(results))
+        return apply_edits(edits, read)
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        """Return the file in a fence that no line of it begins with."""
+        if after is None:
+            raise ValueError("the whole format cannot delete a file")
+        fence = shortest_fence([after])
+        end = "" if not after or after.endswith("\n") else "\n"
+        return Reply(f"{path}\n{fence}\n{after}{end}{fence}\n")
 
     def join(self, partial: str, reply: str) -> str:
         """Return the reply to parse after one that was cut off; see ``EditFormat.join``."""
-        first = next((line for line in reply.split("\n") if _FENCE.match(line)), "")
-        opened = sum(bool(_FENCE.match(line)) for line in partial.split("\n")) % 2
-        closes_first = bool(first) and not first.strip("`~ ")
-        return partial + reply if opened and closes_first else reply
+        first = next((fence for line in reply.split("\n") if (fence := fence_of(line))), None)
+        opened = sum(bool(fence_of(line)) for line in partial.split("\n")) % 2
+        return partial + reply if opened and first and not first[1] else reply
 
 
-def _files(lines: list[str], known: Collection[str]) -> Iterator[WholeFile]:
+def _files(lines: list[str], scope: Scope) -> Iterator[Edit]:
     index = 0
     while index < len(lines):
-        opening = _FENCE.match(lines[index])
-        if not opening:
+        fence = fence_of(lines[index])
+        if not fence:
             index += 1
             continue
-        path = _name_above(lines[max(0, index - 2) : index], known)
-        end = _closing(lines, index, opening.group(1))
+        path, start = _name(lines, index, scope)
+        end = _closing(lines, start - 1, fence[0], path)
         if path and end is None:
-            raise MalformedReplyError(
-                f"The file {path} is not complete: its closing fence {opening.group(1)} is missing."
+            yield Unreadable(
+                path, f"the file {path} is not complete: its closing fence {fence[0]} is missing."
             )
         if path and end is not None:
-            yield WholeFile(path, "".join(line + "\n" for line in lines[index + 1 : end]))
+            text = "".join(line + "\n" for line in lines[start:end])
+            yield WholeFile(resolve_likely(path, scope.known), text)
         index = len(lines) if end is None else end + 1
 
 
-def _name_above(lines: list[str], known: Collection[str]) -> str | None:
-    above = next((line for line in reversed(lines[-2:]) if line.strip()), "")
-    return path_in_line(above, known)
+def _name(lines: Sequence[str], index: int, scope: Scope) -> tuple[str | None, int]:
+    """Return the file that the fence at ``index`` is about, and where its content begins."""
+    known = scope.known
+    info = (fence_of(lines[index]) or ("", ""))[1]
+    path = path_in_info(info, known) or path_above(lines[max(0, index - 2) : index], known)
+    if path or index + 1 >= len(lines):
+        return path, index + 1
+    inside = path_in_line(lines[index + 1], known)
+    # A first line that is a file's name is content as well as a name, unless the file is known.
+    return (inside, index + 2) if inside in known else (None, index + 1)
 
 
-def _closing(lines: list[str], start: int, fence: str) -> int | None:
-    """Return the line that closes the fence at ``start``, or None when none does.
+def _closing(lines: Sequence[str], start: int, fence: str, path: str | None) -> int | None:
+    """Return the line that closes the fence that opens at or before ``start``, None without one.
 
-    A file may hold fences itself (documentation does): an opening one with a language is closed
-    by the next bare one, and shorter ones do not count.
+    A file may hold fences itself (documentation does): shorter ones do not count, one with a
+    language is closed by the next bare one, and where the lines up to a bare one are not a
+    complete program, but those up to a later one are, the later one is meant.
     """
-    depth = 1
-    for index in range(start + 1, len(lines)):
-        match = _FENCE.match(lines[index])
-        if not match or match.group(1)[0] != fence[0] or len(match.group(1)) < len(fence):
+    bare = _bare_fences(lines, start, fence)
+    first = next((n for n, depth in bare if depth == 0), None)
+    if first is None or path is None:
+        return first
+    for number, _ in bare:
+        if number >= first and not has_errors(path, "\n".join(lines[start + 1 : number]) + "\n"):
+            return number
+    return first
+
+
+def _bare_fences(lines: Sequence[str], start: int, fence: str) -> list[tuple[int, int]]:
+    """Return the lines that could close the fence, with how many fences stay open after each."""
+    depth, found = 1, []
+    for number in range(start + 1, len(lines)):
+        mark = fence_of(lines[number])
+        if not mark or mark[0][0] != fence[0] or len(mark[0]) < len(fence):
             continue
-        if match.group(2).strip():
+        if mark[1]:
             depth += 1
         else:
-            depth -= 1
-        if depth == 0:
-            return index
-    return None
+            depth = max(depth - 1, 0)
+            found.append((number, depth))
+    return found

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.chat import Message, ReplayExhaustedError, Reply
-from agent.coder import Coder, Ending, Limits, Result, TestReport
+from agent.chat import Message, ReplayExhaustedError, Reply, Tool, Traits, estimate_tokens
+from agent.coder import Coder, TestReport
 from agent.formats.diff import DiffFormat
 from agent.mentions import FileIndex
+from agent.outcomes import Ending, Limits, Result
+from agent.reflections import Reflections
 from agent.workspace import Workspace
 
 FILES = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
@@ -22,9 +24,13 @@ class Script:
     """Says its replies in order."""
 
     replies: list[Reply]
+    traits: Traits = field(default_factory=Traits)
     requests: list[list[Message]] = field(default_factory=list)
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
+    def count(self, text: str) -> int:
+        return estimate_tokens(text)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         self.requests.append(list(messages))
         if len(self.requests) > len(self.replies):
             raise ReplayExhaustedError
@@ -91,7 +97,7 @@ def test_edits_to_files_that_were_not_shown_are_applied(tmp_path: Path) -> None:
 def test_a_failed_edit_is_reflected(tmp_path: Path) -> None:
     result, script, _ = converse(tmp_path, BAD, GOOD)
     assert result.edit is True
-    assert "matches no lines" in script.asked(1)
+    assert "are not in app/main.py" in script.asked(1)
     assert "return 1" in script.asked(1), "the nearest real lines"
 
 
@@ -134,12 +140,14 @@ def test_failing_tests_are_reflected_and_rerun_after_the_next_edit(tmp_path: Pat
 
 
 def test_tests_run_at_the_end_when_the_last_reply_failed_in_part(tmp_path: Path) -> None:
-    result, _, _ = converse(tmp_path, GOOD + BAD, limits=Limits(0), tests=[TestReport(False, "no")])
+    result, _, _ = converse(
+        tmp_path, GOOD + BAD, limits=Limits(Reflections(shared=0)), tests=[TestReport(False, "no")]
+    )
     assert (result.edit, result.test) == (False, False)
 
 
 def test_reflections_are_limited(tmp_path: Path) -> None:
-    result, script, _ = converse(tmp_path, *[BAD] * 9, limits=Limits(2))
+    result, script, _ = converse(tmp_path, *[BAD] * 9, limits=Limits(Reflections(shared=2)))
     assert len(script.requests) == 3
     assert (result.ending, result.reflections) == (Ending.REFLECTIONS_USED, 2)
 
@@ -161,7 +169,9 @@ def test_a_reply_that_was_cut_off_is_not_applied_and_can_go_on(tmp_path: Path) -
 
 
 def test_a_complete_block_of_a_cut_off_reply_is_not_applied(tmp_path: Path) -> None:
-    result, _, _ = converse(tmp_path, Reply(GOOD, truncated=True), limits=Limits(0))
+    result, _, _ = converse(
+        tmp_path, Reply(GOOD, truncated=True), limits=Limits(Reflections(shared=0))
+    )
     assert result.edited_files == ()
     assert result.edit is False
 
@@ -176,7 +186,7 @@ def test_unsafe_paths_are_failed_edits(tmp_path: Path) -> None:
 
 
 def test_a_replay_goes_on_until_it_is_exhausted(tmp_path: Path) -> None:
-    limits = Limits(0, until_exhausted=True)
+    limits = Limits(until_exhausted=True)
     result, script, _ = converse(tmp_path, GOOD, "Nothing more.", "Really.", limits=limits)
     assert len(script.requests) == 4
     assert result.ending is Ending.REPLAY_EXHAUSTED

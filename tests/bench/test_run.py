@@ -210,7 +210,6 @@ def test_dry_run_starts_nothing(
         ({"run": "../x"}, "--run"),
         ({"temperatures": (0.0, 1.0)}, "--temperature has 2 values"),
         ({"temperatures": (3.0,)}, "between 0 and 2"),
-        ({"max_reflections": -1}, "--max-reflections"),
         ({"models": ()}, "--models is empty"),
     ],
 )

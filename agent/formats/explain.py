@@ -1,4 +1,4 @@
-"""Tell a model why its SEARCH lines were not found, with the nearest lines that are there."""
+"""Tell a model why its lines found no place, with the nearest lines that are there."""
 
 from __future__ import annotations
 
@@ -6,24 +6,59 @@ from collections.abc import Sequence
 
 from rapidfuzz.distance import Indel
 
+from agent.formats.lines import indent_of
+from agent.formats.scopes import scope_of
+
 _CONTEXT = 3
 _MINIMUM = 0.6
 _MOST_LINES = 400
+_MOST_QUOTED = 40
+_MOST_PLACES = 10
 
 
 def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> str:
-    """Return a paragraph for the model about a block for ``path`` that could not be applied."""
-    head = f"## This SEARCH block for {path} matches no lines"
-    block = f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE"
+    """Return a paragraph for the model about lines for ``path`` that could not be found."""
     if text is None:
-        return f"{head}: there is no file {path}.\n{block}"
-    parts = [f"{head} of the file exactly.", block]
+        return f"there is no file {path}; these lines were looked for in it:\n{_quoted(search)}"
+    parts = [f"these lines are not in {path}:\n{_quoted(search)}"]
     near = nearest_lines(search.splitlines(), text.split("\n"))
     if near:
         parts.append(f"The nearest lines of {path} are:\n{near}")
     if replace.strip() and replace in text:
-        parts.append(f"The REPLACE lines are already in {path}: is this block still needed?")
+        parts.append(f"The new lines are already in {path}: is this edit still needed?")
     return "\n\n".join(parts)
+
+
+def explain_ambiguity(path: str, search: str, starts: Sequence[int], text: str) -> str:
+    """Return a paragraph about lines that stand in several places (``starts`` from 0)."""
+    lines = text.split("\n")
+    shown = [f"{start + 1:5d}  {_around(lines, start)}" for start in starts[:_MOST_PLACES]]
+    more = len(starts) - len(shown)
+    return "\n".join(
+        [
+            f"these lines stand in {len(starts)} places of {path}, so it is not clear which are "
+            f"meant:\n{_quoted(search)}",
+            "The places, with the definition that each is in:",
+            *shown,
+            *([f"and {more} more"] if more else []),
+            "Take more lines around the place that you mean, until it is the only one.",
+        ]
+    )
+
+
+def _quoted(search: str) -> str:
+    lines = search.splitlines()
+    shown = "\n".join(f"    | {line}" for line in lines[:_MOST_QUOTED])
+    more = len(lines) - _MOST_QUOTED
+    return f"{shown}\n    … {more} more lines" if more > 0 else shown
+
+
+def _around(lines: Sequence[str], start: int) -> str:
+    """Return the line at ``start`` with the head of the definition that it is in."""
+    first, _ = scope_of(lines, start)
+    line = lines[start].strip() if start < len(lines) else ""
+    head = lines[first].strip() if first < start and indent_of(lines[start]) else ""
+    return f"{line}    (in: {head})" if head else line
 
 
 def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:

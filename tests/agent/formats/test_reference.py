@@ -6,21 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.formats import default_format, format_names, get_format
-from agent.formats.base import ApplyReport, MalformedReplyError, feedback
-from agent.formats.diff import DiffFormat, SearchReplace
+from agent.chat import Reply
+from agent.formats import default_format
+from agent.formats.base import ApplyReport, MalformedReplyError, Scope, SearchReplace, feedback
+from agent.formats.reference import ReferenceDiffFormat
 
-FORMAT = DiffFormat()
+FORMAT = ReferenceDiffFormat()
 
 
 def block(name: str, search: str, replace: str) -> str:
     return f"{name}\n```python\n<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE\n```\n"
 
 
+def parse(reply: str, known: set[str]) -> tuple[SearchReplace, ...]:
+    return tuple(FORMAT.parse(Reply(reply), Scope(known)))
+
+
 def apply(
     reply: str, files: dict[str, str], known: set[str] | None = None, chat: tuple[str, ...] = ()
 ) -> ApplyReport:
-    edits = FORMAT.parse(reply, known if known is not None else set(files))
+    edits = parse(reply, known if known is not None else set(files))
     return FORMAT.apply(edits, files.get, chat)
 
 
@@ -48,14 +53,12 @@ def test_prose_around_several_blocks_for_several_files() -> None:
     ],
 )
 def test_names_as_models_write_them(line: str) -> None:
-    (edit,) = FORMAT.parse(block(line, "x\n", "y\n"), {"src/a.py"})
+    (edit,) = parse(block(line, "x\n", "y\n"), {"src/a.py"})
     assert edit.path == "src/a.py"
 
 
 def test_a_blank_line_between_name_and_fence() -> None:
-    (edit,) = FORMAT.parse(
-        "a.py\n\n```python\n<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n```", set()
-    )
+    (edit,) = parse("a.py\n\n```python\n<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n```", set())
     assert edit == SearchReplace("a.py", "x\n", "")
 
 
@@ -67,7 +70,7 @@ def test_new_files_without_extension_do_not_land_in_the_file_before(name: str) -
 
 def test_prose_is_no_file_name() -> None:
     reply = block("a.py", "x\n", "y\n") + block("Here is the second change:", "1\n", "2\n")
-    assert [edit.path for edit in FORMAT.parse(reply, {"a.py"})] == ["a.py", "a.py"]
+    assert [edit.path for edit in parse(reply, {"a.py"})] == ["a.py", "a.py"]
 
 
 def test_block_directly_after_another_takes_its_name() -> None:
@@ -92,7 +95,7 @@ def test_block_directly_after_another_takes_its_name() -> None:
 )
 def test_malformed_blocks_are_explained(reply: str, words: str) -> None:
     with pytest.raises(MalformedReplyError, match=words):
-        FORMAT.parse(reply, set())
+        parse(reply, set())
 
 
 def test_exact_first_place_wins() -> None:
@@ -207,12 +210,11 @@ def test_a_block_made_of_the_files_own_lines_replaces_just_them(
 
 @given(st.text(max_size=300))
 def test_no_reply_crashes_the_parser(reply: str) -> None:
-    for name in format_names():
-        try:
-            edits = get_format(name).parse(reply, {"a.py"})
-        except MalformedReplyError:
-            continue
-        get_format(name).apply(edits, {"a.py": "x\n"}.get, ())
+    try:
+        edits = parse(reply, {"a.py"})
+    except MalformedReplyError:
+        return
+    FORMAT.apply(edits, {"a.py": "x\n"}.get, ())
 
 
 @pytest.mark.parametrize(

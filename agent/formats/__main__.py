@@ -1,0 +1,119 @@
+"""Try edit formats by hand: ``python -m agent.formats apply|show --format NAME``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent.chat import Reply
+from agent.formats import format_names, get_format
+from agent.formats.base import (
+    ApplyReport,
+    Edit,
+    EditFormat,
+    MalformedReplyError,
+    Matching,
+    OnFailure,
+    Scope,
+    feedback,
+    settled,
+)
+from agent.formats.safe import safe_edits, write_report
+from agent.workspace import Workspace
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+FormatName = Annotated[str, typer.Option("--format", help=f"One of {', '.join(format_names())}.")]
+
+
+@app.command()
+def show(form: FormatName, fence: Annotated[str, typer.Option()] = "```") -> None:
+    """Print what a model is told about a format."""
+    print(_format(form, Matching.TOLERANT).instructions(fence))
+
+
+@app.command()
+def apply(
+    reply: Annotated[Path, typer.Argument(help="The model's reply, as a text file.")],
+    form: FormatName,
+    root: Annotated[Path, typer.Option("--root", help="The folder whose files are edited.")],
+    matching: Annotated[Matching, typer.Option()] = Matching.TOLERANT,
+    on_failure: Annotated[
+        OnFailure, typer.Option("--on-failed-edit", help="What becomes of the other edits.")
+    ] = OnFailure.KEEP,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+) -> None:
+    """Apply a reply to the files below a folder and print what became of each edit as JSON."""
+    edit_format = _format(form, matching)
+    if not root.is_dir():
+        _refuse(f"--root {root}: no such folder")
+    try:
+        text = reply.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        _refuse(f"{reply}: {error.strerror}")
+    space = Workspace(root.resolve())
+    known = _files(root)
+    report = _applied(edit_format, text, Scope(known), space, on_failure)
+    if isinstance(report, ApplyReport) and not dry_run:
+        report = write_report(report, space)
+    result = _described(report)
+    print(json.dumps(result, indent=2, ensure_ascii=False))
+    raise typer.Exit(0 if result["applied"] and not result["failed"] else 1)
+
+
+def _format(name: str, matching: Matching) -> EditFormat:
+    if name not in format_names():
+        _refuse(f"--format {name}: there are {', '.join(format_names())}")
+    return get_format(name, matching)
+
+
+def _refuse(problem: str) -> None:
+    print(f"error: {problem}", file=sys.stderr)
+    raise typer.Exit(2)
+
+
+def _applied(
+    edit_format: EditFormat, text: str, scope: Scope, space: Workspace, on_failure: OnFailure
+) -> ApplyReport | str:
+    try:
+        edits = edit_format.parse(Reply(text), scope)
+    except MalformedReplyError as error:
+        return str(error)
+    if not edits:
+        return f"the reply holds no edit in the format {edit_format.name}"
+    safe: list[Edit] = safe_edits(edits, space)
+    return settled(edit_format.apply(safe, space.read, scope.chat), on_failure)
+
+
+def _described(report: ApplyReport | str) -> dict[str, Any]:
+    if isinstance(report, str):
+        return {"applied": [], "failed": [{"path": "", "reason": report}], "feedback": report}
+    numbered = list(enumerate(report.results, 1))
+    kept = [] if report.rolled_back else [(n, r) for n, r in numbered if r.applied]
+    return {
+        "applied": [{"edit": n, "path": r.landed_in, "step": r.step} for n, r in kept],
+        "failed": [
+            {"edit": n, "path": r.path, "reason": r.problem} for n, r in numbered if not r.applied
+        ],
+        "rolled_back": report.rolled_back,
+        "feedback": feedback(report),
+    }
+
+
+def _files(root: Path) -> frozenset[str]:
+    """Return the tracked files of a checkout, or all files of a folder that is none."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
+    listed = subprocess.run(command, capture_output=True, check=False)
+    if listed.returncode == 0:
+        names = listed.stdout.decode("utf-8", "surrogateescape").split("\0")
+        return frozenset(name for name in names if name and (root / name).is_file())
+    found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    return frozenset(path.as_posix() for path in found if ".git" not in path.parts)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,67 @@
+"""The ``diff-func`` format: lines and what takes their place, as a call of ``replace_lines``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agent.chat import Reply, ToolCall
+from agent.formats.base import Edit, MalformedReplyError, Scope, SearchReplace, Unreadable
+from agent.formats.calls import first_of, text_of
+from agent.formats.functions import FunctionFormat, tool
+from agent.formats.hunks import hunks
+from agent.formats.names import resolve_existing
+
+_OLD = ("original_lines", "original", "search", "old", "old_lines", "old_string", "old_str")
+_NEW = ("updated_lines", "updated", "replace", "new", "new_lines", "new_string", "new_str")
+
+
+class DiffFunctionFormat(FunctionFormat):
+    """Parse and apply calls of ``replace_lines``."""
+
+    name = "diff-func"
+    function = "replace_lines"
+    lists = ("edits", "replacements", "changes")
+    tools = (
+        tool(
+            "replace_lines",
+            "Replace a run of whole lines of a file with others. Call it once for each place.",
+            {
+                "path": "Path of the file, relative to the repository's root.",
+                "original_lines": "The lines as they are in the file now, copied exactly, enough "
+                "of them to be unique. Empty to create a file.",
+                "updated_lines": "The lines that take their place. Empty to delete them.",
+            },
+        ),
+    )
+
+    def _edit(self, path: str, item: Mapping[str, Any], scope: Scope) -> Edit:
+        old, new = text_of(first_of(item, _OLD)), text_of(first_of(item, _NEW))
+        if old is None or new is None:
+            missing = "original_lines" if old is None else "updated_lines"
+            return Unreadable(path, f"the call of replace_lines for {path} has no `{missing}`.")
+        if old.strip():
+            path = resolve_existing(path, scope.known)
+        return SearchReplace(path, _ended(old), _ended(new))
+
+    def _from_code(self, code: str, scope: Scope) -> Mapping[str, Any]:
+        raise MalformedReplyError(
+            "There is no function python. Call replace_lines with `path`, `original_lines` and "
+            "`updated_lines`."
+        )
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        """Return a call for each change; see ``EditFormat.render``."""
+        if after is None:
+            raise ValueError("replace_lines cannot delete a file")
+        arguments = [
+            {"path": path, "original_lines": search, "updated_lines": replace}
+            for search, replace in hunks(before or "", after)
+        ]
+        calls = tuple(ToolCall(self.function, json.dumps(given)) for given in arguments)
+        return Reply("", tool_calls=calls)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"

@@ -1,0 +1,99 @@
+"""The function-call formats: ``whole-func`` (write_file) and ``diff-func`` (replace_lines)."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.chat import Reply, Tool, ToolCall
+from agent.formats.apply import apply_edits
+from agent.formats.base import (
+    ApplyReport,
+    Edit,
+    EditFormat,
+    MalformedReplyError,
+    Reader,
+    Scope,
+    Unreadable,
+)
+from agent.formats.calls import PATH_NAMES, arguments_of, calls_of, first_of
+from agent.formats.names import clean_name
+
+
+class FunctionFormat(EditFormat):
+    """Edits written as calls of one function, one file or place each, or a list of them."""
+
+    function: str
+    """The function's name."""
+    lists: tuple[str, ...]
+    """Names of an argument that holds several edits, each with the arguments of one."""
+
+    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+        """Return the edits of all calls of ``reply``, in order."""
+        return tuple(edit for call in calls_of(reply) for edit in self._call(call, scope))
+
+    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+        """Carry out the calls; see ``agent.formats.apply``."""
+        return apply_edits(edits, read)
+
+    def _call(self, call: ToolCall, scope: Scope) -> Iterator[Edit]:
+        try:
+            arguments = arguments_of(call) if call.name != "python" else self._raw(call, scope)
+        except MalformedReplyError as error:
+            yield Unreadable("", str(error))
+            return
+        known = call.name in (self.function, "python")
+        # Another name is only understood when the arguments leave no doubt.
+        if not known and first_of(arguments, (*PATH_NAMES, *self.lists)) is None:
+            yield Unreadable("", f"there is no function {call.name}: call {self.function}.")
+            return
+        several = first_of(arguments, self.lists)
+        for item in several if isinstance(several, list) else [arguments]:
+            yield self._checked(item, arguments, scope)
+
+    def _checked(self, item: Any, arguments: Mapping[str, Any], scope: Scope) -> Edit:  # noqa: ANN401
+        if not isinstance(item, dict):
+            return Unreadable("", f"an edit of {self.function} is not an object: {item!r:.200}")
+        given = first_of({**arguments, **item}, PATH_NAMES)
+        if not isinstance(given, str) or not given.strip():
+            return Unreadable("", f"a call of {self.function} has no `path`.")
+        return self._edit(clean_name(given), item, scope)
+
+    def _raw(self, call: ToolCall, scope: Scope) -> Mapping[str, Any]:
+        """Models trained on a code interpreter call ``python`` with bare code, or with JSON."""
+        try:
+            return arguments_of(call)
+        except MalformedReplyError:
+            return self._from_code(call.arguments, scope)
+
+    @abstractmethod
+    def _from_code(self, code: str, scope: Scope) -> Mapping[str, Any]:
+        """Return the arguments that bare code stands for.
+
+        Raises:
+            MalformedReplyError: it could mean several things.
+        """
+
+    @abstractmethod
+    def _edit(self, path: str, item: Mapping[str, Any], scope: Scope) -> Edit:
+        """Return the edit of ``path`` that the arguments ``item`` describe."""
+
+    def _written(self, **arguments: str) -> Reply:
+        return Reply("", tool_calls=(ToolCall(self.function, json.dumps(arguments)),))
+
+
+def tool(name: str, description: str, arguments: Mapping[str, str]) -> Tool:
+    """Return the description of a function whose ``arguments`` are strings, all required."""
+    properties = {key: {"type": "string", "description": what} for key, what in arguments.items()}
+    return {
+        "name": name,
+        "description": description,
+        "parameters": {
+            "type": "object",
+            "properties": properties,
+            "required": list(arguments),
+            "additionalProperties": False,
+        },
+    }

@@ -1,0 +1,167 @@
+"""The ``patch`` format, known as V4A: Begin Patch, Add, Update with Move, Delete, End Patch.
+
+The grammar is the one that OpenAI's prompting guide for GPT-4.1 gives (April 2025).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from agent.chat import Reply
+from agent.formats.apply import apply_edits
+from agent.formats.base import (
+    ApplyReport,
+    DeleteFile,
+    Edit,
+    EditFormat,
+    MoveFile,
+    Reader,
+    Scope,
+    SearchReplace,
+    Unreadable,
+    WholeFile,
+)
+from agent.formats.fences import fence_of
+from agent.formats.hunks import hunks, marked
+from agent.formats.lines import to_lines
+from agent.formats.names import clean_name, resolve_existing
+
+_ACTION = re.compile(r"^\*\*\* (Add|Update|Delete) File: ?(.+)$")
+_MOVE = re.compile(r"^\*\*\* Move to: ?(.+)$")
+_BEGIN, _END, _LAST = "*** Begin Patch", "*** End Patch", "*** End of File"
+
+
+class PatchFormat(EditFormat):
+    """Parse and apply V4A patches, with prose or a fence around them, or none."""
+
+    name = "patch"
+
+    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+        """Return the edits in order; an action without a change is unreadable."""
+        text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
+        sections = _sections(text.removesuffix("\n").split("\n"))
+        return tuple(edit for section in sections for edit in section.edits(scope))
+
+    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+        """Carry out the actions; see ``agent.formats.apply``."""
+        return apply_edits(edits, read)
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        """Return the patch that does it."""
+        return Reply("\n".join([_BEGIN, *_rendered(path, before, after), _END, ""]))
+
+    def join(self, partial: str, reply: str) -> str:
+        """Return both together unless the reply begins a patch of its own."""
+        starts_anew = any(line.strip() == _BEGIN for line in reply.split("\n"))
+        return reply if starts_anew else partial + reply
+
+
+def _rendered(path: str, before: str | None, after: str | None) -> list[str]:
+    if after is None:
+        return [f"*** Delete File: {path}"]
+    if not to_lines(before or ""):
+        verb = "Add" if before is None else "Update"
+        return [f"*** {verb} File: {path}", *(f"+{line}" for line in to_lines(after))]
+    lines = [f"*** Update File: {path}"]
+    for search, replace in hunks(before or "", after):
+        lines += ["@@", *marked(search, replace)]
+    return lines
+
+
+@dataclass
+class _Section:
+    """One action on one file, with the lines that belong to it."""
+
+    verb: str
+    given: str
+    lines: list[str] = field(default_factory=list)
+    to: str = ""
+
+    def edits(self, scope: Scope) -> Iterator[Edit]:
+        path = clean_name(self.given)
+        if self.verb == "Add":
+            yield WholeFile(path, _text(_added(self.lines)), new=True)
+            return
+        path = resolve_existing(path, scope.known)
+        if self.verb == "Delete":
+            yield DeleteFile(path)
+            return
+        yield from _chunks(path, self.lines)
+        if self.to:
+            yield MoveFile(path, clean_name(self.to))
+
+
+def _sections(lines: Sequence[str]) -> Iterator[_Section]:
+    section: _Section | None = None
+    for line in lines:
+        action = _ACTION.match(line)
+        if action or line.strip() in (_END, _BEGIN):
+            if section:
+                yield section
+            section = _Section(action[1], action[2]) if action else None
+        elif section:
+            move = _MOVE.match(line)
+            if move:
+                section.to = move[1]
+            else:
+                section.lines.append(line)
+    if section:
+        section.lines = _without_fence(section.lines)
+        yield section
+
+
+def _without_fence(lines: list[str]) -> list[str]:
+    """Cut a patch without an end off at the fence that stands around it."""
+    end = next((n for n, line in enumerate(lines) if line[:1] in "`~" and fence_of(line)), None)
+    return lines[:end]
+
+
+def _added(lines: Sequence[str]) -> list[str]:
+    while lines and not lines[-1].strip():
+        lines = lines[:-1]
+    return [line[1:] if line.startswith("+") else line for line in lines]
+
+
+def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:
+    """Yield an edit for each run of lines between ``@@`` lines."""
+    headers: list[str] = []
+    chunk: list[str] = []
+    for line in [*lines, "@@"]:
+        if not line.startswith("@@"):
+            chunk.append(line)
+            continue
+        if any(chunk):
+            yield _chunk(path, chunk, headers)
+            headers, chunk = [], []
+        header = line.strip("@ \t") if line[2:3] != " " else line[3:].rstrip(" @")
+        if header.strip():
+            headers.append(header)
+
+
+def _chunk(path: str, lines: list[str], headers: Sequence[str]) -> Edit:
+    at_end = any(line.strip() == _LAST for line in lines)
+    lines = [line for line in lines if line.strip() != _LAST]
+    while lines and not lines[-1]:
+        lines.pop()
+    old = [_unmarked(line) for line in lines if not line.startswith("+")]
+    new = [_unmarked(line) for line in lines if not line.startswith("-")]
+    if not lines or old == new:
+        return Unreadable(path, f"a part of the patch for {path} changes nothing.")
+    return SearchReplace(
+        path,
+        _text(old),
+        _text(new),
+        headers=tuple(headers),
+        at_end=at_end,
+        appends=at_end,
+    )
+
+
+def _unmarked(line: str) -> str:
+    return line[1:] if line[:1] in (" ", "+", "-") else line
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "".join(line + "\n" for line in lines)

@@ -1,0 +1,128 @@
+"""The ``diff`` format as the reference agent read it in May 2024, to replay what it recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from agent.chat import Reply
+from agent.formats.apply import apply_edits
+from agent.formats.base import (
+    ApplyReport,
+    Edit,
+    EditResult,
+    MalformedReplyError,
+    Reader,
+    Scope,
+    SearchReplace,
+)
+from agent.formats.diff import DiffFormat
+from agent.formats.explain import explain_mismatch
+from agent.formats.names import path_in_line
+from agent.formats.reference_matching import replace_in_text
+
+_SEARCH = re.compile(r"^<{5,9} SEARCH\s*$")
+_DIVIDER = re.compile(r"^={5,9}\s*$")
+_REPLACE = re.compile(r"^>{5,9} REPLACE\s*$")
+
+
+class ReferenceDiffFormat(DiffFormat):
+    """SEARCH/REPLACE blocks with the reference agent's parsing and its steps of matching."""
+
+    def parse(self, reply: Reply, scope: Scope) -> Sequence[SearchReplace]:
+        """Return the blocks of ``reply``; one that cannot be read spoils all of them.
+
+        Raises:
+            MalformedReplyError: a block has no name or no end.
+        """
+        return tuple(_blocks(reply.content.replace("\r\n", "\n").split("\n"), scope.known))
+
+    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+        """Apply each block to its file, else to the first file of the chat that has its lines."""
+        contents: dict[str, str | None] = {}
+        results = []
+
+        def current(path: str) -> str | None:
+            return contents[path] if path in contents else read(path)
+
+        for edit in edits:
+            if not isinstance(edit, SearchReplace):
+                return apply_edits(edits, read)
+            landed = _land(edit, current, chat)
+            if landed is None:
+                problem = explain_mismatch(edit.path, edit.search, edit.replace, current(edit.path))
+                results.append(EditResult(edit.path, applied=False, problem=problem))
+            else:
+                contents[landed[0]] = landed[1]
+                results.append(EditResult(edit.path, applied=True, landed_in=landed[0]))
+        return ApplyReport(contents, tuple(results))
+
+
+def _land(edit: SearchReplace, current: Reader, chat: Sequence[str]) -> tuple[str, str] | None:
+    text = current(edit.path)
+    if not edit.search.strip():
+        joint = "\n" if text and not text.endswith("\n") else ""
+        return edit.path, (text or "") + joint + edit.replace
+    for path in dict.fromkeys((edit.path, *chat)):
+        text = current(path)
+        if text is None:
+            continue
+        changed = replace_in_text(text, edit.search, edit.replace)
+        if changed is not None:
+            return path, changed
+    return None
+
+
+def _blocks(lines: list[str], known: Collection[str]) -> Iterator[SearchReplace]:
+    path, start = None, 0
+    index = 0
+    while index < len(lines):
+        if not _SEARCH.match(lines[index]):
+            index += 1
+            continue
+        path = _name_above(lines[start:index], known) or path
+        if path is None:
+            raise MalformedReplyError(
+                "A SEARCH/REPLACE block has no file name. Put the file's path alone on the line "
+                "before the opening fence.\n\n" + "\n".join(lines[index : index + 3])
+            )
+        search, index = _until(lines, index + 1, _DIVIDER, path, "=======")
+        replace, index = _until(lines, index + 1, _REPLACE, path, ">>>>>>> REPLACE")
+        yield SearchReplace(path, _unwrap(search, path), _unwrap(replace, path))
+        index += 1
+        start = index
+
+
+def _unwrap(lines: list[str], path: str) -> str:
+    """Return a section's text without what models wrap it in: the file's name, a fence.
+
+    One blank line at the end is taken off as well, as the reference agent does on both sides.
+    """
+    if lines and lines[0].strip().endswith(path.rsplit("/", 1)[-1]):
+        lines = lines[1:]
+    if lines and lines[0].startswith("```") and lines[-1].startswith("```"):
+        lines = lines[1:-1]
+    if lines and not lines[-1]:
+        lines = lines[:-1]
+    return "".join(line + "\n" for line in lines)
+
+
+def _until(
+    lines: list[str], start: int, marker: re.Pattern[str], path: str, want: str
+) -> tuple[list[str], int]:
+    for index in range(start, len(lines)):
+        if marker.match(lines[index]):
+            return lines[start:index], index
+        if any(m.match(lines[index]) for m in (_SEARCH, _DIVIDER, _REPLACE)):
+            raise MalformedReplyError(
+                f"In a block for {path}, expected `{want}` but found `{lines[index].strip()}`."
+            )
+    raise MalformedReplyError(f"A block for {path} is incomplete: `{want}` is missing at its end.")
+
+
+def _name_above(lines: list[str], known: Collection[str]) -> str | None:
+    """Return the file name in the last lines before a block: above or inside its fence."""
+    above = [line for line in lines[-4:] if line.strip()][-2:]
+    if above and above[-1].lstrip().startswith(("```", "~~~")):
+        return path_in_line(above[0], known) if len(above) == 2 else None
+    return path_in_line(above[-1], known) if above else None

@@ -1,0 +1,49 @@
+"""Between formats, which are pure, and the files: nothing unsafe is tried, nothing is half done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.formats.base import ApplyReport, Edit, EditResult, MoveFile, Unreadable
+from agent.workspace import UnsafePathError, Workspace
+
+
+def safe_edits(edits: Sequence[Edit], space: Workspace) -> list[Edit]:
+    """Return ``edits`` with those of paths that must not be written made unreadable."""
+    return [_safe(edit, space) for edit in edits]
+
+
+def _safe(edit: Edit, space: Workspace) -> Edit:
+    if isinstance(edit, Unreadable):
+        return edit
+    try:
+        for path in (edit.path, *([edit.to] if isinstance(edit, MoveFile) else [])):
+            space.check(path)
+    except UnsafePathError as error:
+        return Unreadable(edit.path, str(error))
+    return edit
+
+
+def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
+    """Write the new contents; a file that cannot be written makes its edits failed ones."""
+    written: dict[str, str | None] = {}
+    refused: dict[str, str] = {}
+    # A file that was moved comes and goes in one step.
+    groups = [(to, old) for to, old in report.moved.items()]
+    single = [(path,) for path in report.contents if not any(path in group for group in groups)]
+    for paths in (*groups, *single):
+        part = {path: report.contents[path] for path in paths if path in report.contents}
+        try:
+            space.write(part, report.moved)
+            written.update(part)
+        except UnsafePathError as error:
+            refused.update(dict.fromkeys(paths, str(error)))
+    results = tuple(_after_writing(result, refused) for result in report.results)
+    return replace(report, contents=written, results=results)
+
+
+def _after_writing(result: EditResult, refused: dict[str, str]) -> EditResult:
+    if result.landed_in not in refused:
+        return result
+    return EditResult(result.path, applied=False, problem=refused[result.landed_in])

@@ -1,0 +1,172 @@
+"""Find the places of all the blocks that one reply has for one file, and carry them out.
+
+Blocks are taken in the order of the reply, each on the text that those before it left. A block
+that fits several places waits: the places of its neighbours may settle which one is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.formats.base import SearchReplace
+from agent.formats.lines import to_lines
+from agent.formats.scopes import scope_of
+from agent.formats.tolerant import Place, Step, find_places
+
+
+@dataclass
+class Block:
+    """One edit on its way to its place.
+
+    Attributes:
+        edit: the edit.
+        found: the places of the last look, in the text as it was then.
+        step: the step that found them.
+        span: where its new lines are now, as (first, end), once it is carried out.
+    """
+
+    edit: SearchReplace
+    found: list[Place]
+    step: Step | None = None
+    span: tuple[int, int] | None = None
+
+
+def settle(lines: list[str], edits: Sequence[SearchReplace]) -> list[Block]:
+    """Carry out ``edits`` on ``lines``, in place, and return what became of each."""
+    blocks = [Block(edit, []) for edit in edits]
+    _round(lines, blocks, settling=False)
+    while any(block.span is None for block in blocks) and _round(lines, blocks, settling=True):
+        pass
+    return blocks
+
+
+def _round(lines: list[str], blocks: Sequence[Block], *, settling: bool) -> bool:
+    """Try each block that has no place yet; tell whether one has found it.
+
+    What matches nothing is tried again only when a block before it has waited, since its lines
+    may be that block's.
+    """
+    waited = False
+    for block in blocks:
+        if block.span is not None:
+            continue
+        if settling and not block.found and not waited:
+            continue
+        block.step, block.found = look(lines, block.edit)
+        place = _choose(lines, block, blocks, settling=settling)
+        if place is not None:
+            _carry_out(lines, block, place, blocks)
+            if settling:
+                return True
+        waited = waited or bool(block.found)
+    return False
+
+
+def look(lines: Sequence[str], edit: SearchReplace) -> tuple[Step | None, list[Place]]:
+    """Return the places of ``edit`` by the first of its readings that has any."""
+    if edit.headers and not edit.search:
+        return Step.EXACT, _behind_headers(lines, edit)
+    for search, replace in _readings(lines, edit):
+        step, found = find_places(lines, search, replace, edit.path)
+        found = _after_headers(lines, edit, found)
+        if edit.at_end:
+            found = [place for place in found if place.end == len(lines)] or found
+        if found:
+            return step, found
+    return None, []
+
+
+def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str], list[str]]]:
+    readings = []
+    for search, replace in ((edit.search, edit.replace), *edit.readings):
+        wanted, new = to_lines(search), to_lines(replace)
+        if edit.blank_end and wanted != list(lines):
+            wanted, new = _without_blank_end(wanted), _without_blank_end(new)
+        readings.append((wanted, new))
+    # An exact place for a later reading goes before a likely one for the first.
+    if len(readings) > 1:
+        readings.sort(key=lambda reading: find_places(lines, *reading)[0] is not Step.EXACT)
+    return readings
+
+
+def _without_blank_end(lines: list[str]) -> list[str]:
+    return lines[:-1] if len(lines) > 1 and not lines[-1].strip() else lines
+
+
+def _after_headers(lines: Sequence[str], edit: SearchReplace, found: list[Place]) -> list[Place]:
+    """Return the first place behind the header lines of ``edit``, where they are there."""
+    at = _last_header(lines, edit.headers)
+    behind = [place for place in found if at is not None and place.start >= at]
+    return behind[:1] or found
+
+
+def _behind_headers(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
+    at = _last_header(lines, edit.headers)
+    return [] if at is None else [Place(at + 1, at + 1, tuple(to_lines(edit.replace)))]
+
+
+def _last_header(lines: Sequence[str], headers: Sequence[str]) -> int | None:
+    """Return the line of the last header, each looked for behind the one before it."""
+    at = None
+    for header in headers:
+        bare, later = header.strip(), range(0 if at is None else at + 1, len(lines))
+        hits = [n for n in later if lines[n].strip() == bare]
+        hits = hits or [n for n in later if lines[n].strip().startswith(bare)]
+        if not hits:
+            return None
+        at = hits[0]
+    return at
+
+
+def _choose(
+    lines: Sequence[str], block: Block, blocks: Sequence[Block], *, settling: bool
+) -> Place | None:
+    """Return the place of ``block`` when there is one, or when something settles it."""
+    found = block.found
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        return None
+    if block.edit.line is not None:
+        named = [place for place in found if place.start == block.edit.line - 1]
+        if named:
+            return named[0]
+    if not settling:
+        return None
+    return _among_equals(block, blocks) or _among_neighbours(lines, block, blocks)
+
+
+def _among_equals(block: Block, blocks: Sequence[Block]) -> Place | None:
+    """As many equal blocks as equal places: each has its own, in their order."""
+    equal = [b for b in blocks if b.span is None and b.edit.search == block.edit.search]
+    if len(equal) != len(block.found) or block.step is not Step.EXACT:
+        return None
+    return block.found[next(n for n, other in enumerate(equal) if other is block)]
+
+
+def _among_neighbours(lines: Sequence[str], block: Block, blocks: Sequence[Block]) -> Place | None:
+    """Return the one place between the blocks around it, or in the definition of one of them."""
+    index = next(n for n, other in enumerate(blocks) if other is block)
+    before = next((b.span for b in reversed(blocks[:index]) if b.span), None)
+    after = next((b.span for b in blocks[index + 1 :] if b.span), None)
+    if before and after and before[1] <= after[0]:
+        inside = [p for p in block.found if before[1] <= p.start and p.end <= after[0]]
+        if len(inside) == 1:
+            return inside[0]
+    for span in (before, after):
+        if span:
+            first, end = scope_of(lines, span[0])
+            inside = [p for p in block.found if first <= p.start and p.end <= end]
+            if len(inside) == 1:
+                return inside[0]
+    return None
+
+
+def _carry_out(lines: list[str], block: Block, place: Place, blocks: Sequence[Block]) -> None:
+    lines[place.start : place.end] = place.lines
+    grown = len(place.lines) - (place.end - place.start)
+    for other in blocks:
+        if other.span and other.span[0] >= place.end:
+            other.span = (other.span[0] + grown, other.span[1] + grown)
+    block.span = (place.start, place.start + len(place.lines))

@@ -1,0 +1,13 @@
+"""Whether a text is a complete program, as far as a grammar can tell."""
+
+from __future__ import annotations
+
+from agent.grammars import language_of, parser
+
+
+def has_errors(path: str, text: str) -> bool:
+    """Tell whether ``text`` breaks the grammar for ``path``; never so where there is none."""
+    language = language_of(path)
+    if language is None:
+        return False
+    return bool(parser(language).parse(text.encode("utf-8", "surrogatepass")).root_node.has_error)

@@ -1,0 +1,175 @@
+"""The ``udiff`` format: unified diffs, whose line numbers and counts need not be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from agent.chat import Reply
+from agent.formats.apply import apply_edits
+from agent.formats.base import (
+    ApplyReport,
+    DeleteFile,
+    Edit,
+    EditFormat,
+    Reader,
+    Scope,
+    SearchReplace,
+    Unreadable,
+)
+from agent.formats.fences import fence_of, shortest_fence
+from agent.formats.hunks import hunks, marked
+from agent.formats.lines import to_lines
+from agent.formats.names import clean_name, resolve_existing
+
+_OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
+_HUNK = re.compile(r"^@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))?)?.*?(?:@@|$)")
+_NOWHERE = "/dev/null"
+_HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "similarity index")
+
+
+class UnifiedDiffFormat(EditFormat):
+    """Parse and apply unified diffs; hunks are found by their lines, not by their numbers."""
+
+    name = "udiff"
+
+    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+        """Return an edit for each hunk, in order; prose around diffs is passed over."""
+        text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
+        return tuple(_files(text.removesuffix("\n").split("\n"), scope))
+
+    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+        """Carry out the hunks; see ``agent.formats.apply``."""
+        return apply_edits(edits, read)
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        """Return the diff in a fence, with true counts."""
+        found = hunks(before or "", after or "")
+        body = "\n".join(line for s, r in found for line in (_head(before, s, r), *marked(s, r)))
+        old = _NOWHERE if before is None else f"a/{path}"
+        new = _NOWHERE if after is None else f"b/{path}"
+        text = f"--- {old}\n+++ {new}\n{body}"
+        fence = shortest_fence([text])
+        return Reply(f"{fence}diff\n{text}\n{fence}\n")
+
+    def join(self, partial: str, reply: str) -> str:
+        """Return both together unless the reply begins a diff of its own."""
+        starts_anew = any(_OLD.match(line) for line in reply.split("\n"))
+        return reply if starts_anew else partial + reply
+
+
+def _head(before: str | None, search: str, replace: str) -> str:
+    old, new = to_lines(search), to_lines(replace)
+    have = to_lines(before or "")
+    starts = (n for n in range(len(have)) if have[n : n + len(old)] == old)
+    first = next(starts, -1) + 1 if old else 0
+    return f"@@ -{first},{len(old)} +{first},{len(new)} @@"
+
+
+def _files(lines: Sequence[str], scope: Scope) -> Iterator[Edit]:
+    at = 0
+    while at + 1 < len(lines):
+        old, new = _OLD.match(lines[at]), _NEW.match(lines[at + 1])
+        if not (old and new):
+            at += 1
+            continue
+        before, after = _path(old[1]), _path(new[1])
+        body, at = _body(lines, at + 2)
+        if after == _NOWHERE:
+            yield DeleteFile(resolve_existing(before, scope.known))
+        elif before == _NOWHERE:
+            yield SearchReplace(after, "", _text(_side(_content(body), "+")))
+        else:
+            yield from _hunks(resolve_existing(after, scope.known), body)
+
+
+def _path(given: str) -> str:
+    """Return a header's path: without its time stamp and the ``a/`` or ``b/`` before it."""
+    path = given.split("\t", 1)[0].strip()
+    if path == _NOWHERE:
+        return path
+    return re.sub(r"^[ab]/", "", clean_name(path))
+
+
+Hunk = tuple[int | None, list[str]]
+
+
+def _body(lines: Sequence[str], start: int) -> tuple[list[Hunk], int]:
+    """Return the hunks from ``start`` on, as (first line or None, lines), and where they end."""
+    found: list[Hunk] = []
+    at = start
+    while at < len(lines) and not _ends(lines, at):
+        head = _HUNK.match(lines[at])
+        if head:
+            length = _counted(lines, at + 1, head)
+            found.append((int(head[1]) if head[1] else None, list(lines[at + 1 : at + 1 + length])))
+            at += 1 + length
+            continue
+        if not found:
+            found.append((None, []))
+        found[-1][1].append(lines[at])
+        at += 1
+    return found, at
+
+
+def _ends(lines: Sequence[str], at: int) -> bool:
+    line = lines[at]
+    if fence_of(line) or line.startswith(_HEADERS):
+        return True
+    return bool(_OLD.match(line) and at + 1 < len(lines) and _NEW.match(lines[at + 1]))
+
+
+def _counted(lines: Sequence[str], start: int, head: re.Match[str]) -> int:
+    """Return how many lines the counts of a hunk's header stand for, 0 where they are wrong.
+
+    Right counts tell removed lines that begin with ``-- `` from headers, and lines that look like
+    a fence from one.
+    """
+    if head[1] is None:
+        return 0
+    old, new = int(head[2] or 1), int(head[4] or 1)
+    at = start
+    while (old > 0 or new > 0) and at < len(lines):
+        mark = lines[at][:1]
+        if mark not in (" ", "-", "+", "\\", ""):
+            return 0
+        old -= mark in (" ", "-", "")
+        new -= mark in (" ", "+", "")
+        at += 1
+    ended = at == len(lines) or _ends(lines, at) or bool(_HUNK.match(lines[at]))
+    return at - start if old == new == 0 and (ended or not lines[at].strip()) else 0
+
+
+def _hunks(path: str, body: Sequence[Hunk]) -> Iterator[Edit]:
+    for first, lines in body:
+        content = _content([(first, lines)])
+        if not any(line[:1] in "+-" and line for line in content):
+            continue
+        search, replace = _side(content, "-"), _side(content, "+")
+        if not search:
+            problem = f"a hunk for {path} only has new lines: begin it with the lines before them."
+            yield Unreadable(path, problem)
+            continue
+        yield SearchReplace(path, _text(search), _text(replace), line=first, blank_end=False)
+
+
+def _content(body: Sequence[Hunk]) -> list[str]:
+    """Return the marked lines of all hunks, without blank lines at the end and remarks."""
+    lines = [line for _, part in body for line in part if not line.startswith("\\ ")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _side(lines: Sequence[str], sign: str) -> list[str]:
+    """Return the old (``-``) or new (``+``) lines; a line without a mark is one that stays."""
+    other = "+" if sign == "-" else "-"
+    return [_unmarked(line) for line in lines if not line.startswith(other)]
+
+
+def _unmarked(line: str) -> str:
+    return line[1:] if line[:1] in (" ", "+", "-") else line
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "".join(line + "\n" for line in lines)

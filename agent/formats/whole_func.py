@@ -1,0 +1,55 @@
+"""The ``whole-func`` format: each file in full, as a call of ``write_file``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.chat import Reply
+from agent.formats.base import Edit, MalformedReplyError, Scope, Unreadable, WholeFile
+from agent.formats.calls import first_of, text_of
+from agent.formats.functions import FunctionFormat, tool
+from agent.formats.names import resolve_likely
+
+_CONTENT = ("content", "contents", "text", "code", "new_content", "file_content", "body")
+
+
+class WholeFunctionFormat(FunctionFormat):
+    """Parse and apply calls of ``write_file``."""
+
+    name = "whole-func"
+    function = "write_file"
+    lists = ("files",)
+    tools = (
+        tool(
+            "write_file",
+            "Create a file, or replace the whole content of one that exists. Call it once for "
+            "each file.",
+            {
+                "path": "Path of the file, relative to the repository's root.",
+                "content": "The complete new content, from the first line to the last, never "
+                "abbreviated.",
+            },
+        ),
+    )
+
+    def _edit(self, path: str, item: Mapping[str, Any], scope: Scope) -> Edit:
+        content = text_of(first_of(item, _CONTENT))
+        if content is None:
+            return Unreadable(path, f"the call of write_file for {path} has no `content`.")
+        return WholeFile(resolve_likely(path, scope.known), content)
+
+    def _from_code(self, code: str, scope: Scope) -> Mapping[str, Any]:
+        candidates = list(scope.chat or scope.known)
+        if len(candidates) != 1:
+            raise MalformedReplyError(
+                "There is no function python, and the code could be meant for several files. Call "
+                "write_file with `path` and `content`."
+            )
+        return {"path": candidates[0], "content": code}
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        """Return the call that writes ``after``; see ``EditFormat.render``."""
+        if after is None:
+            raise ValueError("write_file cannot delete a file")
+        return self._written(path=path, content=after)

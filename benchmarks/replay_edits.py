@@ -1,0 +1,217 @@
+"""What becomes of recorded edits under tolerant matching: ``python -m benchmarks.replay_edits``.
+
+Leads each recorded attempt's conversation with the reference agent's parsing and matching, so that
+the files are at each reply what they were in the recorded run, and judges every block by both.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent.chat import Reply
+from agent.coder import Coder
+from agent.formats import get_format
+from agent.formats.base import (
+    ApplyReport,
+    Edit,
+    EditResult,
+    MalformedReplyError,
+    Reader,
+    Scope,
+    SearchReplace,
+)
+from agent.formats.lines import to_lines
+from agent.formats.reference import ReferenceDiffFormat
+from agent.formats.tolerant import find_places
+from agent.git import git_result
+from agent.mentions import FileIndex
+from agent.outcomes import Limits
+from agent.replay import ReplayModel, read_trajectory
+from agent.workspace import Workspace
+from bench.checkout import Snapshots, make_checkout
+from bench.dataset import load_dataset
+from bench.instances import Instance
+from bench.mirrors import Mirrors
+
+_TRULY_AMBIGUOUS = ("exact", "trailing white space", "indentation")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One block: what became of it then, and what becomes of it now.
+
+    Attributes:
+        then: ``applied``, ``failed``, ``ambiguous`` (it stood in several places, and the first
+            was taken), ``empty`` (an empty SEARCH on a file with content) or ``elsewhere``.
+    """
+
+    attempt: str
+    reply: int
+    edit: SearchReplace
+    then: str
+    now: EditResult
+    before: str
+    after: str
+
+
+@dataclass
+class _Judge(ReferenceDiffFormat):
+    """Edits as the reference does, and notes what the tolerant format would have done."""
+
+    attempt: str
+    blocks: list[Judged] = field(default_factory=list)
+    differing: list[int] = field(default_factory=list)
+    partly: int = 0
+    lost: int = 0
+    spoilt: int = 0
+    replies: int = 0
+    _reply: Reply = field(default_factory=lambda: Reply(""))
+    _scope: Scope = field(default_factory=Scope)
+
+    def parse(self, reply: Reply, scope: Scope) -> Sequence[SearchReplace]:
+        self._reply, self._scope = reply, scope
+        self.replies += 1
+        try:
+            return super().parse(reply, scope)
+        except MalformedReplyError:
+            self.spoilt += 1
+            raise
+
+    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+        tolerant = get_format("diff")
+        now = tolerant.apply(tolerant.parse(self._reply, self._scope), read, chat)
+        report = super().apply(edits, read, chat)
+        if len(now.results) != len(report.results):
+            self.differing.append(self.replies)
+            return report
+        found = list(self._judged(edits, report, now, read))
+        self.blocks += found
+        clean = all(block.then == "applied" for block in found)
+        same = {p: t for p, t in report.contents.items() if t != read(p)} == now.contents
+        if clean and not same:
+            self.differing.append(self.replies)
+        applied = len(report.results) - len(report.failed)
+        if report.failed and applied:
+            self.partly += 1
+            self.lost += applied
+        return report
+
+    def _judged(
+        self, edits: Sequence[Edit], report: ApplyReport, now: ApplyReport, read: Reader
+    ) -> Iterator[Judged]:
+        state: dict[str, str | None] = {}
+        for number, (edit, then) in enumerate(zip(edits, report.results, strict=True)):
+            assert isinstance(edit, SearchReplace)
+            before = state[edit.path] if edit.path in state else read(edit.path)
+            outcome = _then(edit, then, before)
+            after = now.contents.get(edit.path) or ""
+            yield Judged(
+                self.attempt, self.replies, edit, outcome, now.results[number], before or "", after
+            )
+            part = super().apply(edits[: number + 1], read, self._scope.chat)
+            state = dict(part.contents)
+
+
+def _then(edit: SearchReplace, result: EditResult, before: str | None) -> str:
+    if not result.applied:
+        return "failed"
+    if not edit.search.strip():
+        return "empty" if before else "applied"
+    if result.landed_in != edit.path:
+        return "elsewhere"
+    step, places = find_places(to_lines(before or ""), to_lines(edit.search), [""], edit.path)
+    ambiguous = len(places) > 1 and step is not None and step.value in _TRULY_AMBIGUOUS
+    return "ambiguous" if ambiguous else "applied"
+
+
+def main(
+    trajectories: Annotated[Path, typer.Argument(help="The folder of recorded trajectories.")],
+    dataset: Annotated[str, typer.Option(help="The dataset of their instances.")],
+    repos: Annotated[Path, typer.Option(help="The folder of mirrors.")],
+    cache: Annotated[Path, typer.Option(help="Where checkouts are made.")],
+    sample: Annotated[int, typer.Option(help="Print so many of the newly placed blocks.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+) -> None:
+    """Print how many blocks found a place then and now, and which clean replies differ."""
+    wanted = {path.stem for path in trajectories.glob("*.json")}
+    instances = load_dataset(dataset, "test", Path()).instances()
+    judges = [
+        judge
+        for instance in instances
+        if instance.instance_id in wanted
+        for judge in _attempts(instance, trajectories, Mirrors(repos), cache)
+    ]
+    _report(judges)
+    blocks = [block for judge in judges for block in judge.blocks]
+    placed = [b for b in blocks if b.then in ("failed", "ambiguous") and b.now.applied]
+    random.Random(seed).shuffle(placed)
+    for block in placed[:sample]:
+        _show(block)
+
+
+def _attempts(
+    instance: Instance, recorded: Path, mirrors: Mirrors, cache: Path
+) -> Iterator[_Judge]:
+    mirror = mirrors.get(instance.repo, instance.base_commit)
+    snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)
+    root = cache / "judged" / instance.instance_id
+    if not root.exists():
+        root.parent.mkdir(parents=True, exist_ok=True)
+        make_checkout(snapshot, instance.base_commit, root)
+    tracked = git_result("ls-files", "-z", cwd=root).stdout.decode().split("\0")
+    index = FileIndex.of(name for name in tracked if name)
+    for number, attempt in read_trajectory(recorded / f"{instance.instance_id}.json").items():
+        git_result("reset", "--hard", cwd=root)
+        git_result("clean", "-ffdxq", cwd=root)
+        judge = _Judge(f"{instance.instance_id} attempt {number}")
+        space = Workspace(root)
+        limits = Limits(until_exhausted=True)
+        Coder(space, index, ReplayModel(attempt), judge, limits).run(instance.problem_statement, "")
+        yield judge
+
+
+def _report(judges: Sequence[_Judge]) -> None:
+    blocks = [block for judge in judges for block in judge.blocks]
+    then = Counter(block.then for block in blocks)
+    now = Counter(block.then for block in blocks if block.now.applied)
+    steps = Counter(
+        (block.then, block.now.step) for block in blocks if block.now.applied and block.now.step
+    )
+    print(f"{len(judges)} attempts, {len(blocks)} blocks")
+    for kind, count in then.most_common():
+        print(f"  {kind} then: {count}, of them applied now: {now[kind]}")
+        for (of, step), number in sorted(steps.items()):
+            if of == kind:
+                print(f"      by {step}: {number}")
+    clean = [j for j in judges if all(b.then == "applied" for b in j.blocks)]
+    same = [j for j in clean if not j.differing]
+    print(f"attempts of which every block was applied plainly: {len(clean)}; same now: {len(same)}")
+    for judge in judges:
+        for reply in judge.differing:
+            print(f"  differs: {judge.attempt}, reply {reply}")
+    partly, lost = sum(j.partly for j in judges), sum(j.lost for j in judges)
+    print(f"replies that failed in part: {partly}; good blocks in them: {lost}")
+    print(f"replies that the reference could not read at all: {sum(j.spoilt for j in judges)}")
+
+
+def _show(block: Judged) -> None:
+    edit = block.edit
+    print("=" * 100)
+    print(
+        f"{block.attempt}, reply {block.reply}: {edit.path} ({block.then} then, {block.now.step})"
+    )
+    print(
+        json.dumps([edit.search, edit.replace])[:0] + edit.search + "-" * 50 + "\n" + edit.replace
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,35 @@
+"""What tests of edit formats share: a reply applied to texts by their paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agent.chat import Reply
+from agent.formats import get_format
+from agent.formats.base import ApplyReport, Edit, Scope
+
+FENCE = "```"
+
+
+def parse(
+    form: str, reply: str | Reply, known: Sequence[str] = (), chat: Sequence[str] = ()
+) -> Sequence[Edit]:
+    whole = Reply(reply) if isinstance(reply, str) else reply
+    return get_format(form).parse(whole, Scope(frozenset(known), chat))
+
+
+def apply(
+    form: str, reply: str | Reply, files: Mapping[str, str], chat: Sequence[str] = ()
+) -> ApplyReport:
+    edits = parse(form, reply, tuple(files), chat)
+    return get_format(form).apply(edits, files.get, chat)
+
+
+def block(name: str, search: str, replace: str, info: str = "python") -> str:
+    body = f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE"
+    return f"{name}\n{FENCE}{info}\n{body}\n{FENCE}\n"
+
+
+def problem(report: ApplyReport) -> str:
+    (failed,) = report.failed
+    return failed.problem

@@ -1,0 +1,106 @@
+"""``python -m agent.formats`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.formats import format_names
+from tests.agent.formats.editing import block
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "agent.formats", *args]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+
+
+def applied(root: Path, reply: str, *options: str, form: str = "diff") -> tuple[int, dict]:  # type: ignore[type-arg]
+    file = root.parent / "reply.txt"
+    file.write_text(reply)
+    result = run("apply", "--format", form, "--root", str(root), str(file), *options)
+    return result.returncode, json.loads(result.stdout)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n")
+    return folder
+
+
+def test_all_applied(root: Path) -> None:
+    code, said = applied(root, block("a.py", "x = 1\n", "x = 2\n"))
+    assert (code, said["failed"], said["feedback"]) == (0, [], "")
+    assert said["applied"] == [{"edit": 1, "path": "a.py", "step": "exact"}]
+    assert (root / "a.py").read_text() == "x = 2\n"
+
+
+def test_some_failed(root: Path) -> None:
+    reply = block("a.py", "x = 1\n", "x = 2\n") + block("a.py", "y\n", "z\n")
+    code, said = applied(root, reply)
+    assert code == 1
+    assert [edit["edit"] for edit in said["applied"]] == [1]
+    assert said["failed"][0]["edit"] == 2
+    assert "not in a.py" in said["failed"][0]["reason"]
+    assert said["failed"][0]["reason"] in said["feedback"]
+    assert (root / "a.py").read_text() == "x = 2\n"
+
+
+def test_rolling_back(root: Path) -> None:
+    reply = block("a.py", "x = 1\n", "x = 2\n") + block("a.py", "y\n", "z\n")
+    code, said = applied(root, reply, "--on-failed-edit", "roll-back")
+    assert (code, said["applied"], said["rolled_back"]) == (1, [], True)
+    assert "send all of them again" in said["feedback"]
+    assert (root / "a.py").read_text() == "x = 1\n"
+
+
+def test_a_dry_run_writes_nothing(root: Path) -> None:
+    code, said = applied(root, block("a.py", "x = 1\n", "x = 2\n"), "--dry-run")
+    assert (code, len(said["applied"])) == (0, 1)
+    assert (root / "a.py").read_text() == "x = 1\n"
+
+
+def test_a_call_as_json(root: Path) -> None:
+    call = {"name": "write_file", "arguments": {"path": "b/c.py", "content": "y\n"}}
+    assert applied(root, json.dumps(call), form="whole-func")[0] == 0
+    assert (root / "b/c.py").read_text() == "y\n"
+
+
+@pytest.mark.parametrize("path", ["../out.py", ".git/config", "/etc/x"])
+def test_nothing_is_written_outside(root: Path, path: str) -> None:
+    code, said = applied(root, block(path, "", "evil\n"))
+    assert (code, said["applied"]) == (1, [])
+    assert not (root.parent / "out.py").exists()
+    assert [file.name for file in root.iterdir()] == ["a.py"]
+
+
+def test_a_reply_without_edits(root: Path) -> None:
+    code, said = applied(root, "I cannot help.")
+    assert (code, said["applied"]) == (1, [])
+    assert "no edit" in said["feedback"]
+
+
+def test_wrong_usage_is_one_line(root: Path) -> None:
+    for args in (
+        ["show", "--format", "nope"],
+        ["apply", "--format", "diff", "--root", "/nowhere", "x"],
+        ["apply", "--format", "diff", "--root", str(root), "/nowhere.txt"],
+    ):
+        result = run(*args)
+        assert result.returncode == 2
+        assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+@pytest.mark.parametrize("form", format_names())
+def test_every_format_is_shown_with_an_example(form: str) -> None:
+    result = run("show", "--format", form)
+    assert result.returncode == 0
+    assert "Example" in result.stdout
+    assert "app/hello.py" in result.stdout

@@ -1,0 +1,176 @@
+"""The steps of the tolerant search, their order, and what settles between several places."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.formats.tolerant import Step, find_places
+from tests.agent.formats.editing import apply, block, problem
+
+CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
+
+
+def change(text: str, search: str, replace: str, path: str = "a.py") -> str | None:
+    return apply("diff", block(path, search, replace), {path: text}).contents.get(path)
+
+
+def step(text: str, search: str, path: str = "a.py") -> Step | None:
+    lines = search.split("\n")
+    return find_places(text.split("\n"), lines, lines, path)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "expected"),
+    [
+        ("a\nb", "a\nb", Step.EXACT),
+        ("a  \nb", "a\nb", Step.TRAILING_SPACE),
+        ("a\nb", "a \nb\t", Step.TRAILING_SPACE),
+        ("    a\n      b", "a\n  b", Step.INDENTATION),
+        ("a\n  b", "    a\n      b", Step.INDENTATION),
+        ("a\n\nb", "a\nb", Step.BLANK_LINES),
+        ("a\nb", "\na\n\n\nb\n", Step.BLANK_LINES),
+        ("a\nmiddle\nb", "a\n...\nb", Step.ELISION),
+        ("print('it’s here')\nx = 1", "print('it's here')\nx = 1", Step.LIKENESS),
+        (
+            "if a:\n        run(a)\nelse:\n    stop()",
+            "if a:\n    run(a)\nelse:\n    stop()",
+            Step.LIKENESS,
+        ),
+        ("a = 1", "b = 1", None),
+        ("a\nb", "a\nc", None),
+    ],
+)
+def test_the_first_step_that_finds_a_place_decides(
+    text: str, search: str, expected: Step | None
+) -> None:
+    assert step(text, search) is expected
+
+
+def test_exact_goes_before_indentation() -> None:
+    assert change("    x\nx\n", "x\n", "y\n") == "    x\ny\n"
+
+
+def test_what_was_copied_and_left_alone_stays_as_it_is() -> None:
+    assert change("a  \nb\t\n", "a\nb\n", "a\nc\n") == "a  \nc\n"
+
+
+def test_indentation_comes_and_goes() -> None:
+    assert change(
+        "class A:\n    def f(self):\n        return 1\n",
+        "def f(self):\n    return 1\n",
+        "def f(self):\n    if x:\n        return 2\n",
+    ) == ("class A:\n    def f(self):\n        if x:\n            return 2\n")
+    assert change(
+        "def f():\n    pass\n", "    def f():\n        pass\n", "    def g():\n        pass\n"
+    ) == ("def g():\n    pass\n")
+
+
+def test_one_blank_line_too_few_or_too_many() -> None:
+    assert change("a\n\nb\nc\n", "a\nb\n", "a\nB\n") == "a\n\nB\nc\n"
+    assert change("a\nb\nc\n", "a\n\nb\n", "a\n\nB\n") == "a\nB\nc\n"
+
+
+def test_a_blank_line_at_the_end_of_a_part_is_decoration() -> None:
+    assert change("a\nb\n", "a\n", "A\n\n") == "A\nb\n"
+    assert change("a\n\n", "a\n\n", "b\n") == "b\n"
+
+
+def test_elided_lines_are_kept_and_dots_stand_for_whole_lines() -> None:
+    assert change("a\nb\nc\n", "a\n...\nc\n", "A\n...\nC\n") == "A\nb\nC\n"
+    assert change("xa\nb\nc\n", "a\n...\nc\n", "A\n...\nC\n") is None
+    assert change("a\nb\na\nc\n", "a\n...\nc\n", "A\n...\nC\n") is None
+    assert change("a\nb\nc\n", "a\n...\nc\n", "A\nC\n") is None
+
+
+def test_a_line_of_dots_that_is_code_is_found_as_it_is() -> None:
+    assert change("def f():\n    ...\n", "def f():\n    ...\n", "def f():\n    pass\n") == (
+        "def f():\n    pass\n"
+    )
+
+
+DOC = 'def area(radius):\n    """Return the aera of the circle."""\n    return 3 * radius ** 2\n'
+
+
+def test_one_wrong_character_in_prose() -> None:
+    wanted = DOC.replace("return 3 *", "return PI *")
+    search = DOC.replace("aera", "area")
+    assert change(DOC, search, search.replace("return 3 *", "return PI *")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("radius", "radios"), ("area", "arena"), ("return 3", "return 4")]
+)
+def test_a_changed_identifier_or_number_is_no_match(old: str, new: str) -> None:
+    search = DOC.replace(old, new)
+    assert change(DOC, search, "pass\n") is None
+
+
+def test_likeness_needs_a_clear_lead() -> None:
+    one = "total = first_value +  second_value\nprint(total , 'a')\n"
+    other = "total = first_value + second_value \nprint(total,  'a')\n"
+    search = "total = first_value + second_value\nprint(total, 'a' )\n"
+    assert change(one, search, "x\n") == "x\n"
+    assert change(one + "\n" + other, search, "x\n") is None
+
+
+def test_an_ambiguous_search_is_an_error_that_says_where() -> None:
+    report = apply(
+        "diff", block("a.py", "        return 1\n", "        return 2\n"), {"a.py": CLASS}
+    )
+    assert report.contents == {}
+    text = problem(report)
+    assert "2 places" in text
+    assert "    3  return 1    (in: def f(self):)" in text
+    assert "    6  return 1    (in: def g(self):)" in text
+
+
+def test_two_equal_blocks_for_two_equal_places_are_meant_for_both() -> None:
+    one = block("a.py", "        return 1\n", "        return 2\n")
+    assert apply("diff", one + one, {"a.py": CLASS}).contents["a.py"] == CLASS.replace("1", "2")
+    other = block("a.py", "        return 1\n", "        return 3\n")
+    changed = apply("diff", one + other, {"a.py": CLASS}).contents["a.py"]
+    assert changed == CLASS.replace("1", "2", 1).replace("return 1", "return 3")
+
+
+def test_three_equal_blocks_for_two_places_are_an_error() -> None:
+    one = block("a.py", "        return 1\n", "        return 2\n")
+    assert apply("diff", one * 3, {"a.py": CLASS}).contents == {}
+
+
+def test_blocks_around_an_ambiguous_one_settle_its_place() -> None:
+    text = "x\na\nx\nb\nx\n"
+    reply = block("a", "a\n", "A\n") + block("a", "x\n", "y\n") + block("a", "b\n", "B\n")
+    assert apply("diff", reply, {"a": text}).contents["a"] == "x\nA\ny\nB\nx\n"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_block_in_the_same_function_settles_the_place(first: bool) -> None:
+    named = block("a.py", "    def g(self):\n", "    def h(self):\n")
+    vague = block("a.py", "        return 1\n", "        return 2\n")
+    reply = named + vague if first else vague + named
+    changed = apply("diff", reply, {"a.py": CLASS}).contents["a.py"]
+    assert changed == (
+        "class A:\n    def f(self):\n        return 1\n\n    def h(self):\n        return 2\n"
+    )
+
+
+def test_blocks_in_another_function_settle_nothing() -> None:
+    text = CLASS + "\n    def k(self):\n        pass\n"
+    reply = block("a.py", "        pass\n", "        return 0\n")
+    vague = block("a.py", "        return 1\n", "        return 2\n")
+    report = apply("diff", reply + vague, {"a.py": text})
+    assert [result.applied for result in report.results] == [True, False]
+
+
+def test_the_nearest_lines_and_what_is_already_there_are_told() -> None:
+    report = apply("diff", block("a.py", "    retrun 1\n", "        return 1\n"), {"a.py": CLASS})
+    text = problem(report)
+    assert "    3          return 1" in text
+    assert "already in a.py" in text
+
+
+def test_the_final_newline_stays_as_it_was() -> None:
+    assert change("a\nb", "b\n", "c\n") == "a\nc"
+    assert change("a\nb", "a\n", "c\n") == "c\nb"
+    assert change("a\nb\n", "b\n", "c\n") == "a\nc\n"
+    assert change("a\nb", "b\n", "") == "a"

@@ -1,0 +1,148 @@
+"""What must hold for all files and all replies, in every format."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from agent.chat import Reply, ToolCall
+from agent.formats import format_names, get_format
+from agent.formats.base import Matching, Scope
+from agent.formats.safe import safe_edits, write_report
+from agent.workspace import Workspace
+
+# Lines as code, documentation and other people's replies have them.
+_LINES = st.sampled_from(
+    [
+        "",
+        "",
+        "    ",
+        "x = 1",
+        "    return x",
+        "\tdef f(self):",
+        "# naïve café",
+        "```",
+        "```python",
+        "````",
+        "~~~",
+        "<<<<<<< SEARCH",
+        "=======",
+        "=====",
+        ">>>>>>> REPLACE",
+        "<<<<<<< ORIGINAL",
+        ">>>>>>> UPDATED",
+        "...",
+        "--- a/a.py",
+        "+++ b/a.py",
+        "-- comment",
+        "++i",
+        "@@ -1,2 +1,2 @@",
+        "*** Begin Patch",
+        "*** End Patch",
+        "*** Update File: b.py",
+        "*** End of File",
+        "a.py",
+        "\\ No newline at end of file",
+        "form\x0cfeed",
+        "diff --git a/b b/b",
+    ]
+)
+_TEXTS = st.lists(_LINES, max_size=12)
+_FORMATS = st.sampled_from(format_names())
+
+
+def _joined(lines: list[str], newline: str, *, final: bool) -> str:
+    text = newline.join(lines)
+    return text + newline if lines and final else text
+
+
+@given(
+    form=_FORMATS,
+    before=_TEXTS,
+    after=_TEXTS,
+    crlf=st.booleans(),
+    final=st.booleans(),
+    encoding=st.sampled_from(["utf-8", "latin-1", "utf-8-sig"]),
+)
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_rendered_edits_give_the_text_that_was_meant(
+    form: str, before: list[str], after: list[str], crlf: bool, final: bool, encoding: str
+) -> None:
+    newline = "\r\n" if crlf else "\n"
+    # A last line that is empty and has no end is no line, and one line has no line ends.
+    assume(final or not before or (before[-1] and (not after or after[-1])))
+    assume(not crlf or (len(before) > 1) or final)
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        file = root / "src" / "a.py"
+        file.parent.mkdir()
+        file.write_bytes(_joined(before, newline, final=final).encode(encoding))
+        file.chmod(0o755)
+        space = Workspace(root)
+        text = space.read("src/a.py") or ""
+        wanted = _joined(after, "\n", final=final or not before)
+        edit_format = get_format(form)
+        reply = edit_format.render("src/a.py", text, wanted)
+        edits = edit_format.parse(reply, Scope({"src/a.py"}))
+        report = edit_format.apply(edits, space.read, ())
+        assert not report.failed, (reply, report.failed)
+        write_report(report, space)
+        kept = newline if before else "\n"
+        expected = _joined(after, kept, final=final or not before)
+        if text != wanted:
+            assert file.read_bytes() == expected.encode(encoding if before else "utf-8"), reply
+            assert stat.S_IMODE(file.stat().st_mode) == 0o755
+
+
+@given(form=_FORMATS, after=_TEXTS.filter(bool))
+@settings(max_examples=200, deadline=None)
+def test_rendered_new_files_are_written_as_they_are(form: str, after: list[str]) -> None:
+    edit_format = get_format(form)
+    text = _joined(after, "\n", final=True)
+    assume(after[-1].strip())
+    edits = edit_format.parse(edit_format.render("new.py", None, text), Scope({"a.py"}))
+    assert edit_format.apply(edits, {}.get, ()).contents == {"new.py": text}
+
+
+_PIECES = st.one_of(
+    _LINES,
+    st.text(max_size=30),
+    st.sampled_from(
+        ["named.py", "src/other.py", "*** Add File: x", '{"name": "write_file"', "{", '"path": "'],
+    ),
+)
+
+
+@given(form=_FORMATS, pieces=st.lists(_PIECES, max_size=30), matching=st.sampled_from(Matching))
+@settings(max_examples=600, deadline=None)
+def test_no_reply_changes_a_file_that_no_edit_names(
+    form: str, pieces: list[str], matching: Matching
+) -> None:
+    files = {"named.py": "x = 1\n    return x\n", "src/other.py": "```\n=======\n\n"}
+    edit_format = get_format(form, matching)
+    text = "\n".join(pieces)
+    reply = Reply(text, tool_calls=(ToolCall("write_file", text),) if "{" in text else ())
+    try:
+        edits = edit_format.parse(reply, Scope(frozenset(files)))
+    except ValueError:
+        return
+    named = {edit.path for edit in edits} | {getattr(edit, "to", "") for edit in edits}
+    report = edit_format.apply(edits, files.get, ())
+    assert set(report.contents) <= named
+    assert len(report.results) == len(edits)
+
+
+@pytest.mark.parametrize("form", format_names())
+@given(text=st.text())
+@settings(max_examples=100, deadline=None)
+def test_no_reply_crashes(form: str, text: str) -> None:
+    with TemporaryDirectory() as folder:
+        space = Workspace(Path(folder))
+        edit_format = get_format(form)
+        edits = edit_format.parse(Reply(text, tool_calls=(ToolCall("f", text),)), Scope())
+        write_report(edit_format.apply(safe_edits(edits, space), space.read, ()), space)

@@ -1,0 +1,83 @@
+"""Unified diffs as models write them: wrong numbers, forgotten marks, prose, no end."""
+
+from __future__ import annotations
+
+from agent.formats import get_format
+from agent.formats.base import DeleteFile, SearchReplace
+from tests.agent.formats.editing import apply, parse, problem
+
+TEXT = "a\nb\nc\n\nd\n"
+
+
+def diff(body: str, path: str = "a.py") -> str:
+    return f"I change it.\n\n```diff\n--- a/{path}\n+++ b/{path}\n{body}```\n\nThat is all.\n"
+
+
+def test_numbers_do_not_count_and_prose_is_passed_over() -> None:
+    for head in ("@@ -90,7 +12,1 @@ def f():", "@@ ... @@", "@@"):
+        reply = diff(f"{head}\n a\n-b\n+B\n c\n")
+        assert apply("udiff", reply, {"a.py": TEXT}).contents == {"a.py": "a\nB\nc\n\nd\n"}, head
+
+
+def test_several_hunks_and_files_without_fences() -> None:
+    reply = (
+        "--- a/a.py\n+++ b/a.py\n@@ @@\n-a\n+A\n@@ @@\n-d\n+D\n"
+        "--- b.py\t2024-05-01\n+++ b.py\t2024-05-02\n@@ @@\n-x\n+y"
+    )
+    report = apply("udiff", reply, {"a.py": TEXT, "b.py": "x\n"})
+    assert report.contents == {"a.py": "A\nb\nc\n\nD\n", "b.py": "y\n"}
+
+
+def test_only_one_place_is_changed_and_only_whole_lines() -> None:
+    report = apply("udiff", diff("@@ @@\n-a\n+A\n"), {"a.py": "xa\na\n"})
+    assert report.contents == {"a.py": "xa\nA\n"}
+    report = apply("udiff", diff("@@ @@\n-a\n+A\n"), {"a.py": "a\nx\na\n"})
+    assert "2 places" in problem(report)
+
+
+def test_a_true_line_number_settles_between_equal_places() -> None:
+    report = apply("udiff", diff("@@ -3,1 +3,1 @@\n-a\n+A\n"), {"a.py": "a\nx\na\n"})
+    assert report.contents == {"a.py": "a\nx\nA\n"}
+
+
+def test_an_unclosed_fence_loses_no_line() -> None:
+    reply = "```diff\n--- a.py\n+++ a.py\n@@ @@\n c\n-\n-d\n+e\n+f"
+    assert apply("udiff", reply, {"a.py": TEXT}).contents == {"a.py": "a\nb\nc\ne\nf\n"}
+
+
+def test_blank_lines_without_their_space() -> None:
+    report = apply("udiff", diff("@@ @@\n c\n\n-d\n+D\n"), {"a.py": TEXT})
+    assert report.contents == {"a.py": "a\nb\nc\n\nD\n"}
+
+
+def test_files_come_and_go() -> None:
+    reply = (
+        "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1,2 @@\n+x\n+y\n"
+        "--- a/old.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n"
+    )
+    report = apply("udiff", reply, {"old.py": "z\n"})
+    assert report.contents == {"new.py": "x\ny\n", "old.py": None}
+    assert isinstance(parse("udiff", reply)[1], DeleteFile)
+
+
+def test_removed_lines_that_look_like_headers() -> None:
+    text = "-- one\n-- two\nselect\n"
+    reply = get_format("udiff").render("a.sql", text, "++ three\nselect\n")
+    assert apply("udiff", reply, {"a.sql": text}).contents == {"a.sql": "++ three\nselect\n"}
+
+
+def test_a_hunk_of_new_lines_alone_names_no_place() -> None:
+    report = apply("udiff", diff("@@ -3 +3 @@\n+new\n"), {"a.py": TEXT})
+    assert report.contents == {}
+    assert "only has new lines" in problem(report)
+
+
+def test_the_remark_on_a_missing_newline_is_no_line() -> None:
+    reply = diff("@@ @@\n-b\n\\ No newline at end of file\n+B\n\\ No newline at end of file\n")
+    assert apply("udiff", reply, {"a.py": "a\nb"}).contents == {"a.py": "a\nB"}
+
+
+def test_names_with_bogus_folders() -> None:
+    (edit,) = parse("udiff", diff("@@ @@\n-x\n+y\n", "repo/src/a.py"), ["src/a.py"])
+    assert isinstance(edit, SearchReplace)
+    assert edit.path == "src/a.py"

@@ -1,0 +1,64 @@
+"""Whole files in fences."""
+
+from __future__ import annotations
+
+from agent.formats import get_format
+from agent.formats.base import Unreadable, WholeFile
+from tests.agent.formats.editing import apply, parse, problem
+
+
+def test_files_with_prose_and_unnamed_fences_between() -> None:
+    unnamed = "I do this:\n\n```\nnot a file\n```\n\n"
+    reply = unnamed + "a.py\n```python\nx = 1\n```\n\n**b.py**\n\n```\ny\n```\n"
+    assert parse("whole", reply) == (WholeFile("a.py", "x = 1\n"), WholeFile("b.py", "y\n"))
+
+
+def test_names_at_and_inside_the_fence() -> None:
+    for opening in ("```python a.py\n", "```python:a.py\n", "```\na.py\n"):
+        assert parse("whole", f"Text.\n{opening}x\n```\n", ["a.py"]) == (WholeFile("a.py", "x\n"),)
+
+
+def test_a_name_with_folders_missing_or_too_many() -> None:
+    reply = "`{}`\n```\nx\n```\n"
+    for given in ("pkg/a.py", "a.py", "path/to/src/pkg/a.py"):
+        (edit,) = parse("whole", reply.format(given), ["src/pkg/a.py", "b.py"])
+        assert edit.path == "src/pkg/a.py"
+    (new,) = parse("whole", reply.format("other/a.py"), ["src/pkg/a.py"])
+    assert new.path == "other/a.py"
+
+
+def test_a_fence_inside_a_file_does_not_cut_it() -> None:
+    reply = "README.md\n````\nuse:\n```sh\nmake\n```\n````\n"
+    assert parse("whole", reply) == (WholeFile("README.md", "use:\n```sh\nmake\n```\n"),)
+    nested = "README.md\n```\nuse:\n```sh\nmake\n```\nend\n```\n"
+    assert parse("whole", nested) == (WholeFile("README.md", "use:\n```sh\nmake\n```\nend\n"),)
+
+
+def test_bare_fences_in_a_docstring_do_not_cut_it() -> None:
+    text = 'def f():\n    """Example:\n\n```\nf()\n```\n    """\n    return 1\n'
+    assert parse("whole", f"a.py\n```\n{text}```\nDone.\n") == (WholeFile("a.py", text),)
+
+
+def test_a_file_that_is_not_closed_is_refused_and_the_others_apply() -> None:
+    reply = "b.py\n```\ny\n```\na.py\n```python\nx = 1\n"
+    report = apply("whole", reply, {"a.py": "x\n"})
+    assert report.contents == {"b.py": "y\n"}
+    assert "a.py is not complete" in problem(report)
+    assert isinstance(parse("whole", reply)[1], Unreadable)
+
+
+def test_the_last_one_of_a_name_wins() -> None:
+    reply = "a.py\n```\n1\n```\na.py\n```\n2\n```\n"
+    assert apply("whole", reply, {}).contents == {"a.py": "2\n"}
+
+
+def test_emptying_a_file_and_keeping_its_missing_newline() -> None:
+    assert apply("whole", "a.py\n```\n```\n", {"a.py": "x\n"}).contents == {"a.py": ""}
+    assert apply("whole", "a.py\n```\ny\n```\n", {"a.py": "x"}).contents == {"a.py": "y"}
+
+
+def test_join_when_the_reply_goes_on_inside_the_fence() -> None:
+    edit_format = get_format("whole")
+    assert edit_format.join("a.py\n```\nx\n", "y\n```\n") == "a.py\n```\nx\ny\n```\n"
+    again = "a.py\n```python\nx\ny\n```\n"
+    assert edit_format.join("a.py\n```python\nx\n", again) == again
