@@ -102,6 +102,7 @@ class Coder:
     edit_format: EditFormat[Any]
     limits: Limits = field(default_factory=Limits)
     run_tests: Callable[[], TestReport] | None = None
+    linter: lint.Linter = field(default_factory=lint.Linter)
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     _chat: dict[str, None] = field(default_factory=dict)
@@ -256,12 +257,13 @@ class Coder:
         return {path for path in space.originals if space.read(path) != space.original(path)}
 
     def _lint(self) -> tuple[lint.Finding, ...]:
-        found: list[lint.Finding] = []
-        for path in sorted(self._edited()):
-            after = self.workspace.read(path)
-            if after is not None:
-                found += lint.new_findings(path, self.workspace.original(path), after)
-        return tuple(found)
+        space = self.workspace
+        changes = [
+            lint.Change(path, space.original(path), after)
+            for path in sorted(self._edited())
+            if (after := space.read(path)) is not None
+        ]
+        return self.linter.new_findings(changes)
 
     def _test(self) -> TestReport:
         if self._tested is None:
