@@ -26,6 +26,7 @@ from agent.formats.base import (
 )
 from agent.mentions import FileIndex
 from agent.prompts import render
+from agent.testreport import Failure, TestReport, describe
 from agent.workspace import UnsafePathError, Workspace
 
 Outcome = bool | None
@@ -42,16 +43,6 @@ class Ending(str, Enum):
     REFLECTIONS_USED = "reflections_used"
     REPLAY_EXHAUSTED = "replay_exhausted"
     REFUSED = "refused"
-
-
-@dataclass(frozen=True)
-class TestReport:
-    """A test run's verdict on the tree as it is, and what to tell the model when it is False."""
-
-    __test__ = False  # the name makes pytest think that this is a test
-
-    outcome: Outcome
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +99,7 @@ class Coder:
     _chat: dict[str, None] = field(default_factory=dict)
     _edit: Outcome = None
     _tested: TestReport | None = None
+    _told: tuple[Failure, ...] = ()
     _partial: str = ""
     _nudged: bool = False
 
@@ -186,7 +178,9 @@ class Coder:
             return render("lint_failed", findings=lint.describe(found, texts))
         tested = self._test()
         if tested.outcome is False:
-            return render("tests_failed", report=tested.message)
+            report_text = describe(tested.failures, self._told)
+            self._told = tested.failures
+            return render("tests_failed", report=report_text)
         return ""
 
     def _apply(self, edits: Sequence[Any]) -> ApplyReport:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.chat import RequestRefusedError
-from agent.coder import Coder, Ending, Limits, Result, TestReport
+from agent.coder import Coder, Ending, Limits, Result
 from agent.errors import InfrastructureError, UserError
 from agent.formats import get_format
 from agent.lint import Linter
 from agent.mentions import FileIndex
 from agent.repomap import RepoMap, TagStore
+from agent.testreport import TestReport
 from agent.workspace import Workspace
 from bench.candidates import Candidate, Choice, attempt_status, choose
 from bench.checkout import Checkout, Snapshots, make_checkout
