@@ -32,17 +32,8 @@ from agent.outcomes import Ending, Limits, Outcome, Result
 from agent.prompts import render
 from agent.reflections import Spending, Topic
 from agent.showing import show_files
+from agent.testreport import Failure, TestReport, describe
 from agent.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class TestReport:
-    """A test run's verdict on the tree as it is, and what to tell the model when it is False."""
-
-    __test__ = False  # the name makes pytest think that this is a test
-
-    outcome: Outcome
-    message: str = ""
 
 
 class _ContextFullError(Exception):
@@ -81,11 +72,13 @@ class Coder:
     limits: Limits = field(default_factory=Limits)
     run_tests: Callable[[], TestReport] | None = None
     on_failure: OnFailure = OnFailure.KEEP
+    linter: lint.Linter = field(default_factory=lint.Linter)
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     _chat: dict[str, None] = field(default_factory=dict)
     _edit: Outcome = None
     _tested: TestReport | None = None
+    _told: tuple[Failure, ...] = ()
     _partial: str = ""
     _nudged: bool = False
 
@@ -235,7 +228,9 @@ class Coder:
             return _Next(Topic.LINT, render("lint_failed", findings=findings))
         tested = self._test()
         if tested.outcome is False:
-            return _Next(Topic.TEST, render("tests_failed", report=tested.message))
+            report_text = describe(tested.failures, self._told)
+            self._told = tested.failures
+            return _Next(Topic.TEST, render("tests_failed", report=report_text))
         return None
 
     def _apply(self, edits: Sequence[Edit]) -> ApplyReport:
@@ -266,12 +261,13 @@ class Coder:
         return {path for path in space.originals if space.read(path) != space.original(path)}
 
     def _lint(self) -> tuple[lint.Finding, ...]:
-        found: list[lint.Finding] = []
-        for path in sorted(self._edited()):
-            after = self.workspace.read(path)
-            if after is not None:
-                found += lint.new_findings(path, self.workspace.original(path), after)
-        return tuple(found)
+        space = self.workspace
+        changes = [
+            lint.Change(path, space.original(path), after)
+            for path in sorted(self._edited())
+            if (after := space.read(path)) is not None
+        ]
+        return self.linter.new_findings(changes)
 
     def _test(self) -> TestReport:
         if self._tested is None:

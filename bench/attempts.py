@@ -12,15 +12,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.chat import RequestRefusedError
-from agent.coder import Coder, TestReport
+from agent.coder import Coder
 from agent.errors import InfrastructureError, UserError
 from agent.formats import get_format
+from agent.lint import Linter
 from agent.mentions import FileIndex
 from agent.outcomes import Ending, Limits, Result
 from agent.repomap import RepoMap, TagStore
+from agent.testreport import TestReport
 from agent.workspace import Workspace
 from bench.candidates import Candidate, Choice, attempt_status, choose
 from bench.checkout import Checkout, Snapshots, make_checkout
+from bench.compilers import linter_for
 from bench.config import EnvironmentKind, RunConfig, TestChoice
 from bench.environments import Changes, Environment, Session, UnavailableError
 from bench.instances import Instance
@@ -104,10 +107,11 @@ class Solver:
         index = FileIndex.of(base.tracked_files())
         repo_map = RepoMap.of(base.blobs(), base.root, self.services.tags)
         rendered = repo_map.render(self.instance.problem_statement, config.map_tokens)
+        linter = linter_for(self.instance)
         for number in range(1, len(config.models) * config.tries + 1):
             root = folder / f"attempt-{number}"
             checkout = make_checkout(snapshot, self.instance.base_commit, root)
-            attempt = _Attempt(self, number, checkout, index, rendered, tests)
+            attempt = _Attempt(self, number, checkout, index, rendered, tests, linter)
             record = attempt.run()
             self.records.append(record)
             shutil.rmtree(root, ignore_errors=True)
@@ -157,6 +161,7 @@ class _Attempt:
     index: FileIndex
     repo_map: str
     tests: Preexisting | None
+    linter: Linter
 
     def run(self) -> AttemptRecord:
         """Lead the conversation and return the record; an exception in it is part of the record.
@@ -193,6 +198,7 @@ class _Attempt:
             limits=Limits(config.max_reflections, until_exhausted=replay_on),
             on_failure=config.on_failed_edit,
             run_tests=(lambda: self._judge(workspace)) if self.tests else None,
+            linter=self.linter,
         )
         issue = self.solver.instance.problem_statement
         try:

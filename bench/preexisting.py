@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from agent.atomic import write_json_atomic
-from agent.coder import TestReport
+from agent.testreport import Failure, TestReport
 from bench.config import TestChoice
 from bench.environments import Changes, CommandResult, Session
+from bench.feedback import failures_of
 from bench.instances import Instance
 from bench.patches import configures_tests, is_unfit
 from bench.related import directives, related_tests
@@ -29,8 +29,6 @@ ALL_TESTS = ""
 _SHARE_OF_TIMEOUT = 0.5
 # What a shell reports when a signal ended its command: 128 and the signal's number.
 _SIGNALLED = 128
-_MOST_SHOWN = 10
-_TAIL = 4000
 
 
 @dataclass(frozen=True)
@@ -98,14 +96,11 @@ class Preexisting:
         if not kept or not selected:
             self.log.info("tests: no related test can speak")
             return TestReport(None)
-        failures = {}
+        failures: list[Failure] = []
         for path, baseline in selected.items():
-            if failed := self._newly_failing(runner, path, baseline, kept):
-                failures[path] = failed
-        self.log.info("tests: %d files run, %d newly fail", len(selected), len(failures))
-        if not failures:
-            return TestReport(True)
-        return TestReport(False, "\n\n".join(failures.values()))
+            failures += self._newly_failing(runner, path, baseline, kept)
+        self.log.info("tests: %d files run, %d failures are new", len(selected), len(failures))
+        return TestReport(not failures, tuple(failures))
 
     def _is_test_change(self, path: str) -> bool:
         """The tests of a verdict, and how they are run, are those of the base commit."""
@@ -186,8 +181,8 @@ class Preexisting:
 
     def _newly_failing(
         self, runner: Runner, path: str, baseline: Baseline, changes: Changes
-    ) -> str:
-        """Return what to tell the model when ``path`` newly fails, twice; empty when it is fine."""
+    ) -> tuple[Failure, ...]:
+        """Return what newly fails in ``path``, in two runs; a run that dies is one failure."""
         command = self._command(runner, path)
         failed: set[str] | None = None
         dead = True
@@ -198,8 +193,19 @@ class Preexisting:
             failed = now if failed is None else failed & now
             dead = dead and _died(result) and not baseline.died
             if not failed and not dead:
-                return ""
-        return describe_failures(path, sorted(failed or ()), result)
+                return ()
+        ended = self._ended(result)
+        names = sorted(failed or ()) or [path or "the test suite"]
+        found = failures_of(result.output, runner, names, ended)
+        return tuple(replace(one, name=_full_name(runner, path, one.name)) for one in found)
+
+    def _ended(self, result: CommandResult) -> str:
+        """Return in words how a run ended that did not end by itself; empty for any other."""
+        if result.timed_out:
+            return f"The run did not end within {self.limits.test:.0f} seconds."
+        if _died(result):
+            return f"The run was ended by a signal (exit code {result.exit_code})."
+        return ""
 
 
 def _died(result: CommandResult) -> bool:
@@ -216,24 +222,6 @@ def _read_baseline(file: Path) -> Baseline | None:
         return None
 
 
-def describe_failures(path: str, failed: Sequence[str], result: CommandResult) -> str:
-    """Return the failing tests' names and the part of the output that tells why."""
-    head = f"{path or 'The test suite'}: {len(failed)} tests that passed before fail now:"
-    if not failed and not result.timed_out:
-        head = f"{path or 'The test suite'}: the run was ended by a signal ({result.exit_code}):"
-    if result.timed_out:
-        head = f"{path or 'The test suite'} did not end within {result.seconds:.0f} seconds:"
-    names = [f"- {name}" for name in failed[:_MOST_SHOWN]]
-    if len(failed) > _MOST_SHOWN:
-        names.append(f"- and {len(failed) - _MOST_SHOWN} more")
-    return "\n".join([head, *names, "", _why(result.output)])
-
-
-def _why(output: str) -> str:
-    """Return the part of ``output`` with the failures: pytest's FAILURES section, else its end."""
-    section = re.search(r"^=+ (?:FAILURES|ERRORS) =+$", output, re.MULTILINE)
-    text = output[section.start() :] if section else output[-_TAIL:]
-    text = re.split(r"^=+ short test summary info =+$", text, maxsplit=1, flags=re.MULTILINE)[0]
-    if len(text) > _TAIL:
-        text = f"{text[: _TAIL // 2]}\n[…]\n{text[-_TAIL // 2 :]}"
-    return text.strip()
+def _full_name(runner: Runner, path: str, name: str) -> str:
+    """Return a name that no other file's test has: sympy's runner only gives the function's."""
+    return f"{path}:{name}" if runner is Runner.SYMPY and path and path not in name else name

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from agent.chat import Message, ReplayExhaustedError, Reply, Tool, Traits, estimate_tokens
-from agent.coder import Coder, TestReport
+from agent.coder import Coder
 from agent.formats.diff import DiffFormat
+from agent.lint import Finding, Linter
 from agent.mentions import FileIndex
 from agent.outcomes import Ending, Limits, Result
 from agent.reflections import Reflections
+from agent.testreport import Failure, TestReport
 from agent.workspace import Workspace
 
 FILES = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
@@ -53,6 +55,7 @@ def converse(
     *replies: str | Reply,
     limits: Limits | None = None,
     tests: list[TestReport] | None = None,
+    linter: Linter | None = None,
 ) -> tuple[Result, Script, Coder]:
     for path, text in FILES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -65,6 +68,7 @@ def converse(
         DiffFormat(),
         limits or Limits(),
         (lambda: tests.pop(0)) if tests is not None else None,
+        linter or Linter(),
     )
     return coder.run("f returns the wrong number", "the map"), script, coder
 
@@ -131,17 +135,39 @@ def test_new_lint_findings_are_reflected_and_count(tmp_path: Path) -> None:
     assert (result.edit, result.lint) == (True, False)
 
 
+def test_the_linter_of_the_instance_judges(tmp_path: Path) -> None:
+    class Refusing:
+        def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+            return [Finding(path, 2, "not on 2") if " 2" in text else None for path, text in files]
+
+    result, script, _ = converse(tmp_path, GOOD, "app/main.py it is", linter=Linter(Refusing()))
+    assert "app/main.py:2: not on 2" in script.asked(1)
+    assert result.lint is False
+
+
 def test_failing_tests_are_reflected_and_rerun_after_the_next_edit(tmp_path: Path) -> None:
     again = edit("app/main.py", "    return 2\n", "    return 3\n")
-    reports = [TestReport(False, "test_f: assert 2 == 3"), TestReport(True)]
+    reports = [TestReport(False, (Failure("test_f", "assert 2 == 3"),)), TestReport(True)]
     result, script, _ = converse(tmp_path, GOOD, again, tests=reports)
-    assert "test_f: assert 2 == 3" in script.asked(1)
+    assert "- test_f\n\n## test_f\nassert 2 == 3" in script.asked(1)
     assert result.test is True
+
+
+def test_the_same_failures_are_not_sent_twice_without_a_word(tmp_path: Path) -> None:
+    again = edit("app/main.py", "    return 2\n", "    return 3\n")
+    last = edit("app/main.py", "    return 3\n", "    return 4\n")
+    first, second = Failure("test_f", "assert 2 == 3"), Failure("test_g", "assert 5 == 6")
+    reports = [TestReport(False, (first, second)), TestReport(False, (first,)), TestReport(True)]
+    _, script, _ = converse(tmp_path, GOOD, again, last, tests=reports)
+    assert "assert 2 == 3" in script.asked(1)
+    assert "no longer failing (1 of 2): test_g" in script.asked(2)
+    assert "failing in the same way as before (1): test_f" in script.asked(2)
+    assert "assert 2 == 3" not in script.asked(2)
 
 
 def test_tests_run_at_the_end_when_the_last_reply_failed_in_part(tmp_path: Path) -> None:
     result, _, _ = converse(
-        tmp_path, GOOD + BAD, limits=Limits(Reflections(shared=0)), tests=[TestReport(False, "no")]
+        tmp_path, GOOD + BAD, limits=Limits(Reflections(shared=0)), tests=[TestReport(False)]
     )
     assert (result.edit, result.test) == (False, False)
 

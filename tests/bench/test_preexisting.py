@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.testreport import describe
 from bench.config import TestChoice
 from bench.environments import Changes, CommandResult
 from bench.environments.processes import run_limited
@@ -94,9 +95,9 @@ def test_a_test_that_failed_before_is_not_held_against_a_candidate(tmp_path: Pat
 def test_a_broken_test_is_named_with_its_reason(tmp_path: Path) -> None:
     report = judging(tmp_path).judge(edit("def one():\n    return 2\n"))
     assert report.outcome is False
-    assert "tests/test_core.py::test_one" in report.message
-    assert "assert 2 == 1" in report.message
-    assert "- tests/test_core.py::test_known_to_fail" not in report.message
+    assert "tests/test_core.py::test_one" in describe(report.failures)
+    assert "assert 2 == 1" in describe(report.failures)
+    assert "- tests/test_core.py::test_known_to_fail" not in describe(report.failures)
 
 
 def test_a_test_that_passes_when_run_once_more_is_not_broken(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_test_that_passes_when_run_once_more_is_not_broken(tmp_path: Path) -> 
     tests.judge(edit("def one():\n    return 1\n"))
     (tmp_path / "flag").unlink()
     report = tests.judge(edit(source))
-    assert report.outcome is True, report.message
+    assert report.outcome is True, describe(report.failures)
 
 
 def test_tests_that_fail_in_one_of_two_runs_each_are_not_broken(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(tmp_path: Path)
     assert report.outcome is False
     hang = judging(tmp_path, limits=TestLimits(3, 20)).judge(edit("while True: pass\n"))
     assert hang.outcome is False
-    assert "did not end" in hang.message
+    assert "did not end" in describe(hang.failures)
 
 
 def test_a_baseline_that_times_out_leaves_the_outcome_unknown(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""Python's own compilers: this one's, and that of another interpreter in a process of its own."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import subprocess
+import tokenize
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from agent.lint.findings import Finding
+from agent.lint.source import encoded
+
+
+class CompilerFailedError(Exception):
+    """The compiler itself is missing, hung or crashed: it has no verdict."""
+
+
+class Compiler(Protocol):
+    """Tells whether files can be compiled; nothing of them is run."""
+
+    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+        """Return the first syntax error of each (path, text), None for a file without one.
+
+        Raises:
+            CompilerFailedError: there is no verdict on any of them.
+        """
+
+
+class OwnCompiler:
+    """The compiler of the Python that the harness runs on."""
+
+    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+        """Return the first syntax error of each file; see ``Compiler.check``."""
+        return [_compile(path, text) for path, text in files]
+
+
+def _compile(path: str, text: str) -> Finding | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return Finding(path, error.lineno or 1, f"{type(error).__name__}: {error.msg}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return Finding(path, 1, f"cannot be compiled: {error}")
+    return None
+
+
+# Runs on any Python from 2.7 on. `-c` puts the current folder on the path: it is taken off before
+# anything is imported.
+_SCRIPT = """
+import sys
+sys.path.pop(0)
+import base64, json, warnings
+warnings.simplefilter("ignore")
+def check(data):
+    try:
+        compile(base64.b64decode(data), "file", "exec", 0, True)
+    except SyntaxError as error:
+        return [error.lineno or 1, type(error).__name__ + ": " + str(error.msg)]
+    except Exception as error:
+        return [1, "cannot be compiled: " + str(error)]
+print(json.dumps(["%d.%d" % sys.version_info[:2], [check(data) for data in json.load(sys.stdin)]]))
+"""
+
+
+@dataclass(frozen=True)
+class InterpreterCompiler:
+    """The compiler of the interpreter ``python``, started once for each batch of files.
+
+    It neither reads nor writes anything: no site packages, no bytecode, no environment.
+
+    Attributes:
+        seconds: how long a batch may take.
+    """
+
+    python: Path
+    seconds: float = 10.0
+
+    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+        """Return the first syntax error of each file; see ``Compiler.check``."""
+        data = [base64.b64encode(_as_saved(text)).decode() for _, text in files]
+        try:
+            result = subprocess.run(
+                [str(self.python), "-EsSB", "-c", _SCRIPT], input=json.dumps(data), check=True,
+                capture_output=True, text=True, timeout=self.seconds, cwd="/", env={},
+            )  # fmt: skip
+            version, verdicts = json.loads(result.stdout)
+            return [
+                verdict and Finding(path, verdict[0], f"{verdict[1]} (Python {version})")
+                for (path, _), verdict in zip(files, verdicts, strict=True)
+            ]
+        except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
+            raise CompilerFailedError(f"{self.python}: {error}") from error
+
+
+def _as_saved(text: str) -> bytes:
+    """Return ``text`` in the encoding that its cookie names (PEP 263), else in UTF-8."""
+    plain = encoded(text)
+    try:
+        name, _ = tokenize.detect_encoding(io.BytesIO(plain).readline)
+        return text.encode(name)
+    except (SyntaxError, UnicodeError):
+        return plain

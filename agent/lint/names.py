@@ -1,0 +1,90 @@
+"""Undefined names and the like, by pyflakes: errors that only show when the code runs.
+
+The selection is what the reference harness took from flake8 (F821, F823, F831, F406, F407, F701,
+F702, F704, F706). Style is nobody's business here, nor is ``__all__``.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import Counter
+from collections.abc import Callable, Hashable
+
+from pyflakes import checker, messages
+
+from agent.lint.findings import Change, Finding
+from agent.lint.source import Source
+
+_FATAL = (
+    messages.UndefinedName,
+    messages.UndefinedLocal,
+    messages.DuplicateArgument,
+    messages.ImportStarNotPermitted,
+    messages.FutureFeatureNotDefined,
+    messages.ContinueOutsideLoop,
+    messages.BreakOutsideLoop,
+    messages.YieldOutsideFunction,
+    messages.ReturnOutsideFunction,
+)
+_Key = Callable[[Finding, Source], Hashable]
+
+
+def new_names(change: Change) -> tuple[Finding, ...]:
+    """Return the findings of ``change.after`` that ``change.before`` does not have.
+
+    A finding is an old one when the same problem was there on a line that read the same, else in
+    the same scope: lines, functions and classes may move or be renamed. One old finding excuses
+    one new one, so the same problem twice is two. Both texts must be Python that compiles here.
+    """
+    after = Source(change.path, change.after)
+    found = _findings(after)
+    if change.before is None or not found:
+        return tuple(found)
+    before = Source(change.path, change.before)
+    old = _findings(before)
+    for key in (_by_line, _by_scope):
+        found, old = _without_pairs(found, after, old, before, key)
+    return tuple(found)
+
+
+def _findings(source: Source) -> list[Finding]:
+    """Return pyflakes' fatal findings in order of lines; none for nesting too deep for it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source.text, source.path)
+        found = checker.Checker(tree, filename=source.path).messages
+    except RecursionError:
+        return []
+    fatal = sorted((m for m in found if isinstance(m, _FATAL)), key=lambda m: (m.lineno, m.col))
+    return [Finding(source.path, m.lineno, m.message % m.message_args) for m in fatal]
+
+
+def _by_line(finding: Finding, source: Source) -> Hashable:
+    return finding.problem, source.line(finding.line)
+
+
+def _by_scope(finding: Finding, source: Source) -> Hashable:
+    return finding.problem, source.scope(finding.line)
+
+
+def _without_pairs(
+    found: list[Finding], after: Source, old: list[Finding], before: Source, key: _Key
+) -> tuple[list[Finding], list[Finding]]:
+    """Return both lists without the findings that have a partner of the same key in the other."""
+    known = Counter(key(finding, before) for finding in old)
+    present = Counter(key(finding, after) for finding in found)
+    return _surplus(found, after, key, known), _surplus(old, before, key, present)
+
+
+def _surplus(
+    findings: list[Finding], source: Source, key: _Key, partners: Counter[Hashable]
+) -> list[Finding]:
+    left = Counter(partners)
+    alone = []
+    for finding in findings:
+        left[key(finding, source)] -= 1
+        if left[key(finding, source)] < 0:
+            alone.append(finding)
+    return alone

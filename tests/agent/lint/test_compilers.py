@@ -1,0 +1,104 @@
+"""Other Pythons as compilers: the real ones, as far as this machine has them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.lint import Change, InterpreterCompiler, Linter
+from agent.lint.compilers import CompilerFailedError, OwnCompiler
+from bench.compilers import linter_for
+from bench.environments.venvs import find_python
+from bench.instances import Spec
+from tests.conftest import an_instance
+
+FILES = [
+    ("good.py", "x = 1\n"),
+    ("bad.py", "x = 1\nx = = 2\n"),
+    ("latin.py", "# -*- coding: latin-1 -*-\nx = 'é'\n"),
+    ("cookie.py", "# -*- coding: nonsense -*-\nx = 1\n"),
+    ("null.py", "x = '\0'\n"),
+    ("escape.py", "'\\d'\n"),
+]
+
+
+def python(version: str) -> Path:
+    found = find_python(version)
+    if found is None:
+        pytest.skip(f"no Python {version} here")
+    return found
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.8", "3.11", "3.13"])
+def test_the_verdicts_of_other_versions(version: str) -> None:
+    good, bad, latin, cookie, null, escape = InterpreterCompiler(python(version)).check(FILES)
+    assert good is latin is escape is None
+    assert bad is not None
+    assert (bad.path, bad.line) == ("bad.py", 2)
+    assert bad.problem == f"SyntaxError: invalid syntax (Python {version})"
+    assert cookie is not None
+    assert null is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        ("3.6", "async = 1\n"),
+        ("3.8", "if (n := 1): pass\n"),
+        ("3.10", "match x:\n    case 1: pass\n"),
+    ],
+)
+def test_each_version_has_its_own_grammar(version: str, text: str) -> None:
+    assert InterpreterCompiler(python(version)).check([("a.py", text)]) == [None]
+
+
+def test_new_syntax_is_fatal_where_the_project_runs_on_an_old_python() -> None:
+    change = Change("a.py", "x = 1\n", "match 1:\n    case 1: pass\n")
+    assert Linter().new_findings([change]) == ()
+    (found,) = Linter(InterpreterCompiler(python("3.8"))).new_findings([change])
+    assert "(Python 3.8)" in found.problem
+
+
+def test_nothing_of_the_file_is_run_and_nothing_is_read_from_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = f"open({str(tmp_path / 'was-run')!r}, 'w')\n"
+    for name in ("json.py", "base64.py", "sitecustomize.py", "usercustomize.py"):
+        (tmp_path / name).write_text(trap)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    before = set(tmp_path.iterdir())
+    assert InterpreterCompiler(Path(sys.executable)).check([("a.py", trap)]) == [None]
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "script", ["exec sleep 60", "exit 3", "echo nonsense", "kill -9 $$", "echo '[\"3.9\", []]'"]
+)
+def test_a_compiler_that_fails_has_no_verdict_and_ours_judges(tmp_path: Path, script: str) -> None:
+    bad = tmp_path / "python"
+    bad.write_text(f"#!/bin/sh\n{script}\n")
+    bad.chmod(0o755)
+    for place in (bad, tmp_path / "missing"):
+        compiler = InterpreterCompiler(place, seconds=0.5)
+        with pytest.raises(CompilerFailedError):
+            compiler.check(FILES)
+        (found,) = Linter(compiler).new_findings([Change("a.py", "x = 1\n", "x = = 1\n")])
+        assert found.problem == "SyntaxError: invalid syntax"
+
+
+def test_ours_gives_the_same_verdicts() -> None:
+    ours = [found is None for found in OwnCompiler().check(FILES)]
+    theirs = [found is None for found in InterpreterCompiler(Path(sys.executable)).check(FILES)]
+    # In our process the text is no longer encoded, so a cookie means nothing.
+    assert ours[:3] == theirs[:3]
+
+
+def test_an_instance_brings_the_version_of_its_spec() -> None:
+    place = python("3.8")
+    linter = linter_for(an_instance(spec=Spec.of({"python": "3.8", "test_cmd": "pytest"})))
+    assert linter == Linter(InterpreterCompiler(place))
+    assert linter_for(an_instance()) == Linter()
+    assert linter_for(an_instance(spec=Spec.of({"python": "1.5"}))) == Linter()

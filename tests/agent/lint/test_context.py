@@ -1,0 +1,97 @@
+"""Findings as they are shown to the model."""
+
+from __future__ import annotations
+
+from agent.lint import Change, Finding, Linter, describe
+
+LONG = '''\
+import os
+
+
+class A:
+    """Doc."""
+
+    @property
+    def f(
+        self,
+        value,
+    ):
+        a = 1
+        b = 2
+        c = 3
+        d = 4
+        e = nope
+        f = 6
+        return f
+
+
+def g():
+    return never
+'''
+
+
+SHOWN = """\
+a.py:16: undefined name 'nope'
+a.py:22: undefined name 'never'
+…
+     4  class A:
+…
+     8      def f(
+     9          self,
+    10          value,
+    11      ):
+…
+    13          b = 2
+    14          c = 3
+    15          d = 4
+>   16          e = nope
+    17          f = 6
+    18          return f
+    19
+    20
+    21  def g():
+>   22      return never"""
+
+
+def test_problems_are_shown_with_their_lines_and_definitions() -> None:
+    found = Linter().new_findings([Change("a.py", None, LONG)])
+    assert describe(found, {"a.py": LONG}) == SHOWN
+
+
+def test_the_signatures_are_shown_in_a_file_that_cannot_be_parsed() -> None:
+    body = "".join(f"        a{number} = {number}\n" for number in range(20))
+    text = f"class A:\n    def f(self)\n{body}"
+    broken = f"class A:\n    def f(self):\n{body}        x = = 1\n"
+    shown = describe(Linter().new_findings([Change("a.py", None, broken)]), {"a.py": broken})
+    assert "     1  class A:\n     2      def f(self):\n…\n" in shown
+    assert ">   23          x = = 1" in shown
+    assert describe([Finding("a.py", 2, "no colon")], {"a.py": text})
+
+
+def test_other_languages_have_definitions_too() -> None:
+    text = "class A {\n  f(x) {\n" + "    g();\n" * 20 + "    return nope(;\n  }\n}\n"
+    (found,) = Linter().new_findings([Change("a.js", "", text)])
+    shown = describe([found], {"a.js": text})
+    assert "     1  class A {\n     2    f(x) {\n…\n" in shown
+
+
+def test_lines_beyond_the_end_are_no_crash() -> None:
+    assert "a.py:9: odd" in describe([Finding("a.py", 9, "odd")], {"a.py": "x = 1\n"})
+    assert describe([Finding("a.py", 1, "odd")], {"a.py": ""}).startswith("a.py:1: odd")
+
+
+def test_many_findings_are_cut_and_counted() -> None:
+    text = "".join(f"name_{number}\n" for number in range(50))
+    found = Linter().new_findings([Change("a.py", None, text)])
+    shown = describe(found, {"a.py": text})
+    assert shown.count("undefined name") == 20
+    assert shown.endswith("… and 30 more.")
+
+
+def test_the_message_stays_short_whatever_the_files_are() -> None:
+    paths = [f"file_{number}.py" for number in range(20)]
+    text = ("x = '" + "y" * 5000 + "'\n") * 30
+    found = [Finding(path, line, "z" * 3000) for path in paths for line in (1, 15, 30)]
+    shown = describe(found, dict.fromkeys(paths, text))
+    assert len(shown) < 9_000
+    assert "more." in shown
