@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.formats import default_format, format_names, get_format
+from agent.formats import format_names, get_format
 from agent.formats.base import ApplyReport, MalformedReplyError, feedback
 from agent.formats.diff import DiffFormat, SearchReplace
 
@@ -213,18 +213,3 @@ def test_no_reply_crashes_the_parser(reply: str) -> None:
         except MalformedReplyError:
             continue
         get_format(name).apply(edits, {"a.py": "x\n"}.get, ())
-
-
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("gpt-4o", "diff"),
-        ("openai/gpt-4.1-mini", "diff"),
-        ("anthropic/claude-opus-4-5", "diff"),
-        ("bedrock/anthropic.claude-3-opus", "diff"),
-        ("gpt-3.5-turbo", "whole"),
-        ("ollama/llama3", "whole"),
-    ],
-)
-def test_default_formats(model: str, expected: str) -> None:
-    assert default_format(model) == expected
