@@ -9,16 +9,19 @@ from typing import Annotated
 import typer
 
 from agent.errors import UserError
+from agent.formats import format_names
 from agent.formats.base import Matching, OnFailure
 from agent.models import RetryPolicy
 from agent.reflections import Reflections
+from agent.settings import load_settings
 from bench.cli import run_cli
-from bench.commands import Options, default_cache, default_environment, run_command
+from bench.commands import Options, default_cache, default_environment, list_models, run_command
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
 from bench.dataset import Selection, read_ids
 
 _HERE = Path(__file__).resolve().parent
 _REFLECTIONS = str(Reflections())
+_DEFAULT_MODELS = "gpt-4o,opus"
 _MODELS = "Models"
 _DATA = "Instances"
 _TESTS = "Environment and tests"
@@ -26,9 +29,27 @@ _LIMITS = "Limits"
 _RUN = "The run"
 
 Models = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--models", help="Models to alternate, as A,B or A@format,B.", rich_help_panel=_MODELS
+        "--models",
+        help=f"Models to alternate, as A,B or A@format,B; default: {_DEFAULT_MODELS}.",
+        rich_help_panel=_MODELS,
+    ),
+]
+Settings = Annotated[
+    Path | None,
+    typer.Option(
+        "--model-settings",
+        help="YAML file of settings and aliases that goes before ours (docs/models.md).",
+        rich_help_panel=_MODELS,
+    ),
+]
+ListModels = Annotated[
+    bool,
+    typer.Option(
+        "--list-models",
+        help="Print what is known of the aliases, or of --models; start nothing.",
+        rich_help_panel=_MODELS,
     ),
 ]
 Tries = Annotated[int, typer.Option("--tries", help="Tries per model.", rich_help_panel=_MODELS)]
@@ -221,7 +242,9 @@ def _reflections(text: str) -> Reflections:
 
 
 def main(
-    models: Models = "gpt-4o,opus",
+    models: Models = None,
+    model_settings: Settings = None,
+    list_models_only: ListModels = False,
     tries: Tries = 3,
     temperature: Temperature = "0",
     api_base: ApiBase = None,
@@ -254,10 +277,17 @@ def main(
     dry_run: DryRun = False,
 ) -> None:
     """Attempt SWE-bench instances with alternating models until a patch is plausible."""
+    book = load_settings(model_settings, format_names())
+    if list_models_only:
+        names = [name.strip() for name in models.split(",")] if models else []
+        list_models(names, book, api_base, print)
+        raise typer.Exit(0)
     config = RunConfig(
         models=tuple(
-            ModelChoice.parse(name.strip(), any_name=bool(api_base), replay=replay is not None)
-            for name in models.split(",")
+            ModelChoice.parse(
+                name.strip(), book=book, any_name=bool(api_base), replay=replay is not None
+            )
+            for name in (_DEFAULT_MODELS if models is None else models).split(",")
         ),
         tries=tries,
         run=run,
@@ -287,6 +317,7 @@ def main(
         prior=tuple(prior or ()),
         dry_run=dry_run,
         retries=RetryPolicy(attempts=1 + call_retries),
+        settings=book,
     )
     raise typer.Exit(run_command(config, options, print))
 

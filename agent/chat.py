@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 Tool = Mapping[str, Any]
@@ -73,6 +74,15 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
 
 
+class Reminder(str, Enum):
+    """Where the rules of the edit format stand in a request."""
+
+    SYSTEM = "system"
+    USER = "user"
+    BOTH = "both"
+    NONE = "none"
+
+
 @dataclass(frozen=True)
 class Traits:
     """What a conversation must know of its model.
@@ -80,10 +90,12 @@ class Traits:
     Attributes:
         context: tokens that a request may hold together with its reply; None when unknown.
         prefill: the model goes on with a last message in its own name.
+        reminder: ``system`` is the system message, ``user`` the end of the last user message.
     """
 
     context: int | None = None
     prefill: bool = False
+    reminder: Reminder = Reminder.SYSTEM
 
 
 @dataclass(frozen=True)

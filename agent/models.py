@@ -11,18 +11,14 @@ from typing import Any
 
 import tenacity
 
-from agent.chat import (
-    Message,
-    Reply,
-    RequestRefusedError,
-    Tool,
-    Traits,
-    Usage,
-    estimate_tokens,
-)
+from agent.catalogue import filled, takes_temperature, traits
+from agent.chat import Message, Reply, RequestRefusedError, Tool, Traits, Usage
 from agent.deadline import within
 from agent.errors import InfrastructureError, UserError
 from agent.registry import price_entry, provider_of, the_litellm
+from agent.settings import ModelSettings
+from agent.tokens import count_tokens
+from agent.wire import continuation, messages_as_sent, prefill, tool_calls_of, tools_as_sent
 
 _NO_KEY = "no-key-needed"
 # A plain rate limit mentions billing pages too, so only these words mean the account.
@@ -49,6 +45,8 @@ class LiteLLMModel:
     Attributes:
         name: litellm's name.
         call_timeout: seconds for one call from request to last byte, retries not counted.
+        max_output_tokens: the limit to send; without it that of ``settings``, or none.
+        settings: what is said of the model; litellm's map holds for the rest.
         warn_once: is told what the user should know, such as an unknown price.
     """
 
@@ -57,17 +55,18 @@ class LiteLLMModel:
     call_timeout: float
     max_output_tokens: int | None = None
     api_base: str | None = None
+    settings: ModelSettings = field(default_factory=ModelSettings)
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     warn_once: Callable[[str], None] = print
 
     @property
     def traits(self) -> Traits:
         """See ``ChatModel``."""
-        return Traits()
+        return traits(self._known())
 
     def count(self, text: str) -> int:
         """See ``ChatModel``."""
-        return estimate_tokens(text)
+        return count_tokens(self.name, text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         """Return the reply; see ``ChatModel``."""
@@ -79,15 +78,18 @@ class LiteLLMModel:
             reraise=True,
         )
         try:
-            return retrying(self._call_once, messages)
+            return retrying(self._call_once, messages, tools)
         except _TransientError as error:
             raise InfrastructureError(
                 f"{self.name} did not answer in {policy.attempts} calls: {error}"
             ) from error
 
-    def _call_once(self, messages: Sequence[Message]) -> Reply:
+    def _known(self) -> ModelSettings:
+        return filled(self.settings, self.name, self.api_base)
+
+    def _call_once(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Reply:
         litellm = the_litellm()
-        arguments = self._arguments(messages)
+        arguments = self._arguments(messages, tools)
         started = time.monotonic()
         try:
             response = within(lambda: litellm.completion(**arguments), self.call_timeout + 1)
@@ -95,63 +97,63 @@ class LiteLLMModel:
             raise _TransientError(f"no answer within {self.call_timeout:.0f} s", None) from error
         except Exception as error:
             raise _meaning(litellm, self.name, error) from error
-        return self._reply(response, time.monotonic() - started)
+        return self._reply(response, prefill(messages), time.monotonic() - started)
 
-    def _arguments(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def _arguments(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Any]:
+        known = self._known()
+        _, provider = provider_of(self.name, self.api_base)
+        markers = bool(known.cache_markers)
         arguments: dict[str, Any] = {
             "model": self.name,
-            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            "messages": messages_as_sent(messages, markers=markers, provider=provider),
             # litellm's own time-out is per read, and its clients would retry behind our back.
             "timeout": self.call_timeout,
             "num_retries": 0,
             "max_retries": 0,
+            **self._sampling(known),
         }
-        if self._takes_temperature():
-            arguments["temperature"] = self.temperature
-        else:
-            self.warn_once(f"{self.name} takes no temperature: none is sent")
-        if self.max_output_tokens:
-            arguments["max_tokens"] = self.max_output_tokens
+        if tools:
+            if known.tools is None:
+                self.warn_once(f"{self.name}: nobody knows whether it can call functions: trying")
+            arguments |= {"tools": tools_as_sent(tools), "tool_choice": "auto"}
         if self.api_base:
             arguments["api_base"] = self.api_base
             arguments["custom_llm_provider"] = "openai"
             arguments["api_key"] = os.environ.get("OPENAI_API_KEY") or _NO_KEY
-        return arguments
+        # litellm would refuse what its map does not list for a model that it does not know.
+        allowed = {"reasoning_effort", "tools", "tool_choice"} & arguments.keys()
+        return {**arguments, "allowed_openai_params": sorted(allowed)} if allowed else arguments
 
-    def _takes_temperature(self) -> bool:
-        litellm = the_litellm()
-        entry = price_entry(self.name)
-        if entry and entry.get("supports_sampling_params") is False:
-            return False
-        from litellm.utils import get_optional_params
+    def _sampling(self, known: ModelSettings) -> dict[str, Any]:
+        sampling: dict[str, Any] = {}
+        if takes_temperature(known, self.name, self.temperature, self.api_base):
+            sampling["temperature"] = self.temperature
+        else:
+            self.warn_once(f"{self.name} takes no temperature: none is sent")
+        if known.reasoning_effort:
+            sampling["reasoning_effort"] = known.reasoning_effort
+        if limit := self.max_output_tokens or self.settings.max_output:
+            sampling["max_tokens"] = limit
+        return sampling
 
-        bare, provider = provider_of(self.name, self.api_base)
-        try:
-            get_optional_params(
-                model=bare, custom_llm_provider=provider, temperature=self.temperature
-            )
-        except litellm.UnsupportedParamsError:
-            return False
-        return True
-
-    def _reply(self, response: Any, seconds: float) -> Reply:  # noqa: ANN401
+    def _reply(self, response: Any, begun: str, seconds: float) -> Reply:  # noqa: ANN401
         choice = response.choices[0] if response.choices else None
+        message = choice.message if choice else None
         finish = choice.finish_reason if choice else ""
-        content = (choice.message.content if choice else None) or ""
-        extra = (
-            getattr(choice.message, "provider_specific_fields", None) if choice else None
-        ) or {}
+        content = (message.content if message else None) or ""
+        extra = getattr(message, "provider_specific_fields", None) or {}
         if finish == "content_filter" or extra.get("refusal"):
             why = extra.get("refusal") or content[:200]
             raise RequestRefusedError(f"{self.name} refused to answer: {why}")
         usage = _usage(response)
         return Reply(
-            content=content,
+            content=continuation(begun, content),
             truncated=finish == "length",
             usage=usage,
             cost=self._cost(response, usage),
             seconds=round(seconds, 3),
             model=str(response.model or ""),
+            tool_calls=tool_calls_of(message),
         )
 
     def _cost(self, response: Any, usage: Usage | None) -> float | None:  # noqa: ANN401

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,9 +16,8 @@ from typing import Any
 
 from agent.errors import UserError
 
-ALIASES = {"4o": "gpt-4o", "4o-mini": "gpt-4o-mini", "gpt4o": "gpt-4o"}
-_CLAUDE = re.compile(r"^claude-(opus|sonnet|haiku)-(\d+)(?:-(\d{1,2}))?$")
-_CLAUDE_FAMILIES = ("opus", "sonnet", "haiku")
+# Dates, which have more digits, are no versions: the name without one means the same model.
+_VERSION = r"(\d{1,2})(?:[-.](\d{1,2}))?"
 _PRICE_MAP = "model_prices_and_context_window_backup.json"
 _SETTINGS = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -38,18 +38,19 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm has no types worth the name
     return litellm
 
 
-def resolve_model(name: str, *, any_name: bool = False) -> str:
+def resolve_model(name: str, aliases: Mapping[str, str], *, any_name: bool = False) -> str:
     """Return litellm's name for an alias or a name.
 
-    ``opus``, ``sonnet`` and ``haiku`` are the newest of that name in the price map that the
-    installed litellm carries; the run records the result.
+    An alias with a ``*`` means the newest such name in the price map that the installed litellm
+    carries; the run records the result.
 
     Raises:
-        UserError: litellm knows no provider for the name (not with ``any_name``: an own server).
+        UserError: litellm knows no provider for the name (not with ``any_name``: an own server),
+            or no version of an alias.
     """
-    if name in _CLAUDE_FAMILIES:
-        return _newest_claude(name)
-    name = ALIASES.get(name, name)
+    name = aliases.get(name, name)
+    if "*" in name:
+        return _newest(name)
     if any_name:
         return name
     litellm = the_litellm()
@@ -57,21 +58,23 @@ def resolve_model(name: str, *, any_name: bool = False) -> str:
         litellm.get_llm_provider(model=name)
     except litellm.exceptions.BadRequestError as error:
         raise UserError(
-            f"unknown model {name!r}: give an alias ({', '.join([*ALIASES, *_CLAUDE_FAMILIES])}), "
-            "a litellm name such as openai/NAME, or --api-base for a server of your own"
+            f"unknown model {name!r}: give an alias ({', '.join(aliases)}), a litellm name such "
+            "as openai/NAME, or --api-base for a server of your own"
         ) from error
     return name
 
 
-def _newest_claude(family: str) -> str:
+def _newest(pattern: str) -> str:
+    provider, _, family = pattern.rpartition("/")
+    wanted = re.compile(re.escape(family).replace(r"\*", _VERSION, 1))
     found = [
-        ((int(match[2]), int(match[3] or 0)), key)
+        ((int(match[1]), int(match[2] or 0)), key)
         for key, value in the_litellm().model_cost.items()
-        if value.get("litellm_provider") == "anthropic"
-        and (match := _CLAUDE.match(key))
-        and match[1] == family
+        if (match := wanted.fullmatch(key)) and value.get("litellm_provider") == provider
     ]
-    return f"anthropic/{max(found)[1]}"
+    if not found:
+        raise UserError(f"litellm knows no version of {pattern!r}; write the alias's name out")
+    return f"{provider}/{max(found)[1]}"
 
 
 def missing_key(name: str, api_base: str | None) -> str | None:
@@ -105,11 +108,16 @@ def provider_of(name: str, api_base: str | None) -> tuple[str, str]:
     return str(bare), str(provider)
 
 
+def map_entry(name: str) -> dict[str, Any]:
+    """Return what litellm's map says of exactly ``name``, an empty dictionary when nothing.
+
+    ``litellm.get_model_info`` is not asked: for some providers it goes to the network.
+    """
+    entries = the_litellm().model_cost
+    return entries.get(name) or entries.get(name.partition("/")[2]) or {}
+
+
 def price_entry(name: str) -> dict[str, Any] | None:
     """Return the price map's exact entry for ``name``, None when it has no price."""
-    prices = the_litellm().model_cost
-    for key in (name, name.partition("/")[2]):
-        entry: dict[str, Any] | None = prices.get(key)
-        if entry and "input_cost_per_token" in entry:
-            return entry
-    return None
+    entry = map_entry(name)
+    return entry if "input_cost_per_token" in entry else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.chat import (
     Message,
+    Reminder,
     ReplayExhaustedError,
     Reply,
     RequestRefusedError,
@@ -39,6 +40,7 @@ class RecordedAttempt:
 
     Attributes:
         refusal: what the attempt died of after its last reply; empty when it did not.
+        traits: what the conversation knew of its model; None in trajectories that do not say.
         made: False for an attempt that a replay noted as not recorded.
     """
 
@@ -48,6 +50,7 @@ class RecordedAttempt:
     calls: tuple[RecordedCall, ...]
     cost: float | None
     refusal: str = ""
+    traits: Traits | None = None
     made: bool = True
 
 
@@ -62,11 +65,12 @@ class ReplayModel:
 
     attempt: RecordedAttempt
     traits: Traits = field(default_factory=Traits)
+    counter: Callable[[str], int] = estimate_tokens
     _served: set[int] = field(default_factory=set)
 
     def count(self, text: str) -> int:
-        """Return the usual estimate: four characters a token."""
-        return estimate_tokens(text)
+        """Return what ``counter`` says, by default four characters a token."""
+        return self.counter(text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         """Return the next recorded reply; see ``ChatModel``."""
@@ -106,8 +110,15 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         calls=tuple(calls),
         cost=recorded.get("cost"),
         refusal=str(raw.get("error") or ""),
+        traits=_traits(raw.get("traits")),
         made=raw.get("status") != _NOT_RECORDED,
     )
+
+
+def _traits(raw: Mapping[str, Any] | None) -> Traits | None:
+    if raw is None:
+        return None
+    return Traits(raw["context"], bool(raw["prefill"]), Reminder(raw["reminder"]))
 
 
 def _call(raw: Mapping[str, Any]) -> RecordedCall:

@@ -182,7 +182,9 @@ class _Attempt:
             turn = models.turn(name, self.number, choice, record.temperature)
         except NotRecordedError:
             return _with_status(record, AttemptStatus.NOT_RECORDED)
-        record = replace(record, model=turn.name, edit_format=turn.edit_format)
+        record = replace(
+            record, model=turn.name, edit_format=turn.edit_format, traits=turn.model.traits
+        )
         record = self._converse(record, turn)
         return replace(record, seconds=time.monotonic() - started)
 

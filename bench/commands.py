@@ -7,13 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agent.catalogue import filled
 from agent.errors import UserError
+from agent.formats import get_format
+from agent.listing import Listed, table
 from agent.models import RetryPolicy
 from agent.registry import missing_key
 from agent.repomap import TagStore
+from agent.settings import SettingsBook, our_settings
 from bench.attempts import Services
 from bench.checkout import Snapshots
-from bench.config import EnvironmentKind, RunConfig, validated
+from bench.config import EnvironmentKind, ModelChoice, RunConfig, validated
 from bench.dataset import Selection, load_dataset
 from bench.environments import Environment
 from bench.environments.choice import engine_answers, make_environment
@@ -49,6 +53,7 @@ class Options:
     prior: Sequence[Path] = ()
     dry_run: bool = False
     retries: RetryPolicy = field(default_factory=RetryPolicy)
+    settings: SettingsBook = field(default_factory=our_settings)
 
 
 def default_cache() -> Path:
@@ -85,10 +90,36 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
             say(f"refused: the run {store.run} was made otherwise: {difference}")
         return 0
     _check_keys(config)
+    _check_tools(config)
     once = Once(say)
     services = _services(config, options, mirrors, once)
     names = [instance.instance_id for instance in selected]
     return _execute(Run(store, dataset.identity(), services, say), todo, names, say)
+
+
+def list_models(names: Sequence[str], book: SettingsBook, api_base: str | None, say: Say) -> None:
+    """Say the table of ``names``, and without any that of all aliases and the default models.
+
+    Raises:
+        UserError: litellm knows no provider for a name.
+    """
+
+    def parsed(name: str) -> ModelChoice:
+        return ModelChoice.parse(name, book=book, any_name=bool(api_base))
+
+    aliases: dict[str, list[str]] = {}
+    for alias in book.aliases:
+        aliases.setdefault(parsed(alias).name, []).append(alias)
+    listed = [
+        Listed(
+            choice.name,
+            tuple(aliases.get(choice.name, ())),
+            replace(choice.settings, edit_format=choice.edit_format),
+        )
+        for choice in map(parsed, names or aliases)
+    ]
+    for line in table(listed, api_base):
+        say(line)
 
 
 def _labelled(config: RunConfig) -> RunConfig:
@@ -161,11 +192,21 @@ def _check_keys(config: RunConfig) -> None:
             raise UserError(f"{model.given} needs a key: set the environment variable {missing}")
 
 
+def _check_tools(config: RunConfig) -> None:
+    """Refuse formats of function calls for models that are known to have none."""
+    if config.replay:
+        return
+    for model in config.models:
+        known = filled(model.settings, model.name, config.api_base)
+        if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
+            raise UserError(f"{model.given} cannot call functions; use @diff or @whole")
+
+
 def _services(config: RunConfig, options: Options, mirrors: Mirrors, once: Once) -> Services:
     environment: Environment = make_environment(config.environment, options.cache, once)
     models: ModelSource
     if config.replay:
-        models = ReplayedModels(replay_folder(config.replay))
+        models = ReplayedModels(replay_folder(config.replay), options.settings.aliases)
     else:
         models = LiveModels(config, options.retries, once)
     return Services(

@@ -6,19 +6,21 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from agent.catalogue import filled
 from agent.errors import UserError
-from agent.formats import default_format, format_names
+from agent.formats import format_names
 from agent.formats.base import Matching, OnFailure
 from agent.prompts import prompts_hash
 from agent.reflections import Reflections
 from agent.registry import resolve_model
+from agent.settings import ModelSettings, SettingsBook, our_settings, settings_sha256
 
 HARNESS_VERSION = "0.1.0"
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
@@ -45,18 +47,31 @@ class TestChoice(str, Enum):
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """One model of a run: as the user wrote it, as litellm knows it, and its edit format."""
+    """One model of a run: as the user wrote it, as litellm knows it, and how it is used.
+
+    Attributes:
+        settings: what the files of settings say of it, without what litellm knows.
+    """
 
     given: str
     name: str
     edit_format: str
+    settings: ModelSettings = field(default_factory=ModelSettings)
 
     @classmethod
-    def parse(cls, text: str, *, any_name: bool = False, replay: bool = False) -> ModelChoice:
+    def parse(
+        cls,
+        text: str,
+        *,
+        book: SettingsBook | None = None,
+        any_name: bool = False,
+        replay: bool = False,
+    ) -> ModelChoice:
         """Read ``name`` or ``name@format``; an ``@`` before anything else belongs to the name.
 
         Args:
             text: what the user wrote.
+            book: the settings of models; ours when none are given.
             any_name: the name need not be one that litellm knows (an own server).
             replay: the name is one of a recording; aliases mean what they meant then.
         """
@@ -65,8 +80,16 @@ class ModelChoice:
             given, last = text, ""
         if not given:
             raise UserError("--models has an empty name in it; give for example gpt-4o,opus")
-        name = given if replay else resolve_model(given, any_name=any_name)
-        return cls(given, name, last or default_format(name))
+        book = book or our_settings()
+        name = given if replay else resolve_model(given, book.aliases, any_name=any_name)
+        settings = book.of(name)
+        return cls(given, name, last or settings.edit_format or "whole", settings)
+
+    def as_json(self, *, known: bool, api_base: str | None) -> dict[str, Any]:
+        """Return the choice as it stands in ``run.json``; ``known``: with what litellm knows."""
+        said = filled(self.settings, self.name, api_base) if known else self.settings
+        plain = {"given": self.given, "name": self.name, "edit_format": self.edit_format}
+        return {**plain, "settings": said.as_json()}
 
 
 @dataclass(frozen=True)
@@ -115,7 +138,12 @@ class RunConfig:
 
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as it stands in ``run.json``."""
-        plain = asdict(self)
+        plain = asdict(replace(self, models=()))
+        # A replay calls no model, and needs no litellm to say what it would know.
+        plain["models"] = [
+            model.as_json(known=self.replay is None, api_base=self.api_base)
+            for model in self.models
+        ]
         plain["environment"], plain["tests"] = self.environment.value, self.tests.value
         plain["max_reflections"] = str(self.max_reflections)
         plain["matching"], plain["on_failed_edit"] = self.matching.value, self.on_failed_edit.value
@@ -127,6 +155,7 @@ class RunConfig:
         return {
             "dataset_sha256": dataset_sha256,
             "models": [f"{model.name}@{model.edit_format}" for model in self.models],
+            "model_settings_sha256": settings_sha256({m.name: m.settings for m in self.models}),
             "tries": self.tries,
             "agent": HARNESS_VERSION,
             "prompts_sha256": prompts_hash(),

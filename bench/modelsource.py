@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from agent.errors import UserError
 from agent.models import LiteLLMModel, RetryPolicy
 from agent.registry import resolve_model
 from agent.replay import RecordedAttempt, ReplayModel, read_trajectory
+from agent.settings import our_settings
+from agent.tokens import count_tokens
 from bench.config import ModelChoice, RunConfig
 
 
@@ -57,6 +60,7 @@ class LiveModels:
             call_timeout=self.config.call_timeout,
             max_output_tokens=self.config.max_output_tokens,
             api_base=self.config.api_base,
+            settings=choice.settings,
             retries=self.retries,
             warn_once=self.warn_once,
         )
@@ -65,9 +69,14 @@ class LiveModels:
 
 @dataclass
 class ReplayedModels:
-    """Replies from a folder of trajectories; no model is called."""
+    """Replies from a folder of trajectories; no model is called.
+
+    Attributes:
+        aliases: what the models' short names mean today.
+    """
 
     folder: Path
+    aliases: Mapping[str, str] = field(default_factory=lambda: our_settings().aliases)
     _read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
 
     def turn(self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float) -> Turn:
@@ -75,19 +84,26 @@ class ReplayedModels:
         recorded = self._attempts(instance_id).get(attempt)
         if recorded is None:
             raise NotRecordedError
-        known = (choice.given, choice.name, resolve_model(choice.given, any_name=True))
-        if recorded.model not in known:
+        today = resolve_model(choice.given, self.aliases, any_name=True)
+        if recorded.model not in (choice.given, choice.name, today):
             raise UserError(
                 f"{instance_id}, attempt {attempt}: {recorded.model} is recorded, but it is the "
                 f"turn of {choice.given}; give the recorded models with --models"
             )
-        return Turn(ReplayModel(recorded), recorded.model, recorded.edit_format)
+        return Turn(_replay(recorded), recorded.model, recorded.edit_format)
 
     def _attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
         if instance_id not in self._read:
             path = self.folder / f"{instance_id}.json"
             self._read[instance_id] = read_trajectory(path) if path.exists() else {}
         return self._read[instance_id]
+
+
+def _replay(recorded: RecordedAttempt) -> ReplayModel:
+    """A recording that says what was known of its model is taken through the same decisions."""
+    if recorded.traits is None:
+        return ReplayModel(recorded)
+    return ReplayModel(recorded, recorded.traits, partial(count_tokens, recorded.model))
 
 
 def replay_folder(given: Path) -> Path:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from agent.chat import Call, Message
+from agent.chat import Call, Message, Traits
 from bench.candidates import Candidate
 from bench.statuses import AttemptStatus
 
@@ -19,6 +19,7 @@ class AttemptRecord:
     Attributes:
         candidate: what the choice among attempts looks at.
         try_: from 1, per model.
+        traits: what the conversation knew of its model.
         model_patch: raw, as the agent left the tree, edits to tests included.
         dropped_files: files of ``model_patch`` that are not predicted.
         added_files: files that were in the conversation.
@@ -32,6 +33,7 @@ class AttemptRecord:
     try_: int
     temperature: float
     status: AttemptStatus = AttemptStatus.EMPTY
+    traits: Traits | None = None
     model_patch: str = ""
     dropped_files: tuple[str, ...] = ()
     added_files: tuple[str, ...] = ()
@@ -80,6 +82,7 @@ class AttemptRecord:
             "edit_format": self.edit_format,
             "temperature": self.temperature,
             "status": self.status.value,
+            "traits": asdict(self.traits) if self.traits else None,
             "messages": [message.as_json() for message in self.messages],
             "calls": [call.as_json() for call in self.calls],
             "reflections": self.reflections,

@@ -1,8 +1,6 @@
-"""Edit formats by name, and which one a model gets when nobody says."""
+"""Edit formats by name."""
 
 from __future__ import annotations
-
-import re
 
 from agent.formats.base import EditFormat, Matching
 from agent.formats.diff import DiffFencedFormat, DiffFormat
@@ -22,8 +20,6 @@ _FORMATS: tuple[type[EditFormat], ...] = (
     WholeFunctionFormat,
     DiffFunctionFormat,
 )
-# Weaker models garble SEARCH blocks; these have shown that they can write them.
-_DIFF_FAMILIES = re.compile(r"(^|[/.-])(gpt-[45]|chatgpt-4|o[134](-|$)|claude)", re.IGNORECASE)
 
 
 def format_names() -> tuple[str, ...]:
@@ -39,8 +35,3 @@ def get_format(name: str, matching: Matching = Matching.TOLERANT) -> EditFormat:
     if name == DiffFormat.name and matching is Matching.REFERENCE:
         return ReferenceDiffFormat()
     return {form.name: form for form in _FORMATS}[name]()
-
-
-def default_format(model: str) -> str:
-    """Return the edit format for a litellm model name: ``diff`` for GPT-4 and Claude classes."""
-    return "diff" if _DIFF_FAMILIES.search(model) else "whole"

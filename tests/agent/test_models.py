@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from agent.chat import Message, RequestRefusedError, Usage
 from agent.errors import InfrastructureError, UserError
 from agent.models import LiteLLMModel, RetryPolicy
 from agent.registry import missing_key, price_map_version, resolve_model
+from agent.settings import our_settings
 from tests.provider import Answer, Provider
 
 ASK = [Message("system", "be brief"), Message("user", "hello")]
@@ -158,15 +160,19 @@ def test_a_server_that_is_not_there_is_infrastructure() -> None:
 
 
 def test_aliases() -> None:
-    assert resolve_model("4o") == "gpt-4o"
+    aliases = our_settings().aliases
+    assert resolve_model("4o", aliases) == "gpt-4o"
     for family in ("opus", "sonnet", "haiku"):
-        assert resolve_model(family).startswith(f"anthropic/claude-{family}-")
+        newest = resolve_model(family, aliases)
+        assert re.fullmatch(rf"anthropic/claude-{family}-\d+(-\d{{1,2}})?", newest)
+    with pytest.raises(UserError, match="no version of 'anthropic/claude-tuba-"):
+        resolve_model("tuba", {"tuba": "anthropic/claude-tuba-*"})
 
 
 def test_unknown_models_are_refused_unless_the_server_is_ones_own() -> None:
     with pytest.raises(UserError, match="unknown model 'no-such-model'"):
-        resolve_model("no-such-model")
-    assert resolve_model("no-such-model", any_name=True) == "no-such-model"
+        resolve_model("no-such-model", {})
+    assert resolve_model("no-such-model", {}, any_name=True) == "no-such-model"
 
 
 def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,7 +219,8 @@ def test_option_values_are_checked(changes: dict[str, Any], words: str) -> None:
 
 
 def test_formats_of_models() -> None:
-    assert ModelChoice.parse("gpt-4o@whole") == ModelChoice("gpt-4o", "gpt-4o", "whole")
+    chosen = ModelChoice.parse("gpt-4o@whole")
+    assert (chosen.given, chosen.name, chosen.edit_format) == ("gpt-4o", "gpt-4o", "whole")
     odd = ModelChoice.parse("vertex_ai/claude@20240101", any_name=True)
     assert (odd.name, odd.edit_format) == ("vertex_ai/claude@20240101", "diff")
 

@@ -1,0 +1,20 @@
+"""How many tokens a text is for a model, counted on this machine alone."""
+
+from __future__ import annotations
+
+import re
+
+from agent.chat import estimate_tokens
+from agent.registry import the_litellm
+
+# litellm would fetch the tokenizers of these from a hub; GPT-4's is near enough.
+_ON_A_HUB = re.compile(r"llama-[23]|replicate|command-r", re.IGNORECASE)
+
+
+def count_tokens(name: str, text: str) -> int:
+    """Return the tokens of ``text`` for litellm's ``name``: counted, or estimated where need be."""
+    bare = "" if _ON_A_HUB.search(name) else name.rpartition("/")[2]
+    try:
+        return int(the_litellm().token_counter(model=bare, text=text))
+    except Exception:  # a tokenizer that chokes on a text must not end an attempt
+        return estimate_tokens(text)
