@@ -68,7 +68,7 @@ def converse(
         DiffFormat(),
         limits or Limits(),
         (lambda: tests.pop(0)) if tests is not None else None,
-        linter or Linter(),
+        linter=linter or Linter(),
     )
     return coder.run("f returns the wrong number", "the map"), script, coder
 
@@ -178,12 +178,15 @@ def test_reflections_are_limited(tmp_path: Path) -> None:
     assert (result.ending, result.reflections) == (Ending.REFLECTIONS_USED, 2)
 
 
-def test_a_malformed_reply_changes_nothing_and_is_explained(tmp_path: Path) -> None:
+def test_a_malformed_block_is_explained_and_the_others_apply(tmp_path: Path) -> None:
     half = GOOD + "app/other.py\n```\n<<<<<<< SEARCH\nX = 1\n"
     result, script, _ = converse(tmp_path, half, "app/main.py")
-    assert "does not follow the edit format" in script.asked(1)
+    assert "Edit 2 of 2: the block for app/other.py" in script.asked(1)
+    assert "applied and are in the files now, so do not send them again: 1 (app/main.py)" in (
+        script.asked(1)
+    )
     assert result.edit is False
-    assert result.edited_files == ()
+    assert result.edited_files == ("app/main.py",)
 
 
 def test_a_reply_that_was_cut_off_is_not_applied_and_can_go_on(tmp_path: Path) -> None:

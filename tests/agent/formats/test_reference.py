@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-<<<<<<< HEAD:tests/agent/formats/test_reference.py
 from agent.chat import Reply
-from agent.formats import default_format
 from agent.formats.base import ApplyReport, MalformedReplyError, Scope, SearchReplace, feedback
 from agent.formats.reference import ReferenceDiffFormat
-=======
-from agent.formats import format_names, get_format
-from agent.formats.base import ApplyReport, MalformedReplyError, feedback
-from agent.formats.diff import DiffFormat, SearchReplace
->>>>>>> 4d18d7d4e051723a19149c65e8bfd2f383828750:tests/agent/test_diff_format.py
 
 FORMAT = ReferenceDiffFormat()
 
@@ -216,32 +209,8 @@ def test_a_block_made_of_the_files_own_lines_replaces_just_them(
 
 @given(st.text(max_size=300))
 def test_no_reply_crashes_the_parser(reply: str) -> None:
-<<<<<<< HEAD:tests/agent/formats/test_reference.py
     try:
         edits = parse(reply, {"a.py"})
     except MalformedReplyError:
         return
     FORMAT.apply(edits, {"a.py": "x\n"}.get, ())
-
-
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("gpt-4o", "diff"),
-        ("openai/gpt-4.1-mini", "diff"),
-        ("anthropic/claude-opus-4-5", "diff"),
-        ("bedrock/anthropic.claude-3-opus", "diff"),
-        ("gpt-3.5-turbo", "whole"),
-        ("ollama/llama3", "whole"),
-    ],
-)
-def test_default_formats(model: str, expected: str) -> None:
-    assert default_format(model) == expected
-=======
-    for name in format_names():
-        try:
-            edits = get_format(name).parse(reply, {"a.py"})
-        except MalformedReplyError:
-            continue
-        get_format(name).apply(edits, {"a.py": "x\n"}.get, ())
->>>>>>> 4d18d7d4e051723a19149c65e8bfd2f383828750:tests/agent/test_diff_format.py
