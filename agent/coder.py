@@ -10,6 +10,7 @@ from agent.chat import (
     Call,
     ChatModel,
     Message,
+    Reminder,
     ReplayExhaustedError,
     Reply,
     request_sha256,
@@ -81,6 +82,7 @@ class Coder:
     _told: tuple[Failure, ...] = ()
     _partial: str = ""
     _nudged: bool = False
+    _rules: str = ""
 
     def run(self, issue: str, repo_map: str) -> Result:
         """Work on ``issue`` until there is nothing left to say, and return the outcomes.
@@ -88,7 +90,9 @@ class Coder:
         Raises:
             RequestRefusedError, InfrastructureError, UserError: from the model, as it raised them.
         """
-        rules = self.edit_format.instructions(shortest_fence([issue]))
+        self._rules = self.edit_format.instructions(shortest_fence([issue]))
+        reminder = self.model.traits.reminder
+        rules = self._rules if reminder in (Reminder.SYSTEM, Reminder.BOTH) else ""
         self.messages.append(Message("system", render("system", format_rules=rules)))
         try:
             self._open(render("opening", repo_map=repo_map, problem=issue), issue)
@@ -100,7 +104,7 @@ class Coder:
 
     def _open(self, message: str, issue: str) -> None:
         """Ask the first question, without the map where it is the map that does not fit."""
-        request = [*self.messages, Message("user", message)]
+        request = self._request(_Next(Topic.LOCATE, message))
         if not self._window.holds(request, self.model.count):
             message = render("opening", repo_map="", problem=issue)
         self._ask(_Next(Topic.LOCATE, message))
@@ -140,7 +144,9 @@ class Coder:
             return list(self.messages)
         called = self.messages[-1].tool_calls
         received = [Message("tool", render("tool_received"), (), call.id) for call in called]
-        return [*self.messages, *received, Message("user", step.text)]
+        reminded = self.model.traits.reminder in (Reminder.USER, Reminder.BOTH)
+        text = f"{step.text}\n\n{self._rules}" if reminded else step.text
+        return [*self.messages, *received, Message("user", text)]
 
     def _fitting(self, request: list[Message]) -> list[Message]:
         """Return ``request``, without its oldest rounds when it does not fit the window.
