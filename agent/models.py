@@ -116,6 +116,8 @@ class LiteLLMModel:
             if known.tools is None:
                 self.warn_once(f"{self.name}: nobody knows whether it can call functions: trying")
             arguments |= {"tools": tools_as_sent(tools), "tool_choice": "auto"}
+            # litellm would look for MCP servers among them, with a package that it does not need.
+            arguments["_skip_mcp_handler"] = True
         if self.api_base:
             arguments["api_base"] = self.api_base
             arguments["custom_llm_provider"] = "openai"

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks the OpenAI chat protocol, for litellm's real client."""
+"""A server on loopback that speaks OpenAI's and Anthropic's protocols, for litellm's client."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ class Answer:
     Attributes:
         hang: seconds to keep silent before it.
         drip: send the body a byte at a time, one a second.
+        tool_calls: names and arguments (JSON text).
+        cached: tokens read from the provider's cache.
+        written: tokens written to it (Anthropic's protocol).
     """
 
     text: str | None = ""
@@ -27,6 +30,9 @@ class Answer:
     hang: float = 0.0
     drip: bool = False
     usage: bool = True
+    tool_calls: tuple[tuple[str, str], ...] = ()
+    cached: int = 0
+    written: int = 0
 
 
 class Provider:
@@ -48,7 +54,8 @@ class Provider:
                 self._send(answer)
 
             def _send(self, answer: Answer) -> None:
-                data = json.dumps(_body(answer, provider.requests[-1])).encode()
+                shape = _anthropic_body if self.path == "/v1/messages" else _body
+                data = json.dumps(shape(answer, provider.requests[-1])).encode()
                 self.send_response(answer.status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
@@ -93,7 +100,12 @@ class Provider:
 def _body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     if answer.status != 200:
         return {"error": {"message": "no", "type": "error", **answer.error}}
-    message = {"role": "assistant", "content": answer.text}
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    if answer.tool_calls:
+        message["tool_calls"] = [
+            {"id": f"id{n}", "type": "function", "function": {"name": name, "arguments": text}}
+            for n, (name, text) in enumerate(answer.tool_calls)
+        ]
     body: dict[str, Any] = {
         "id": "1",
         "object": "chat.completion",
@@ -104,3 +116,27 @@ def _body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     if answer.usage:
         body["usage"] = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
     return body
+
+
+def _anthropic_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
+    if answer.status != 200:
+        return {"type": "error", "error": {"type": "api_error", "message": "no", **answer.error}}
+    calls = [
+        {"type": "tool_use", "id": f"id{n}", "name": name, "input": json.loads(text)}
+        for n, (name, text) in enumerate(answer.tool_calls)
+    ]
+    return {
+        "id": "1",
+        "type": "message",
+        "role": "assistant",
+        "model": request["model"],
+        "content": [{"type": "text", "text": answer.text}, *calls],
+        "stop_reason": {"length": "max_tokens"}.get(answer.finish, "end_turn"),
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 100,
+            "output_tokens": 10,
+            "cache_read_input_tokens": answer.cached,
+            "cache_creation_input_tokens": answer.written,
+        },
+    }

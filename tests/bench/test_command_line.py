@@ -30,6 +30,8 @@ def command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         (["--dataset", "demo", "--models", "gpt-4o"], "OPENAI_API_KEY"),
         (["--dataset", "demo", "--replay", "/nowhere"], "--replay /nowhere"),
         (["--dataset", "demo", "--temperature", "warm"], "--temperature 'warm'"),
+        (["--model-settings", "/nowhere.yaml"], "--model-settings /nowhere.yaml: cannot be read"),
+        (["--list-models", "--models", "no-such-model"], "unknown model 'no-such-model'"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str], said: str) -> None:
@@ -56,6 +58,21 @@ def test_help_is_exit_code_0_and_groups_the_options() -> None:
     result = command("--help")
     assert result.returncode == 0
     assert "Environment and tests" in result.stdout
+
+
+def test_list_models_lists_and_starts_nothing(tmp_path: Path) -> None:
+    settings = tmp_path / "mine.yaml"
+    settings.write_text("aliases: {mine: ollama/llama3}\nmodels: {ollama/*: {context: 4321}}\n")
+    words = ["--list-models", "--model-settings", str(settings), "--out", str(tmp_path / "out")]
+    every = command(*words)
+    assert every.returncode == 0, every.stderr
+    rows = {line.split()[0]: line.split() for line in every.stdout.splitlines()}
+    assert rows["ollama/llama3"][1:4] == ["mine", "whole", "4321"]
+    assert any(name.startswith("anthropic/claude-opus-") for name in rows)
+    some = command(*words, "--models", "gpt-4o@whole,mine").stdout.splitlines()
+    assert [line.split()[0] for line in some] == ["model", "gpt-4o", "ollama/llama3"]
+    assert some[1].split()[1:3] == ["4o,gpt4o", "whole"]
+    assert not (tmp_path / "out").exists()
 
 
 def test_ctrl_c_is_exit_code_130_and_keeps_what_is_done(

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from agent.chat import Traits
 from agent.errors import UserError
+from agent.formats import format_names
 from agent.models import RetryPolicy
+from agent.settings import load_settings
+from agent.tokens import count_tokens
 from bench.commands import run_command
 from bench.config import ModelChoice
+from bench.modelsource import ReplayedModels
 from tests.bench.runs import EDIT, config, live, options, read
 from tests.provider import Answer, Provider
 
@@ -124,6 +129,38 @@ def test_a_refused_attempt_keeps_its_edits_and_replays_the_same(
     run_command(again, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None)
     paths = [tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")]
     assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_settings_of_models_decide_results_and_are_recorded(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    (tmp_path / "mine.yaml").write_text("models: {my-*: {edit_format: diff, context: 9999}}")
+    book = load_settings(tmp_path / "mine.yaml", format_names())
+    mine = ModelChoice.parse("my-own", book=book, any_name=True)
+    provider.will_answer("textkit/slug.py", EDIT)
+    run = options(tmp_path, cache, "demo__textkit-1")
+    run_command(live(provider, models=(mine,)), run, lambda _: None)
+    (recorded,) = read(tmp_path, "run")["config"]["models"]
+    assert recorded["edit_format"] == "diff"
+    assert recorded["settings"]["context"] == 9999
+    assert recorded["settings"]["cache_markers"] is False
+    (attempt,) = read(tmp_path, "demo__textkit-1", "trajectories")["attempts"]
+    assert attempt["traits"] == {"context": 9999, "prefill": False, "reminder": "system"}
+    other = ModelChoice.parse("my-own@diff", any_name=True)
+    with pytest.raises(UserError, match="model_settings_sha256"):
+        run_command(live(provider, models=(other,)), run, lambda _: None)
+
+
+def test_a_recording_says_what_was_known_of_its_model(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT)
+    run_command(live(provider), options(tmp_path, cache, "demo__textkit-1"), lambda _: None)
+    source = ReplayedModels(tmp_path / "predictions/r/trajectories")
+    choice = ModelChoice.parse("gpt-4o", replay=True)
+    replayed = source.turn("demo__textkit-1", 1, choice, 0.0).model
+    assert replayed.traits == Traits(128000)
+    assert replayed.count("Übergrößenträger") == count_tokens("gpt-4o", "Übergrößenträger")
 
 
 def test_a_replay_keeps_the_model_name_of_the_run(
