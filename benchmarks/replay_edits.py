@@ -6,7 +6,7 @@ the files are at each reply what they were in the recorded run, and judges every
 
 from __future__ import annotations
 
-import json
+import difflib
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -72,6 +72,7 @@ class _Judge(ReferenceDiffFormat):
     partly: int = 0
     lost: int = 0
     spoilt: int = 0
+    kinds: list[str] = field(default_factory=list)
     replies: int = 0
     _reply: Reply = field(default_factory=lambda: Reply(""))
     _scope: Scope = field(default_factory=Scope)
@@ -80,15 +81,20 @@ class _Judge(ReferenceDiffFormat):
         self._reply, self._scope = reply, scope
         self.replies += 1
         try:
-            return super().parse(reply, scope)
+            edits = super().parse(reply, scope)
         except MalformedReplyError:
             self.spoilt += 1
+            self.kinds.append("edit")
             raise
+        if not edits:
+            self.kinds.append("locate")
+        return edits
 
     def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
         tolerant = get_format("diff")
         now = tolerant.apply(tolerant.parse(self._reply, self._scope), read, chat)
         report = super().apply(edits, read, chat)
+        self.kinds.append("edit" if report.failed else "clean")
         if len(now.results) != len(report.results):
             self.differing.append(self.replies)
             return report
@@ -199,7 +205,30 @@ def _report(judges: Sequence[_Judge]) -> None:
             print(f"  differs: {judge.attempt}, reply {reply}")
     partly, lost = sum(j.partly for j in judges), sum(j.lost for j in judges)
     print(f"replies that failed in part: {partly}; good blocks in them: {lost}")
+    _print_topics(judges)
     print(f"replies that the reference could not read at all: {sum(j.spoilt for j in judges)}")
+
+
+def _print_topics(judges: Sequence[_Judge]) -> None:
+    """Print how often attempts needed how many replies of a kind, the argument for the budgets."""
+    for kind, meaning in (
+        ("locate", "named files only"),
+        ("edit", "had an edit that failed"),
+        ("clean", "applied cleanly (lint, tests or the end followed)"),
+    ):
+        counts = Counter(judge.kinds.count(kind) for judge in judges)
+        spread = ", ".join(f"{number}: {counts[number]}" for number in sorted(counts))
+        print(f"attempts by their number of replies that {meaning}: {spread}")
+    ran_out = [j for j in judges if len(j.kinds) >= 5]
+    both = sum("locate" in j.kinds and "edit" in j.kinds for j in ran_out)
+    print(
+        f"attempts of five replies or more: {len(ran_out)}; with locating and failed edits: {both}"
+    )
+
+
+def _changes(block: Judged) -> str:
+    diff = difflib.unified_diff(block.before.split("\n"), block.after.split("\n"), lineterm="", n=3)
+    return "\n".join(list(diff)[2:])
 
 
 def _show(block: Judged) -> None:
@@ -208,9 +237,8 @@ def _show(block: Judged) -> None:
     print(
         f"{block.attempt}, reply {block.reply}: {edit.path} ({block.then} then, {block.now.step})"
     )
-    print(
-        json.dumps([edit.search, edit.replace])[:0] + edit.search + "-" * 50 + "\n" + edit.replace
-    )
+    print(f"{edit.search}{'-' * 50}\n{edit.replace}{'-' * 20} becomes {'-' * 20}")
+    print(_changes(block))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from agent.formats.base import (
 from agent.formats.diff import DiffFormat
 from agent.formats.explain import explain_mismatch
 from agent.formats.names import path_in_line
-from agent.formats.reference_matching import replace_in_text
+from agent.formats.reference_matching import keep_final_newline, replace_in_text
 
 _SEARCH = re.compile(r"^<{5,9} SEARCH\s*$")
 _DIVIDER = re.compile(r"^={5,9}\s*$")
@@ -62,7 +62,7 @@ def _land(edit: SearchReplace, current: Reader, chat: Sequence[str]) -> tuple[st
     text = current(edit.path)
     if not edit.search.strip():
         joint = "\n" if text and not text.endswith("\n") else ""
-        return edit.path, (text or "") + joint + edit.replace
+        return edit.path, keep_final_newline(text or "", (text or "") + joint + edit.replace)
     for path in dict.fromkeys((edit.path, *chat)):
         text = current(path)
         if text is None:

@@ -26,7 +26,7 @@ def split_lines(text: str) -> list[str]:
 def replace_in_text(text: str, search: str, replace: str) -> str | None:
     """Return ``text`` with the first match of ``search`` replaced, or None without a match.
 
-    The final newline, or its absence, stays as it was unless the last line itself is replaced.
+    The final newline, or its absence, stays as it was.
     """
     whole, part, new = split_lines(text), split_lines(search), split_lines(replace)
     result = _by_lines(whole, part, new)
@@ -36,13 +36,13 @@ def replace_in_text(text: str, search: str, replace: str) -> str | None:
         result = _by_elision("".join(whole), "".join(part), "".join(new))
     if result is None:
         return None
-    return _keep_final_newline(text, whole, result)
+    return keep_final_newline(text, result)
 
 
-def _keep_final_newline(text: str, whole: list[str], result: str) -> str:
-    untouched = bool(whole) and result.endswith(whole[-1])
-    if text and not text.endswith("\n") and untouched:
-        return result[:-1]
+def keep_final_newline(text: str, result: str) -> str:
+    """Return ``result`` without its final newline where ``text`` has none."""
+    if text and not text.endswith("\n"):
+        return result.removesuffix("\n")
     return result
 
 
