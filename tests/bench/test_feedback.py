@@ -94,6 +94,7 @@ def test_cases_of_one_test_fail_for_one_reason() -> None:
     report = describe(failures_of(text, Runner.PYTEST, names))
     assert report.count("ValueError: invalid literal") == 1
     assert f"Likewise: {names[1]}, {names[2]}" in report
+    assert "value = 1" not in report
 
 
 def test_tests_that_meet_in_one_frame_fail_for_one_reason() -> None:
