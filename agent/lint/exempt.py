@@ -14,37 +14,44 @@ _GENERATED_NAMES = re.compile(
     r"(_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|(^|/)(parsetab|lextab|yacctab)\.py|[.-]min\.[cm]?js"
     r"|\.bundle\.js)$"
 )
-# Only in comments: a docstring that speaks of generated files is no mark.
+# Only where a comment begins so: much code speaks of what is generated.
 _GENERATED_MARK = re.compile(
-    r"^\s*(#|//|/?\*|<!--|;).*(@generated|\bdo not (edit|modify)\b"
-    r"|\bauto(matically)?[- ]?generated\b|\bgenerated (by|from|with|file|code)\b"
-    r"|(?<=[#/])\s*generated\s*$)",
+    r"^\s*(#|//|/?\*|<!--|;)[\s*#-]*(.*@generated\b|.*\bdo not (edit|modify)\b"
+    r"|((this|the) [\w ]{2,30}(is|was|has been) )?(code )?(auto(matically)?[- ]?)?generated\b)",
     re.IGNORECASE,
 )
-# A tag alone on its line (a comment sign may hide it), or a value of a project template.
-_TEMPLATE_MARK = re.compile(
+_TEMPLATE_MARK = re.compile(r"\{\{-?\s*cookiecutter\.|^# In\[[\d ]*\]:$", re.MULTILINE)
+# A tag alone on its line (a comment sign may hide it), a magic or a shell command of a notebook.
+_TEMPLATE_LINE = re.compile(
     r"^\s*(#|//)?\s*\{%-?\s*(if|for|block|extends|include|import|from|set|macro|raw|end\w+|else"
-    r"|elif)\b[^\n]*%\}\s*$|\{\{-?\s*cookiecutter\.",
+    r"|elif)\b[^\n]*%\}\s*$|^[%!]\w+ ",
     re.MULTILINE,
 )
-_NOTEBOOK_MARK = re.compile(r"^(# In\s?\[|# %%|%\w+ |!\w+ )", re.MULTILINE)
 
 
 def is_exempt(change: Change) -> bool:
-    """Tell whether ``change`` is to a file that is not held to its language's grammar.
+    """Tell whether ``change`` is to a file that is not judged at all.
 
-    An existing file is judged by what it was before the edit: an edit cannot excuse itself by
-    adding a mark. Template and notebook marks count only in new files, because they are common
-    inside strings; an existing template could not be parsed before the edit and is let off so.
+    An existing file is taken for what it was before the edit: an edit cannot excuse itself by
+    adding a mark.
     """
     text = change.after if change.before is None else change.before
-    if max(len(text), len(change.after)) > _TOO_BIG:
-        return True
-    if _is_template_path(change.path) or _is_generated(change.path, text):
-        return True
-    return change.before is None and bool(
-        _TEMPLATE_MARK.search(text) or _NOTEBOOK_MARK.search(text) or _is_other_format(text)
+    return (
+        max(len(text), len(change.after)) > _TOO_BIG
+        or _is_template_path(change.path)
+        or _is_generated(change.path, text)
+        or bool(_TEMPLATE_MARK.search(text))
+        or _is_other_format(text)
     )
+
+
+def excuses_syntax(change: Change) -> bool:
+    """Tell whether a new file is likely a template or a notebook when it cannot be parsed.
+
+    Such lines are common inside strings, so they say nothing about files that can be. An existing
+    template could not be parsed before the edit and is let off by that.
+    """
+    return change.before is None and bool(_TEMPLATE_LINE.search(change.after))
 
 
 def _is_template_path(path: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from agent.grammars import language_of
 from agent.lint.compilers import Compiler, CompilerFailedError, OwnCompiler
-from agent.lint.exempt import is_exempt
+from agent.lint.exempt import excuses_syntax, is_exempt
 from agent.lint.findings import Change, Finding
 from agent.lint.names import new_names
 from agent.lint.syntax import new_errors
@@ -38,7 +38,7 @@ class Linter:
         python = [change for change in judged if language_of(change.path) == "python"]
         found = [*self._python(python)]
         for change in judged:
-            if language_of(change.path) != "python":
+            if language_of(change.path) != "python" and not excuses_syntax(change):
                 found += new_errors(change)
         return tuple(sorted(found, key=lambda finding: (finding.path, finding.line)))
 
@@ -80,6 +80,6 @@ def _judge(change: Change, theirs: _Verdict, ours: _Verdict) -> tuple[Finding, .
     if fitting is None:
         return new_errors(change)
     if fitting.after is not None:
-        return (fitting.after,)
+        return () if excuses_syntax(change) else (fitting.after,)
     compiles_here = ours.before is None and ours.after is None
     return new_names(change) if compiles_here else ()

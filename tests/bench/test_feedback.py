@@ -64,12 +64,37 @@ def test_addresses_and_temporary_folders_are_taken_out(log: str) -> None:
     assert "/tmp/pytest/test_path0" in why(log, Runner.PYTEST, f"{CORE}::test_path")
 
 
+TWO_FILES = """\
+=================================== FAILURES ===================================
+____________________________________ test_x ____________________________________
+a/test_it.py:2: in test_x
+    assert 1 == 2
+E   assert 1 == 2
+____________________________________ test_x ____________________________________
+b/test_it.py:2: in test_x
+    assert 3 == 4
+E   assert 3 == 4
+_________________________________ test_y[a b] __________________________________
+b/test_it.py:5: in test_y
+    assert 5 == 6
+E   assert 5 == 6
+=========================== short test summary info ============================
+"""
+
+
+def test_equal_names_in_two_files_and_names_cut_at_a_space_find_their_block() -> None:
+    names = ["a/test_it.py::test_x", "b/test_it.py::test_x", "b/test_it.py::test_y[a"]
+    found = failures_of(TWO_FILES, Runner.PYTEST, names)
+    assert [failure.detail.split()[-1] for failure in found] == ["2", "4", "6"]
+
+
 def test_cases_of_one_test_fail_for_one_reason() -> None:
     text = (LOGS / "pytest-7.4.txt").read_text(encoding="utf-8")
     names = [f"{CORE}::test_many[{n}]" for n in (1, 2, 3)]
     report = describe(failures_of(text, Runner.PYTEST, names))
     assert report.count("ValueError: invalid literal") == 1
     assert f"Likewise: {names[1]}, {names[2]}" in report
+    assert "value = 1" not in report
 
 
 def test_tests_that_meet_in_one_frame_fail_for_one_reason() -> None:
