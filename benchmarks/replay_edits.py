@@ -118,7 +118,7 @@ class _Judge(ReferenceDiffFormat):
             assert isinstance(edit, SearchReplace)
             before = state[edit.path] if edit.path in state else read(edit.path)
             outcome = _then(edit, then, before)
-            after = now.contents.get(edit.path) or ""
+            after = now.contents.get(edit.path, before) or ""
             yield Judged(
                 self.attempt, self.replies, edit, outcome, now.results[number], before or "", after
             )

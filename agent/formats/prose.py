@@ -1,20 +1,23 @@
-"""Which parts of a file are comments and strings: words there may differ, identifiers may not."""
+"""Which parts of a file are prose: words there may differ, identifiers may not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from tree_sitter import Node
 
 from agent.grammars import language_of, parser
 
-_PROSE = ("comment", "string")
+# A string that is a sentence, not a name: three plain words and more in one line.
+_SENTENCE = re.compile(rb"(?:\b[A-Za-z]+\b[,;:]? +){2,}[A-Za-z]+")
 
 
 def prose_columns(lines: Sequence[str], path: str) -> Mapping[int, frozenset[int]]:
     """Return for each line (from 0) the columns, in characters, that lie in prose.
 
-    A file of an unknown language is code from end to end.
+    That is in comments, docstrings, and strings of one line that are sentences. A file of an
+    unknown language is code from end to end.
     """
     language = language_of(path)
     if language is None:
@@ -32,12 +35,26 @@ def prose_columns(lines: Sequence[str], path: str) -> Mapping[int, frozenset[int
     return {row: frozenset(found) for row, found in columns.items()}
 
 
-def _prose_nodes(root: Node) -> list[Node]:
-    found, stack = [], [root]
+def _prose_nodes(root: Node) -> Iterator[Node]:
+    stack = [root]
     while stack:
         node = stack.pop()
-        if node.type.startswith(_PROSE) or node.type.endswith(_PROSE):
-            found.append(node)
-        else:
+        if _is_prose(node):
+            yield node
+        elif not _is_string(node):
             stack += node.children
-    return found
+
+
+def _is_string(node: Node) -> bool:
+    return node.type.startswith("string") or node.type.endswith("string_literal")
+
+
+def _is_prose(node: Node) -> bool:
+    if "comment" in node.type:
+        return True
+    if not _is_string(node):
+        return False
+    if node.parent is not None and node.parent.type == "expression_statement":
+        return True
+    one_line = node.start_point.row == node.end_point.row
+    return one_line and bool(_SENTENCE.search(node.text or b""))

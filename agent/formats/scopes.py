@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from agent.formats.lines import indent_of
 
+_CONTAINER = re.compile(
+    r"\s*(?:[\w@]+\s+)*(?:class|interface|namespace|module|impl|trait|struct|object|if|try)\b"
+)
+
 
 def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
-    """Return the lines (first, end) of the outermost but one block around line ``at`` (from 0).
+    """Return the lines (first, end) of the function or method around line ``at`` (from 0).
 
-    That is a method in a class, or a function at the top: a line with less indentation than those
-    that follow it, and these. Judged by indentation alone, so it holds for any language that is
+    That is the outermost block that is no class or the like: a line with less indentation than
+    those that follow it, and these. Judged by indentation, so it holds for any language that is
     laid out as usual; the whole file when line ``at`` stands at the margin.
     """
-    heads = _heads(lines, at)
+    heads = _heads(lines, at)[::-1]
     if not heads:
         return 0, len(lines)
-    first = heads[-2] if len(heads) > 1 else heads[-1]
+    first = next((head for head in heads if not _CONTAINER.match(lines[head])), heads[-1])
     return first, _end_of(lines, first)
 
 

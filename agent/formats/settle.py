@@ -15,6 +15,10 @@ from agent.formats.scopes import scope_of
 from agent.formats.tolerant import Place, Step, find_places
 
 
+# Steps that find the same lines, whatever the white space around them.
+_SURE = (Step.EXACT, Step.TRAILING_SPACE, Step.INDENTATION)
+
+
 @dataclass
 class Block:
     """One edit on its way to its place.
@@ -138,11 +142,17 @@ def _choose(
 
 
 def _among_equals(block: Block, blocks: Sequence[Block]) -> Place | None:
-    """As many equal blocks as equal places: each has its own, in their order."""
-    equal = [b for b in blocks if b.span is None and b.edit.search == block.edit.search]
-    if len(equal) != len(block.found) or block.step is not Step.EXACT:
+    """As many equal blocks as equal places: each has its own, in their order.
+
+    What an equal block has put down may hold the same lines again, and is no place for another.
+    """
+    equal = [b for b in blocks if b.edit.search == block.edit.search]
+    taken = [b.span for b in equal if b.span]
+    waiting = [b for b in equal if b.span is None]
+    free = [p for p in block.found if not any(s[0] <= p.start < s[1] for s in taken)]
+    if len(waiting) != len(free) or block.step not in _SURE:
         return None
-    return block.found[next(n for n, other in enumerate(equal) if other is block)]
+    return free[next(n for n, other in enumerate(waiting) if other is block)]
 
 
 def _among_neighbours(lines: Sequence[str], block: Block, blocks: Sequence[Block]) -> Place | None:

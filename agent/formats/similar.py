@@ -14,8 +14,11 @@ Found = tuple[int, int, list[list[str]]]
 """First line, number of lines, and for each line of the search those that it stands for."""
 
 _LEAST = 0.85
+_LEAST_LINE = 0.8
 _LEAD = 0.08
 _WORD = re.compile(r"\w+")
+_NAME = re.compile(r"_|\d|[a-z][A-Z]")
+_LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " ", "–": "-", "—": "-"})
 _MOST_LINES = 400
 
@@ -25,7 +28,8 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
 
     Likeness is the mean over the lines of the normalized Indel similarity (rapidfuzz), white
     space, blank lines and the kind of quotes aside. It must be at least 0.85 and lead any place
-    that does not overlap by 0.08. Outside of comments and strings, no word may differ.
+    that does not overlap by 0.08. Only plain words of prose (comments, docstrings, sentences in
+    strings) may differ, and every line is alike by 0.8.
     """
     wanted = [n for n, line in enumerate(search) if line.strip()]
     numbers = [n for n, line in enumerate(have) if line.strip()]
@@ -36,7 +40,7 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
         return []
     taken = numbers[best : best + len(wanted)]
     pairs = [(taken[i], search[wanted[i]]) for i in range(len(wanted))]
-    if not _same_words(have, pairs, path):
+    if not _may_stand_for(have, pairs, path):
         return []
     parts: list[list[str]] = [[] for _ in search]
     ends = [*taken[1:], taken[-1] + 1]
@@ -68,38 +72,41 @@ def _best(have: Lines, search: Lines) -> int | None:
     scores = [likeness(start) for start in range(len(have) - size + 1)]
     best = max(range(len(scores)), key=lambda start: (scores[start], -start))
     apart = [score for start, score in enumerate(scores) if abs(start - best) >= size]
-    # A place that scores below the least counts as just below it: a lead cannot hide there.
     second = max([*apart, 0.0])
     return best if scores[best] >= _LEAST and scores[best] - second >= _LEAD else None
 
 
-def _same_words(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> bool:
-    """Tell whether the lines of the file have the words that the model wrote, prose aside."""
-    differing = [(n, line) for n, line in pairs if _words(have[n]) != _words(line)]
+def _may_stand_for(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> bool:
+    """Tell whether the lines of the file can be those that the model wrote, by their words."""
+    differing = [(n, line) for n, line in pairs if _plain(have[n]) != _plain(line)]
     if not differing:
         return True
     prose = prose_columns(have, path)
-    return all(_differ_in_prose(have[n], line, prose.get(n, frozenset())) for n, line in differing)
+    return all(_harmless(have[n], line, prose.get(n, frozenset())) for n, line in differing)
 
 
-def _words(line: str) -> list[str]:
-    return _WORD.findall(line)
+def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
+    """Tell whether ``line`` and ``wrote`` differ in marks, and in plain words of prose, only.
 
-
-def _differ_in_prose(line: str, wrote: str, prose: frozenset[int]) -> bool:
-    """Tell whether every word of ``line`` that ``wrote`` lacks or changes stands in prose."""
-    have, want = list(_WORD.finditer(line)), _words(wrote)
-    opcodes: Opcodes = Indel.opcodes([match.group() for match in have], want)
-    for change in opcodes:
-        if change.tag == "delete" or change.tag == "replace":
-            touched = have[change.src_start : change.src_end]
-        elif change.tag == "insert":
-            # A new word belongs to the words around it: one of them must be prose.
-            touched = have[max(0, change.src_start - 1) : change.src_start + 1][:1]
-            if not touched:
-                return False
-        else:
+    A name (with an underscore, a digit, or a capital inside) may not differ even in prose, and
+    nothing may differ inside a string that is no prose.
+    """
+    if Indel.normalized_similarity(_plain(line), _plain(wrote)) < _LEAST_LINE:
+        return False
+    have, want = list(_WORD.finditer(line)), _WORD.findall(wrote)
+    if not prose and _LITERAL.findall(line.translate(_QUOTES)) != _LITERAL.findall(
+        wrote.translate(_QUOTES)
+    ):
+        return False
+    changes: Opcodes = Indel.opcodes([match.group() for match in have], want)
+    for change in changes:
+        if change.tag == "equal":
             continue
-        if any(match.start() not in prose for match in touched):
+        # A new word belongs to the word before it, else to the one behind it.
+        first = change.src_start - (change.tag == "insert")
+        touched = have[max(0, first) : max(change.src_end, first + 1)]
+        words = [match.group() for match in touched] + want[change.dest_start : change.dest_end]
+        in_prose = bool(touched) and all(match.start() in prose for match in touched)
+        if not in_prose or any(_NAME.search(word) for word in words):
             return False
     return True

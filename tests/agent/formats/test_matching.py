@@ -105,6 +105,25 @@ def test_a_changed_identifier_or_number_is_no_match(old: str, new: str) -> None:
     assert change(DOC, search, "pass\n") is None
 
 
+@pytest.mark.parametrize(
+    ("have", "said"),
+    [
+        ("run('fast', total=1)", "run('fest', total=1)"),
+        (
+            'log("the file log_level_a.py is read now")',
+            'log("the file log_level_b.py is read now")',
+        ),
+        (
+            "x = compute(first, 'some words in here', 1)",
+            "x = compute(first, 'other ones to be read', 1)",
+        ),
+    ],
+)
+def test_a_changed_name_in_a_string_or_another_sentence_is_no_match(have: str, said: str) -> None:
+    around = "def f(first):\n    {}\n    return [first, second, third]\n"
+    assert change(around.format(have), around.format(said), "pass\n") is None
+
+
 def test_likeness_needs_a_clear_lead() -> None:
     one = "total = first_value +  second_value\nprint(total , 'a')\n"
     other = "total = first_value + second_value \nprint(total,  'a')\n"
@@ -130,6 +149,15 @@ def test_two_equal_blocks_for_two_equal_places_are_meant_for_both() -> None:
     other = block("a.py", "        return 1\n", "        return 3\n")
     changed = apply("diff", one + other, {"a.py": CLASS}).contents["a.py"]
     assert changed == CLASS.replace("1", "2", 1).replace("return 1", "return 3")
+
+
+def test_equal_blocks_that_put_their_own_lines_down_again() -> None:
+    first = block("a.py", "        return 1\n", "        x()\n        return 1\n")
+    second = block("a.py", "        return 1\n", "        y()\n        return 1\n")
+    changed = apply("diff", first + second, {"a.py": CLASS}).contents["a.py"]
+    assert changed == CLASS.replace(
+        "        return 1\n", "        {}()\n        return 1\n"
+    ).format("x", "y")
 
 
 def test_three_equal_blocks_for_two_places_are_an_error() -> None:
