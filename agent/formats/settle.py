@@ -14,7 +14,6 @@ from agent.formats.lines import to_lines
 from agent.formats.scopes import scope_of
 from agent.formats.tolerant import Place, Step, find_places
 
-
 # Steps that find the same lines, whatever the white space around them.
 _SURE = (Step.EXACT, Step.TRAILING_SPACE, Step.INDENTATION)
 
