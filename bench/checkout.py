@@ -7,6 +7,7 @@ A clone of a mirror shows the whole future of the repository, the fix included, 
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -116,6 +117,11 @@ def make_checkout(snapshot: Path, commit: str, root: Path) -> Checkout:
 
 
 def _fill(snapshot: Path, commit: str, root: Path) -> None:
+    _make_repository(snapshot, commit, root)
+    git("read-tree", "--reset", "-u", "HEAD", cwd=root)
+
+
+def _make_repository(snapshot: Path, commit: str, root: Path) -> None:
     git("init", "--quiet", "--template=", root, cwd=snapshot)
     dot_git = root / ".git"
     pack = dot_git / "objects" / "pack"
@@ -130,7 +136,39 @@ def _fill(snapshot: Path, commit: str, root: Path) -> None:
     head.parent.mkdir(parents=True, exist_ok=True)
     head.write_text(f"{commit}\n")
     git("config", "core.logAllRefUpdates", "false", cwd=root)
-    git("read-tree", "--reset", "-u", "HEAD", cwd=root)
+
+
+def renew_repository(snapshot: Path, checkout: Checkout) -> None:
+    """Make the repository's own folder anew; the work tree stays as it is.
+
+    Whoever worked there may have committed, moved HEAD, or set filters and hooks; and what lies
+    below a repository of its own is hidden from ours.
+
+    Raises:
+        InfrastructureError: git or the disk failed.
+    """
+    root = checkout.root
+    try:
+        if root.is_symlink():
+            root.unlink()
+        for found in _repositories(root):
+            if found.is_dir() and not found.is_symlink():
+                shutil.rmtree(found)
+            else:
+                found.unlink()
+        _make_repository(snapshot, checkout.base_commit, root)
+        git("read-tree", "--reset", "HEAD", cwd=root)
+    except (GitError, OSError) as error:
+        raise InfrastructureError(f"cannot renew the repository of {root}: {error}") from error
+
+
+def _repositories(root: Path) -> list[Path]:
+    """Return what is named ``.git`` in ``root`` and below; no commit can hold such a name."""
+    found = []
+    for folder, folders, files in os.walk(root):
+        found += [Path(folder) / name for name in (*folders, *files) if name.lower() == ".git"]
+        folders[:] = [name for name in folders if name.lower() != ".git"]
+    return found
 
 
 def verify(root: Path, commit: str) -> None:
