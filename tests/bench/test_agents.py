@@ -1,4 +1,4 @@
-"""Whole runs with outside agents: fresh checkouts, retries, outcomes and hygiene around a command."""
+"""Whole runs with outside agents: fresh checkouts, retries, outcomes, hygiene."""
 
 from __future__ import annotations
 
@@ -128,6 +128,17 @@ def test_what_it_does_to_the_repository_hides_nothing(
     assert found["status"] == "plausible", found["all_results"]
     assert "+        elif letters and letters" in found["model_patch"]
     assert "textkit/slug.py" in patch_paths(found["model_patch"])
+
+
+def test_a_checkout_that_became_a_link_takes_nobody_elses_repository(
+    tmp_path: Path, cache: Path
+) -> None:
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    code = "import os, shutil; root = os.getcwd(); os.chdir('/'); shutil.rmtree(root)\n"
+    code += f"os.symlink({str(other)!r}, root)"
+    solve(outside(code), tmp_path / "out", cache)
+    assert [path.name for path in other.iterdir()] == [".git"]
 
 
 def test_links_out_of_the_checkout_are_not_read(tmp_path: Path, cache: Path) -> None:
