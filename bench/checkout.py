@@ -21,6 +21,8 @@ from agent.git import GitError, git, git_text
 # Line endings, filters and keyword expansion are switched off: the work tree is the tree.
 _ATTRIBUTES = "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
 _BRANCH = "refs/heads/base"
+_EXCLUDE = Path(".git/info/exclude")
+_LONGEST_EXCLUDE = 100_000
 
 
 class LeakError(RuntimeError):
@@ -142,7 +144,8 @@ def renew_repository(snapshot: Path, checkout: Checkout) -> None:
     """Make the repository's own folder anew; the work tree stays as it is.
 
     Whoever worked there may have committed, moved HEAD, or set filters and hooks; and what lies
-    below a repository of its own is hidden from ours.
+    below a repository of its own is hidden from ours. The list of excluded files is kept: it says
+    which new files are litter, and it cannot hide a change of what is tracked.
 
     Raises:
         InfrastructureError: git or the disk failed.
@@ -151,15 +154,23 @@ def renew_repository(snapshot: Path, checkout: Checkout) -> None:
     try:
         if root.is_symlink():
             root.unlink()
+        excluded = _excluded(root)
         for found in _repositories(root):
             if found.is_dir() and not found.is_symlink():
                 shutil.rmtree(found)
             else:
                 found.unlink()
         _make_repository(snapshot, checkout.base_commit, root)
+        (root / _EXCLUDE).write_bytes(excluded)
         git("read-tree", "--reset", "HEAD", cwd=root)
     except (GitError, OSError) as error:
         raise InfrastructureError(f"cannot renew the repository of {root}: {error}") from error
+
+
+def _excluded(root: Path) -> bytes:
+    place = root / _EXCLUDE
+    ours = place.is_file() and not place.is_symlink() and place.stat().st_size <= _LONGEST_EXCLUDE
+    return place.read_bytes() if ours else b""
 
 
 def _repositories(root: Path) -> list[Path]:

@@ -130,6 +130,14 @@ def test_what_it_does_to_the_repository_hides_nothing(
     assert "textkit/slug.py" in patch_paths(found["model_patch"])
 
 
+def test_what_the_agent_excludes_is_litter(tmp_path: Path, cache: Path) -> None:
+    code = "open('.git/info/exclude', 'w').write('.notes*'); open('.notes.db', 'w').write('x')\n"
+    code += "open('textkit/more.py', 'w').write('x = 1\\n')"
+    found = solve(outside(FIX + code), tmp_path, cache)
+    assert set(patch_paths(found["model_patch"])) == {"textkit/slug.py", "textkit/more.py"}
+    assert found["edited_files"] == ["textkit/more.py", "textkit/slug.py"]
+
+
 def test_a_checkout_that_became_a_link_takes_nobody_elses_repository(
     tmp_path: Path, cache: Path
 ) -> None:
