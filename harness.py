@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from agent.agents import BUILTIN, is_command
 from agent.errors import UserError
 from agent.formats import format_names
 from agent.formats.base import Matching, OnFailure
@@ -23,6 +25,7 @@ _HERE = Path(__file__).resolve().parent
 _REFLECTIONS = str(Reflections())
 _DEFAULT_MODELS = "gpt-4o,opus"
 _MODELS = "Models"
+_AGENT = "Agent"
 _DATA = "Instances"
 _TESTS = "Environment and tests"
 _LIMITS = "Limits"
@@ -50,6 +53,29 @@ ListModels = Annotated[
         "--list-models",
         help="Print what is known of the aliases, or of --models; start nothing.",
         rich_help_panel=_MODELS,
+    ),
+]
+AgentName = Annotated[
+    str,
+    typer.Option(
+        "--agent",
+        help="Who edits: builtin, an entry point, MODULE:ATTRIBUTE, or command:TEMPLATE with "
+        "{message_file}, {model}, {temperature}, {result_file} (docs/agents.md).",
+        rich_help_panel=_AGENT,
+    ),
+]
+AgentEnv = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent-env",
+        help="Environment variables that reach a command: NAME,NAME; repeatable.",
+        rich_help_panel=_AGENT,
+    ),
+]
+AgentTimeout = Annotated[
+    float,
+    typer.Option(
+        "--agent-timeout", help="Seconds that a command has for an attempt.", rich_help_panel=_AGENT
     ),
 ]
 Tries = Annotated[int, typer.Option("--tries", help="Tries per model.", rich_help_panel=_MODELS)]
@@ -241,10 +267,17 @@ def _reflections(text: str) -> Reflections:
         raise UserError(f"--max-reflections: {error}") from None
 
 
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for words in given for name in words.split(",") if name.strip())
+
+
 def main(
     models: Models = None,
     model_settings: Settings = None,
     list_models_only: ListModels = False,
+    agent: AgentName = BUILTIN,
+    agent_env: AgentEnv = None,
+    agent_timeout: AgentTimeout = 1800,
     tries: Tries = 3,
     temperature: Temperature = "0",
     api_base: ApiBase = None,
@@ -285,7 +318,10 @@ def main(
     config = RunConfig(
         models=tuple(
             ModelChoice.parse(
-                name.strip(), book=book, any_name=bool(api_base), replay=replay is not None
+                name.strip(),
+                book=book,
+                any_name=bool(api_base) or is_command(agent),
+                replay=replay is not None,
             )
             for name in (_DEFAULT_MODELS if models is None else models).split(",")
         ),
@@ -306,6 +342,9 @@ def main(
         replay=replay,
         all_attempts=all_attempts,
         require_tests=require_tests,
+        agent=agent,
+        agent_env=_names(agent_env or ()),
+        agent_timeout=agent_timeout,
     )
     options = Options(
         dataset=dataset,

@@ -7,6 +7,7 @@ A clone of a mirror shows the whole future of the repository, the fix included, 
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from agent.git import GitError, git, git_text
 # Line endings, filters and keyword expansion are switched off: the work tree is the tree.
 _ATTRIBUTES = "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
 _BRANCH = "refs/heads/base"
+_EXCLUDE = Path(".git/info/exclude")
+_LONGEST_EXCLUDE = 100_000
 
 
 class LeakError(RuntimeError):
@@ -116,6 +119,11 @@ def make_checkout(snapshot: Path, commit: str, root: Path) -> Checkout:
 
 
 def _fill(snapshot: Path, commit: str, root: Path) -> None:
+    _make_repository(snapshot, commit, root)
+    git("read-tree", "--reset", "-u", "HEAD", cwd=root)
+
+
+def _make_repository(snapshot: Path, commit: str, root: Path) -> None:
     git("init", "--quiet", "--template=", root, cwd=snapshot)
     dot_git = root / ".git"
     pack = dot_git / "objects" / "pack"
@@ -130,7 +138,48 @@ def _fill(snapshot: Path, commit: str, root: Path) -> None:
     head.parent.mkdir(parents=True, exist_ok=True)
     head.write_text(f"{commit}\n")
     git("config", "core.logAllRefUpdates", "false", cwd=root)
-    git("read-tree", "--reset", "-u", "HEAD", cwd=root)
+
+
+def renew_repository(snapshot: Path, checkout: Checkout) -> None:
+    """Make the repository's own folder anew; the work tree stays as it is.
+
+    Whoever worked there may have committed, moved HEAD, or set filters and hooks; and what lies
+    below a repository of its own is hidden from ours. The list of excluded files is kept: it says
+    which new files are litter, and it cannot hide a change of what is tracked.
+
+    Raises:
+        InfrastructureError: git or the disk failed.
+    """
+    root = checkout.root
+    try:
+        if root.is_symlink():
+            root.unlink()
+        excluded = _excluded(root)
+        for found in _repositories(root):
+            if found.is_dir() and not found.is_symlink():
+                shutil.rmtree(found)
+            else:
+                found.unlink()
+        _make_repository(snapshot, checkout.base_commit, root)
+        (root / _EXCLUDE).write_bytes(excluded)
+        git("read-tree", "--reset", "HEAD", cwd=root)
+    except (GitError, OSError) as error:
+        raise InfrastructureError(f"cannot renew the repository of {root}: {error}") from error
+
+
+def _excluded(root: Path) -> bytes:
+    place = root / _EXCLUDE
+    ours = place.is_file() and not place.is_symlink() and place.stat().st_size <= _LONGEST_EXCLUDE
+    return place.read_bytes() if ours else b""
+
+
+def _repositories(root: Path) -> list[Path]:
+    """Return what is named ``.git`` in ``root`` and below; no commit can hold such a name."""
+    found = []
+    for folder, folders, files in os.walk(root):
+        found += [Path(folder) / name for name in (*folders, *files) if name.lower() == ".git"]
+        folders[:] = [name for name in folders if name.lower() != ".git"]
+    return found
 
 
 def verify(root: Path, commit: str) -> None:

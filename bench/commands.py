@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agent.agents import load_agent
 from agent.catalogue import filled
 from agent.errors import UserError
 from agent.formats import get_format
@@ -15,7 +16,6 @@ from agent.models import RetryPolicy
 from agent.registry import missing_key
 from agent.repomap import TagStore
 from agent.settings import SettingsBook, our_settings
-from bench.attempts import Services
 from bench.checkout import Snapshots
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, validated
 from bench.dataset import Selection, load_dataset
@@ -33,6 +33,7 @@ from bench.modelsource import (
 from bench.preflight import preflight
 from bench.prior import plausible_instances
 from bench.run import Run, recorded_differences
+from bench.services import Services
 from bench.store import RunStore
 from bench.transcript import dollars
 from demo.setup import DEMO_DATASET, build_mirrors
@@ -185,7 +186,7 @@ def _mirrors(options: Options) -> Mirrors:
 
 
 def _check_keys(config: RunConfig) -> None:
-    if config.replay:
+    if not config.calls_models:
         return
     for model in config.models:
         if missing := missing_key(model.name, config.api_base):
@@ -194,7 +195,7 @@ def _check_keys(config: RunConfig) -> None:
 
 def _check_tools(config: RunConfig) -> None:
     """Refuse formats of function calls for models that are known to have none."""
-    if config.replay:
+    if not config.calls_models:
         return
     for model in config.models:
         known = filled(model.settings, model.name, config.api_base)
@@ -218,5 +219,6 @@ def _services(config: RunConfig, options: Options, mirrors: Mirrors, once: Once)
         models=models,
         work=options.cache / "work",
         baselines=options.cache / "baselines",
+        agent=load_agent(config.agent, config.agent_env, config.agent_timeout),
         warn_once=once,
     )

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from agent.agents import BUILTIN, is_command
 from agent.catalogue import filled
 from agent.errors import UserError
 from agent.formats import format_names
@@ -99,6 +100,9 @@ class RunConfig:
     Attributes:
         label: the model name of the predictions; made of the models' names when empty.
         temperatures: one for all tries, or one for each.
+        agent: who edits: ``builtin``, ``command:TEMPLATE`` or another's name.
+        agent_env: names of the environment variables that reach a command.
+        agent_timeout: seconds that a command has for an attempt.
         replay: folder of trajectories or a run that replies come from, None to call models.
     """
 
@@ -121,6 +125,19 @@ class RunConfig:
     replay: Path | None = None
     all_attempts: bool = False
     require_tests: bool = False
+    agent: str = BUILTIN
+    agent_env: tuple[str, ...] = ()
+    agent_timeout: float = 1800.0
+
+    @property
+    def outside_agent(self) -> bool:
+        """Whether a command edits, which calls its models itself."""
+        return is_command(self.agent)
+
+    @property
+    def calls_models(self) -> bool:
+        """Whether the harness calls models."""
+        return self.replay is None and not self.outside_agent
 
     def temperature(self, try_: int) -> float:
         """Return the temperature of a model's ``try_`` (from 1)."""
@@ -157,7 +174,10 @@ class RunConfig:
             "models": [f"{model.name}@{model.edit_format}" for model in self.models],
             "model_settings_sha256": settings_sha256({m.name: m.settings for m in self.models}),
             "tries": self.tries,
-            "agent": HARNESS_VERSION,
+            "harness": HARNESS_VERSION,
+            "agent": self.agent,
+            "agent_env": sorted(self.agent_env),
+            "agent_timeout": self.agent_timeout if self.outside_agent else None,
             "prompts_sha256": prompts_hash(),
             "environment": self.environment.value,
             "tests": self.tests.value,
@@ -208,11 +228,23 @@ def validated(config: RunConfig) -> RunConfig:
         ("--call-timeout", config.call_timeout, 1),
         ("--test-timeout", config.test_timeout, 1),
         ("--baseline-timeout", config.baseline_timeout, 1),
+        ("--agent-timeout", config.agent_timeout, 1),
     ):
         if not least <= number < math.inf:
             raise UserError(f"{option} {number}: must be at least {least}")
     _check_temperatures(config)
-    return config
+    _check_agent(config)
+    if not config.outside_agent:
+        return config
+    # It writes no edits of ours.
+    return replace(config, models=tuple(replace(m, edit_format="agent") for m in config.models))
+
+
+def _check_agent(config: RunConfig) -> None:
+    if config.outside_agent and config.replay:
+        raise UserError("--replay serves models' replies, and an outside agent asks for none")
+    if config.agent_env and not config.outside_agent:
+        raise UserError("--agent-env is for --agent command:TEMPLATE alone; leave it out")
 
 
 def _check_temperatures(config: RunConfig) -> None:

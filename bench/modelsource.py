@@ -11,6 +11,7 @@ from typing import Protocol
 
 from agent.chat import ChatModel
 from agent.errors import UserError
+from agent.formats import format_names
 from agent.models import LiteLLMModel, RetryPolicy
 from agent.registry import resolve_model
 from agent.replay import RecordedAttempt, ReplayModel, read_trajectory
@@ -89,6 +90,11 @@ class ReplayedModels:
             raise UserError(
                 f"{instance_id}, attempt {attempt}: {recorded.model} is recorded, but it is the "
                 f"turn of {choice.given}; give the recorded models with --models"
+            )
+        if recorded.edit_format not in format_names():
+            raise UserError(
+                f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is no edit format: "
+                "what an outside agent did cannot be replayed"
             )
         return Turn(_replay(recorded), recorded.model, recorded.edit_format)
 

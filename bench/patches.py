@@ -130,13 +130,15 @@ def patch_paths(patch: str) -> tuple[str, ...]:
     return tuple(p.path for p in split_patch(patch.encode("utf-8", "surrogateescape")))
 
 
-def take_patch(root: Path, base_commit: str) -> str:
+def take_patch(root: Path, base_commit: str, *, ignored: bool = True) -> str:
     """Return everything that differs between the work tree at ``root`` and ``base_commit``.
+
+    With ``ignored`` new files count although a ``.gitignore`` names them.
 
     Files that are not UTF-8 come as git's binary patches: a prediction travels as JSON text, and
     the evaluator writes it to disk as UTF-8.
     """
-    git("add", "--all", "--force", ".", cwd=root)
+    git("add", "--all", *(["--force"] if ignored else []), ".", cwd=root)
     # As text, whatever attributes say: a model may write .gitattributes, too.
     plain = _diff(root, base_commit, "--text")
     odd = [part.path for part in split_patch(plain) if not _is_utf8(part.data)]

@@ -21,10 +21,13 @@ def preflight(
 ) -> Iterator[str]:
     """Yield lines: the plan, the upper bound of calls, and what is missing."""
     attempts = len(config.models) * config.tries
-    calls = len(todo) * attempts * (1 + config.max_reflections.most)
+    calls = len(todo) * attempts * (1 + config.max_reflections.most) if config.calls_models else 0
     names = ", ".join(f"{m.name} ({m.edit_format})" for m in config.models)
     yield f"models: {names}; up to {attempts} attempts on each of {len(todo)} instances"
-    yield f"calls: at most {0 if config.replay else calls}, those after transient errors aside"
+    if config.outside_agent:
+        yield f"calls: those of the outside agent, {config.agent_timeout:.0f} s for an attempt"
+    else:
+        yield f"calls: at most {calls}, those after transient errors aside"
     yield f"environment: {config.environment.value}; tests: {config.tests.value}"
     yield f"output: {out / 'predictions' / config.run_name}"
     yield from _missing_mirrors(todo, mirrors)
@@ -46,7 +49,7 @@ def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str
 
 
 def _missing_keys(config: RunConfig) -> Iterator[str]:
-    for model in () if config.replay else config.models:
+    for model in config.models if config.calls_models else ():
         if missing := missing_key(model.name, config.api_base):
             yield f"missing: a key for {model.given} in the environment variable {missing}"
 

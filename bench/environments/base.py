@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from agent.processes import CommandResult
+from agent.protocol import Changes
 from bench.checkout import Checkout
 from bench.instances import Instance
 
-Changes = Mapping[str, bytes | None]
-"""New content by path, None for a file that is gone; everything else is as in the base commit."""
+__all__ = ["Changes", "CommandResult", "Environment", "Session", "UnavailableError"]
 
 
 class UnavailableError(Exception):
     """This environment cannot be had for this instance; test outcomes stay unknown."""
-
-
-@dataclass(frozen=True)
-class CommandResult:
-    """What a command did.
-
-    Attributes:
-        output: standard output and error together, as they came.
-        exit_code: None when it was killed because its time was up.
-        seconds: wall-clock time.
-    """
-
-    output: str
-    exit_code: int | None
-    seconds: float
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether the time was up."""
-        return self.exit_code is None
 
 
 class Session(Protocol):

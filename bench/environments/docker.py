@@ -18,9 +18,9 @@ import requests.exceptions
 
 from agent.deadline import within
 from agent.errors import InfrastructureError
+from agent.output import Tail
 from bench.checkout import Checkout
 from bench.environments.base import Changes, CommandResult, Session, UnavailableError
-from bench.environments.output import Tail
 from bench.evalscript import TestSetup
 from bench.instances import Instance
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from filelock import FileLock
 
 from agent.errors import InfrastructureError
+from agent.processes import run_limited
 from agent.workspace import UnsafePathError, Workspace
 from bench.checkout import Checkout
 from bench.environments.base import Changes, CommandResult, Session, UnavailableError
 from bench.environments.bubblewrap import bubblewrap_works, bubblewrapped
-from bench.environments.processes import run_limited
 from bench.environments.requirements import local_command
 from bench.environments.venvs import Built, Venvs, spec_key
 from bench.instances import Instance

@@ -16,10 +16,10 @@ from pathlib import Path
 from filelock import FileLock
 
 from agent.errors import InfrastructureError
+from agent.processes import run_limited, without_secrets
 from agent.workspace import Workspace
 from bench.checkout import Checkout
 from bench.environments.base import UnavailableError
-from bench.environments.processes import run_limited, without_secrets
 from bench.environments.requirements import wanted_packages
 from bench.instances import Instance, Spec
 

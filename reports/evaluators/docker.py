@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.errors import InfrastructureError, UserError
-from bench.environments.processes import without_secrets
+from agent.processes import without_secrets
 from reports.evaluators.base import Job, Verdict, VerdictStatus, verdict_of_report
 
 # Where swebench leaves no report because of the patch and not of the engine: its APPLY_PATCH_FAIL,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent.errors import InfrastructureError, UserError
+from agent.processes import without_secrets
 from bench.checkout import Checkout, Snapshots, make_checkout
 from bench.config import EnvironmentKind
 from bench.dataset import load_dataset
@@ -20,7 +21,6 @@ from bench.environments.choice import engine_answers, make_environment
 from bench.environments.docker import LABEL, DockerEnvironment, connect
 from bench.environments.local import LocalEnvironment, LocalSession
 from bench.environments.none import NoEnvironment
-from bench.environments.processes import without_secrets
 from bench.environments.requirements import local_command, wanted_packages
 from bench.environments.venvs import find_python
 from bench.instances import Instance, Spec

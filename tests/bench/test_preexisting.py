@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.processes import run_limited
 from agent.testreport import describe
 from bench.config import TestChoice
 from bench.environments import Changes, CommandResult
-from bench.environments.processes import run_limited
 from bench.preexisting import Preexisting, TestLimits
 from tests.conftest import an_instance
 

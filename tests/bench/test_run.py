@@ -141,12 +141,12 @@ def test_a_broken_prediction_file_is_named_and_kept(tmp_path: Path, cache: Path)
 def test_a_bug_in_an_attempt_is_recorded_and_counts(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import bench.attempts
+    import bench.attempt
 
     def explode(*_: object) -> str:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(bench.attempts, "take_patch", explode)
+    monkeypatch.setattr(bench.attempt, "take_patch", explode)
     run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
     (first, *_) = read(tmp_path, "demo__bank-2", "trajectories")["attempts"]
     assert first["status"] == "error"

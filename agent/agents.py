@@ -1,0 +1,57 @@
+"""Agents by the names that ``--agent`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from agent.builtin import BuiltinAgent
+from agent.errors import UserError
+from agent.outside import PREFIX, command_agent
+from agent.protocol import Agent
+
+GROUP = "swe_retry_harness.agents"
+BUILTIN = "builtin"
+
+
+def is_command(name: str) -> bool:
+    """Tell whether ``--agent name`` runs a command, which calls its models itself."""
+    return name.startswith(PREFIX)
+
+
+def load_agent(name: str, env: Sequence[str] = (), seconds: float = 1800.0) -> Agent:
+    """Return the agent ``name``: ``builtin``, ``command:…``, an entry point, ``module:attribute``.
+
+    Args:
+        name: as ``--agent`` takes it.
+        env: names of the environment variables that a command gets.
+        seconds: a command's time.
+
+    Raises:
+        UserError: there is none, or it is none.
+    """
+    if name == BUILTIN:
+        return BuiltinAgent()
+    if is_command(name):
+        return command_agent(name.removeprefix(PREFIX), env, seconds)
+    found = _found(name)
+    agent = found() if isinstance(found, type) else found
+    if not isinstance(agent, Agent):
+        raise UserError(f"--agent {name}: it has no method `work`; see docs/agents.md")
+    return agent
+
+
+def _found(name: str) -> Any:  # noqa: ANN401 - whatever somebody wrote
+    known = {entry.name: entry for entry in entry_points(group=GROUP)}
+    try:
+        if name in known:
+            return known[name].load()
+        module, colon, attribute = name.partition(":")
+        if colon:
+            return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"--agent {name}: it cannot be loaded: {error}") from error
+    names = ", ".join([BUILTIN, f"{PREFIX}TEMPLATE", *known])
+    raise UserError(f"--agent {name!r}: give one of {names}, or MODULE:ATTRIBUTE")

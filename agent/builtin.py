@@ -1,0 +1,46 @@
+"""Our own agent, as the harness sees agents: the coder's conversation on a workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.chat import RequestRefusedError
+from agent.coder import Coder
+from agent.formats import get_format
+from agent.outcomes import Ending
+from agent.protocol import Changes, Task, Work
+from agent.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class BuiltinAgent:
+    """Leads a ``Coder`` through one attempt."""
+
+    def work(self, task: Task) -> Work:
+        """See ``Agent``."""
+        workspace = Workspace(task.root)
+        judge = task.run_tests
+        coder = Coder(
+            workspace=workspace,
+            files=task.files,
+            model=task.model,
+            edit_format=get_format(task.edit_format, task.matching),
+            limits=task.limits,
+            on_failure=task.on_failure,
+            linter=task.linter,
+            run_tests=(lambda: judge(_changes(workspace))) if judge else None,
+        )
+        try:
+            return Work(coder.run(task.message, task.repo_map))
+        except RequestRefusedError as error:
+            # What was edited before the refusal is still a candidate.
+            return Work(coder.result(Ending.REFUSED), str(error))
+        finally:
+            task.transcript.messages[:] = coder.messages
+            task.transcript.calls[:] = coder.calls
+
+
+def _changes(workspace: Workspace) -> Changes:
+    """Return the present bytes of every file that was written."""
+    places = {path: workspace.root / path for path in workspace.originals}
+    return {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}

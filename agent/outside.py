@@ -1,0 +1,139 @@
+"""Any command as an agent: run in the checkout, with little environment and one limit, time."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.chat import Call, Message, Reply, request_sha256
+from agent.errors import InfrastructureError, UserError
+from agent.output import Tail
+from agent.processes import CommandResult, names_secret, run_limited
+from agent.protocol import Task, Work
+from agent.spent import UNKNOWN, Spent, read_spent
+
+PREFIX = "command:"
+_PLACEHOLDER = re.compile(r"\{(message_file|model|result_file|temperature)\}")
+_HEAD_BYTES = 20_000
+_TAIL_BYTES = 30_000
+_SHORTEST_SECRET = 8
+
+
+@dataclass(frozen=True)
+class CommandAgent:
+    """Runs a command; whoever made the candidate, the harness judges it.
+
+    Attributes:
+        argv: the template's words, with placeholders.
+        environment: what reaches the command besides ``PATH``, ``HOME``, ``TMPDIR`` and ``LANG``.
+        seconds: after which it is killed with all that it started.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    seconds: float
+
+    def work(self, task: Task) -> Work:
+        """See ``Agent``."""
+        asked = Message("user", task.message)
+        task.transcript.messages.append(asked)
+        folder = Path(tempfile.mkdtemp(prefix="agent."))
+        try:
+            result, spent = self._run(task, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        notes = [note for note in (_ending(result, self.seconds), spent.note) if note]
+        task.log(f"agent: {'; '.join(notes) or 'ended'} after {result.seconds:.1f} s")
+        task.log(f"agent's output:\n{result.output}")
+        task.transcript.messages.append(Message("assistant", result.output))
+        reply = Reply(
+            content=result.output,
+            usage=spent.usage,
+            cost=spent.cost,
+            seconds=round(result.seconds, 3),
+            model=task.model_name,
+        )
+        task.transcript.calls.append(Call(request_sha256([asked]), reply))
+        return Work(error="; ".join(notes))
+
+    def _run(self, task: Task, folder: Path) -> tuple[CommandResult, Spent]:
+        message, result_file = folder / "message.txt", folder / "result.json"
+        message.write_text(task.message, encoding="utf-8", errors="surrogateescape")
+        values = {
+            "message_file": str(message),
+            "model": task.model_name,
+            "result_file": str(result_file),
+            "temperature": f"{task.temperature:g}",
+        }
+        argv = [_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in self.argv]
+        tail = Tail(_HEAD_BYTES, _TAIL_BYTES)
+        try:
+            result = run_limited(argv, task.root, self._variables(folder), self.seconds, tail)
+        except OSError as error:
+            raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
+        asks = any("{result_file}" in word for word in self.argv)
+        return result, read_spent(result_file) if asks else UNKNOWN
+
+    def _variables(self, folder: Path) -> dict[str, str]:
+        places = {"HOME": folder / "home", "TMPDIR": folder / "tmp"}
+        for place in places.values():
+            place.mkdir()
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+            **{name: str(place) for name, place in places.items()},
+            **self.environment,
+        }
+
+
+def command_agent(template: str, names: Sequence[str], seconds: float) -> CommandAgent:
+    """Return the agent that runs ``template``.
+
+    Args:
+        template: words as a shell would split them; no shell runs them.
+        names: environment variables that reach the command.
+        seconds: the time limit.
+
+    Raises:
+        UserError: the template is broken or holds a secret, its command does not exist, or a
+            variable is not set.
+    """
+    try:
+        words = shlex.split(template)
+    except ValueError as error:
+        raise UserError(f"--agent {PREFIX}{template}: {error}; mend the quotes") from error
+    if not words:
+        raise UserError(
+            f"--agent {PREFIX} is empty; give a command, as '{PREFIX}my-agent {{model}}'"
+        )
+    _refuse_secrets(template)
+    program = shutil.which(words[0])
+    if program is None:
+        raise UserError(f"--agent: there is no command {words[0]!r}; install it or give its path")
+    return CommandAgent((str(Path(program).absolute()), *words[1:]), _named(names), seconds)
+
+
+def _named(names: Sequence[str]) -> dict[str, str]:
+    missing = [name for name in names if name not in os.environ]
+    if missing:
+        raise UserError(f"--agent-env {missing[0]}: it is not set; set it or leave it out")
+    return {name: os.environ[name] for name in names}
+
+
+def _refuse_secrets(template: str) -> None:
+    """The template stands in ``run.json``, which is published."""
+    for name, value in os.environ.items():
+        if len(value) >= _SHORTEST_SECRET and names_secret(name) and value in template:
+            raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
+
+
+def _ending(result: CommandResult, seconds: float) -> str:
+    if result.timed_out:
+        return f"the agent was stopped after {seconds:.0f} s"
+    return f"the agent ended with exit code {result.exit_code}" if result.exit_code else ""

@@ -1,0 +1,133 @@
+"""Run a command with a limit of time, and leave nothing of it behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+from agent.output import Tail
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_", re.I)
+_DRAIN = 5.0
+_ROUNDS = 50
+_BREATH = 0.02
+_MARK = "SWE_RETRY_HARNESS_PROCESS"
+_PROCESSES = Path("/proc")
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command did.
+
+    Attributes:
+        output: standard output and error together, as they came.
+        exit_code: None when it was killed because its time was up.
+        seconds: wall-clock time.
+    """
+
+    output: str
+    exit_code: int | None
+    seconds: float
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the time was up."""
+        return self.exit_code is None
+
+
+def names_secret(name: str) -> bool:
+    """Tell whether the environment variable ``name`` looks like one that holds a secret."""
+    return bool(_SECRET.search(name))
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return ``environment`` without what looks like a secret, and without git's variables."""
+    return {
+        key: value
+        for key, value in environment.items()
+        if not names_secret(key) and not key.startswith("GIT_")
+    }
+
+
+def run_limited(
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float,
+    tail: Tail | None = None,
+) -> CommandResult:
+    """Run ``argv`` in a process group of its own and leave nothing of it running at the end.
+
+    The group is killed also when the command ended by itself: what it started may hold its output
+    open for ever. What left the group is found by a mark in its environment (on Linux). Standard
+    input is empty; ``tail`` keeps the output.
+    """
+    started = time.monotonic()
+    mark = secrets.token_hex(16)
+    process = subprocess.Popen(
+        list(argv), cwd=cwd, env={**env, _MARK: mark}, stdin=subprocess.DEVNULL,
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    tail = tail or Tail()
+    assert process.stdout is not None
+    reader = Thread(target=_read, args=(process.stdout, tail), daemon=True)
+    reader.start()
+    code: int | None
+    try:
+        code = process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        _kill_group(process)
+        _kill_marked(f"{_MARK}={mark}".encode())
+    reader.join(_DRAIN)
+    return CommandResult(tail.text(), code, time.monotonic() - started)
+
+
+def _read(stream: IO[bytes], tail: Tail) -> None:
+    descriptor = stream.fileno()
+    with contextlib.suppress(OSError, ValueError):
+        while chunk := os.read(descriptor, 65536):
+            tail.add(chunk)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _kill_marked(mark: bytes) -> None:
+    """Kill what inherited ``mark`` until nothing is left, but not for ever."""
+    for _ in range(_ROUNDS):
+        found = [pid for pid in _pids() if _has_mark(pid, mark)]
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_BREATH)
+
+
+def _pids() -> list[int]:
+    if not _PROCESSES.is_dir():
+        return []
+    return [int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdigit()]
+
+
+def _has_mark(pid: int, mark: bytes) -> bool:
+    try:
+        # A killed process that nobody waited for yet has an empty environment.
+        return mark in (_PROCESSES / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False

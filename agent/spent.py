@@ -1,0 +1,73 @@
+"""What an outside agent says that it spent, in a file that nobody need believe or parse."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.chat import Usage
+
+_MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Dollars and tokens, None where unknown; ``note`` says what is wrong with the file."""
+
+    cost: float | None = None
+    usage: Usage | None = None
+    note: str = ""
+
+
+UNKNOWN = Spent()
+
+
+def read_spent(path: Path) -> Spent:
+    """Return what ``path`` says: ``{"cost": dollars, "tokens": {"prompt": n, …}}``.
+
+    A file that is not there is no mistake; one that cannot be read leaves a note.
+    """
+    if path.is_symlink() or not path.exists():
+        return UNKNOWN
+    try:
+        data = _load(path)
+        return Spent(_cost(data.get("cost")), _usage(data.get("tokens")))
+    except (OSError, ValueError, OverflowError, RecursionError) as error:
+        return Spent(note=f"the agent's result file is wrong, so its cost is unknown: {error}")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ValueError("not a regular file")
+    with path.open("rb") as stream:
+        data = stream.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"more than {_MOST_BYTES} bytes")
+    content = json.loads(data)
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
+    return content
+
+
+def _cost(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("`cost` is not a number")
+    if not math.isfinite(value) or value < 0:
+        raise ValueError("`cost` is no sum of dollars")
+    return float(value)
+
+
+def _usage(value: object) -> Usage | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise ValueError("`tokens` is not an object")
+    counts = [value.get(key, 0) for key in ("prompt", "completion", "cached")]
+    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in counts):
+        raise ValueError("`tokens` holds something else than counts")
+    return Usage(*counts)

@@ -1,0 +1,164 @@
+"""One attempt on a fresh checkout: whose turn it is, the agent's work, and what came of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.errors import InfrastructureError, UserError
+from agent.lint import Linter
+from agent.mentions import FileIndex
+from agent.outcomes import Ending, Limits, Result
+from agent.protocol import Task, Transcript, Work
+from bench.candidates import Candidate, attempt_status
+from bench.checkout import Checkout, renew_repository
+from bench.config import EnvironmentKind
+from bench.instances import Instance
+from bench.judge import judge
+from bench.modelsource import NotRecordedError, Turn
+from bench.patches import applies, fit_patch, take_patch
+from bench.preexisting import Preexisting
+from bench.records import AttemptRecord
+from bench.services import Services
+from bench.statuses import AttemptStatus
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at an instance.
+
+    Attributes:
+        number: from 1 over the whole instance.
+        snapshot: what the checkout was made of.
+        files: the tracked files.
+        repo_map: for the first message; empty where nobody reads it.
+        tests: the pre-existing tests, None where none can run.
+        linter: judges edited files as the instance's own Python would.
+        save: takes the record of an attempt that ends in an exception.
+    """
+
+    instance: Instance
+    services: Services
+    number: int
+    checkout: Checkout
+    snapshot: Path
+    files: FileIndex
+    repo_map: str
+    tests: Preexisting | None
+    linter: Linter
+    log: logging.Logger
+    save: Callable[[AttemptRecord], None]
+
+    def run(self) -> AttemptRecord:
+        """Let the agent work and return the record; an exception in it is part of the record.
+
+        Raises:
+            InfrastructureError, UserError: as ``Solver.solve``.
+        """
+        config = self.services.config
+        choice = config.models[(self.number - 1) % len(config.models)]
+        try_ = (self.number - 1) // len(config.models) + 1
+        record = AttemptRecord(
+            Candidate(self.number), choice.name, choice.edit_format, try_, config.temperature(try_)
+        )
+        started = time.monotonic()
+        name = self.instance.instance_id
+        try:
+            turn = self.services.models.turn(name, self.number, choice, record.temperature)
+        except NotRecordedError:
+            return _with_status(record, AttemptStatus.NOT_RECORDED)
+        traits = None if config.outside_agent else turn.model.traits
+        record = replace(record, model=turn.name, edit_format=turn.edit_format, traits=traits)
+        record = self._work(record, self._task(record, turn))
+        return replace(record, seconds=time.monotonic() - started)
+
+    def _task(self, record: AttemptRecord, turn: Turn) -> Task:
+        config = self.services.config
+        replay_on = config.replay is not None and config.environment is EnvironmentKind.NONE
+        return Task(
+            root=self.checkout.root,
+            message=self.instance.problem_statement,
+            repo_map=self.repo_map,
+            files=self.files,
+            model=turn.model,
+            model_name=turn.name,
+            edit_format=turn.edit_format,
+            temperature=record.temperature,
+            limits=Limits(config.max_reflections, until_exhausted=replay_on),
+            run_tests=self.tests.judge if self.tests else None,
+            linter=self.linter,
+            matching=config.matching,
+            on_failure=config.on_failed_edit,
+            transcript=Transcript(),
+            log=self.log.info,
+        )
+
+    def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
+        said = task.transcript
+        try:
+            work = self.services.agent.work(task)
+            return self._finished(record, task, work)
+        except (InfrastructureError, UserError, OSError):
+            self.save(_said(record, said, AttemptStatus.INFRA_ERROR))
+            raise
+        except KeyboardInterrupt:
+            self.save(_said(record, said, AttemptStatus.INTERRUPTED))
+            raise
+        except Exception:  # an attempt must not take the run with it
+            return replace(_said(record, said, AttemptStatus.ERROR), error=traceback.format_exc())
+
+    def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
+        root, commit = self.checkout.root, self.checkout.base_commit
+        result = work.result or self._judged(task)
+        # What outside agents leave behind is as a commit of theirs would be: without ignored files.
+        raw = take_patch(root, commit, ignored=work.result is not None)
+        fit = fit_patch(raw)
+        candidate = Candidate(
+            attempt=self.number,
+            fit_patch=fit.patch,
+            applies=not fit.patch or applies(root, commit, fit.patch),
+            edit=result.edit,
+            lint=result.lint,
+            test=result.test,
+            status=_ended_early(result.ending, task.limits),
+        )
+        return replace(
+            _said(record, task.transcript, attempt_status(candidate)),
+            candidate=candidate,
+            model_patch=raw,
+            dropped_files=fit.dropped,
+            added_files=result.chat_files,
+            edited_files=result.edited_files,
+            reflections=result.reflections,
+            error=work.error,
+        )
+
+    def _judged(self, task: Task) -> Result:
+        """Return the harness's own verdict on what an agent left behind."""
+        renew_repository(self.snapshot, self.checkout)
+        return judge(self.checkout, task.linter, task.run_tests)
+
+
+def _ended_early(ending: Ending, limits: Limits) -> AttemptStatus | None:
+    """Return the status of a conversation that did not end by its outcomes."""
+    if ending is Ending.REFUSED:
+        return AttemptStatus.ERROR
+    if ending is Ending.CONTEXT:
+        return AttemptStatus.CONTEXT
+    exhausted = ending is Ending.REPLAY_EXHAUSTED and not limits.until_exhausted
+    return AttemptStatus.REPLAY_EXHAUSTED if exhausted else None
+
+
+def _said(record: AttemptRecord, said: Transcript, status: AttemptStatus) -> AttemptRecord:
+    full = replace(record, messages=tuple(said.messages), calls=tuple(said.calls))
+    return _with_status(full, status)
+
+
+def _with_status(record: AttemptRecord, status: AttemptStatus) -> AttemptRecord:
+    candidate = record.candidate
+    final = candidate if candidate.usable else replace(candidate, status=status)
+    return replace(record, status=status, candidate=final)

@@ -1,0 +1,32 @@
+"""What attempts need from outside, shared by all instances of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.builtin import BuiltinAgent
+from agent.protocol import Agent
+from agent.repomap import TagStore
+from bench.checkout import Snapshots
+from bench.config import RunConfig
+from bench.environments import Environment
+from bench.mirrors import Mirrors
+from bench.modelsource import ModelSource
+
+
+@dataclass(frozen=True)
+class Services:
+    """The run's configuration, and whatever is to be had only once."""
+
+    config: RunConfig
+    mirrors: Mirrors
+    snapshots: Snapshots
+    tags: TagStore
+    environment: Environment
+    models: ModelSource
+    work: Path
+    baselines: Path
+    warn_once: Callable[[str], None]
+    agent: Agent = field(default_factory=BuiltinAgent)
