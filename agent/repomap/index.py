@@ -1,0 +1,186 @@
+"""All tags of one tree, turned inside out: from words to the places where they stand."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.repomap.tags import Definition, Tags
+from agent.repomap.words import parts
+
+Ints = NDArray[np.int32]
+
+_UNIT, _FIELD, _DECORATOR = "\n", "\x1f", "\x1e"
+_MOST_COUNTED = 255
+
+
+@dataclass(frozen=True)
+class Index:
+    """The units of a tree, file by file: first the file's own unit, then its definitions.
+
+    Attributes:
+        paths: sorted; those without definitions are here, too.
+        first_unit: of each file, and the number of all units at the end.
+        parents: unit around each unit; of a file's own unit the unit itself.
+        definitions: of each unit; of a file's own unit one without a name.
+        identifiers: all words of all units, sorted.
+        starts, units, counts: for identifier ``i``, ``units[starts[i]:starts[i + 1]]`` are the
+            units where it stands, in order, ``counts`` how often (255 stands for more).
+        stems: sorted; what identifiers are made of.
+        stem_starts, stem_identifiers: for each stem the identifiers that hold it, likewise.
+    """
+
+    paths: tuple[str, ...]
+    first_unit: Ints
+    parents: Ints
+    definitions: tuple[Definition, ...]
+    identifiers: tuple[str, ...]
+    starts: Ints
+    units: Ints
+    counts: NDArray[np.uint8]
+    stems: tuple[str, ...]
+    stem_starts: Ints
+    stem_identifiers: Ints
+
+    @property
+    def file_of(self) -> Ints:
+        """The file of each unit."""
+        sizes = np.diff(self.first_unit)
+        return np.repeat(np.arange(len(self.paths), dtype=np.int32), sizes)
+
+    def pack(self) -> bytes:
+        """Return the index as bytes for a store."""
+        target = io.BytesIO()
+        arrays = {f.name: _to_array(getattr(self, f.name)) for f in fields(self)}
+        np.savez(target, **arrays)  # type: ignore[arg-type]
+        return zlib.compress(target.getvalue(), 1)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Index:
+        """Return what ``pack`` packed.
+
+        Raises:
+            ValueError: this is no index.
+        """
+        try:
+            with np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False) as arrays:
+                values: dict[str, Any] = {f.name: arrays[f.name] for f in fields(cls)}
+            for name in ("paths", "identifiers", "stems"):
+                values[name] = tuple(_strings(values[name]))
+            values["definitions"] = tuple(map(_definition, _strings(values["definitions"])))
+            return cls(**values)
+        except (zlib.error, ValueError, TypeError, LookupError, OSError, EOFError) as error:
+            raise ValueError(f"not a packed index: {error}") from error
+
+
+def _to_array(value: Any) -> NDArray[Any]:  # noqa: ANN401
+    if isinstance(value, np.ndarray):
+        return value
+    texts = (_joined(v) if isinstance(v, Definition) else v for v in value)
+    return np.frombuffer(_UNIT.join(texts).encode("utf-8", "surrogateescape"), np.uint8)
+
+
+def _strings(value: NDArray[np.uint8]) -> list[str]:
+    text = value.tobytes().decode("utf-8", "surrogateescape")
+    return text.split(_UNIT) if text else []
+
+
+def _joined(d: Definition) -> str:
+    decorators = _DECORATOR.join(d.decorators)
+    numbers = (str(d.first), str(d.last), str(d.parent))
+    return _FIELD.join((d.name, d.kind, *numbers, d.signature, decorators, d.doc))
+
+
+def _definition(text: str) -> Definition:
+    name, kind, first, last, parent, signature, decorators, doc = text.split(_FIELD)
+    marks = tuple(decorators.split(_DECORATOR)) if decorators else ()
+    return Definition(name, kind, int(first), int(last), int(parent), signature, marks, doc)
+
+
+@dataclass
+class IndexBuilder:
+    """Takes the tags of one file after another and keeps little of them."""
+
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _files: dict[str, tuple[tuple[Definition, ...], array[int], array[int], array[int]]] = field(
+        default_factory=dict
+    )
+
+    def add(self, path: str, tags: Tags) -> None:
+        """Take the tags of ``path``."""
+        numbers = self._numbers
+        words, units, counts = array("i"), array("i"), array("B")
+        for unit, found in enumerate(tags.words):
+            words.extend([numbers.setdefault(word, len(numbers)) for word in found])
+            units.extend([unit] * len(found))
+            counts.extend([min(count, _MOST_COUNTED) for count in found.values()])
+        self._files[path] = (tags.definitions, words, units, counts)
+
+    def build(self, paths: Iterable[str]) -> Index:
+        """Return the index of ``paths``; those whose tags were not added have no definitions."""
+        names = tuple(sorted(paths))
+        empty = ((), array("i"), array("i"), array("B"))
+        files = [self._files.pop(path, empty) for path in names]
+        first_unit = np.cumsum([0, *(1 + len(file[0]) for file in files)]).astype(np.int32)
+        identifiers = tuple(sorted(self._numbers))
+        place = np.empty(len(identifiers), np.int32)
+        place[[self._numbers[word] for word in identifiers]] = np.arange(len(identifiers))
+        word = place[_concatenated([file[1] for file in files], np.int32)]
+        sizes = [len(file[1]) for file in files]
+        offset = np.repeat(first_unit[:-1], sizes)
+        unit = _concatenated([file[2] for file in files], np.int32) + offset
+        count = _concatenated([file[3] for file in files], np.uint8)
+        order = np.argsort(word, kind="stable")
+        definitions, parents = _flat([file[0] for file in files], first_unit)
+        stems, stem_starts, stem_identifiers = _stemmed(identifiers)
+        return Index(
+            paths=names,
+            first_unit=first_unit,
+            parents=parents,
+            definitions=definitions,
+            identifiers=identifiers,
+            starts=_starts(word, len(identifiers)),
+            units=unit[order],
+            counts=count[order],
+            stems=stems,
+            stem_starts=stem_starts,
+            stem_identifiers=stem_identifiers,
+        )
+
+
+def _concatenated(arrays: Sequence[array[int]], kind: type[Any]) -> NDArray[Any]:
+    parts_ = [np.frombuffer(a, kind) for a in arrays if a]
+    return np.concatenate(parts_) if parts_ else np.empty(0, kind)
+
+
+def _starts(keys: NDArray[Any], number: int) -> Ints:
+    return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=number)))).astype(np.int32)
+
+
+def _flat(
+    files: Sequence[tuple[Definition, ...]], first_unit: Ints
+) -> tuple[tuple[Definition, ...], Ints]:
+    nameless = Definition("", "file", 1, 1, -1, "")
+    definitions, parents = [], []
+    for start, found in zip(first_unit.tolist(), files, strict=False):
+        definitions += [nameless, *found]
+        parents += [start, *(start + 1 + d.parent for d in found)]
+    return tuple(definitions), np.array(parents, np.int32)
+
+
+def _stemmed(identifiers: Sequence[str]) -> tuple[tuple[str, ...], Ints, Ints]:
+    holders: dict[str, list[int]] = {}
+    for number, identifier in enumerate(identifiers):
+        for part in parts(identifier):
+            holders.setdefault(part, []).append(number)
+    stems = tuple(sorted(holders))
+    found = [holders[stem] for stem in stems]
+    starts = np.cumsum([0, *map(len, found)]).astype(np.int32)
+    return stems, starts, np.array([n for numbers in found for n in numbers], np.int32)
