@@ -17,6 +17,9 @@ from agent.repomap.words import parts
 
 Ints = NDArray[np.int32]
 
+LAYOUT = 1
+"""Part of the key in the store: what is packed in another layout must not be unpacked."""
+
 _UNIT, _FIELD, _DECORATOR = "\n", "\x1f", "\x1e"
 _MOST_COUNTED = 255
 
@@ -54,6 +57,10 @@ class Index:
         """The file of each unit."""
         sizes = np.diff(self.first_unit)
         return np.repeat(np.arange(len(self.paths), dtype=np.int32), sizes)
+
+    def definitions_of(self, file: int) -> tuple[Definition, ...]:
+        """Return the definitions of one file in their order."""
+        return self.definitions[self.first_unit[file] + 1 : self.first_unit[file + 1]]
 
     def pack(self) -> bytes:
         """Return the index as bytes for a store."""
