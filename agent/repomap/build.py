@@ -99,7 +99,7 @@ class RepoMap:
         index, left_out = self.index, set(chat)
         material = Material(
             files=[f for f in ranking.order if index.paths[f] not in left_out],
-            units=[u for u in ranking.units() if ranking.path_of(u) not in left_out],
+            units=[u for u in ranking.units() if index.paths[ranking.file_of[u]] not in left_out],
             paths=index.paths,
             file_of=ranking.file_of,
             definitions=index.definitions,

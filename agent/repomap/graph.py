@@ -8,7 +8,9 @@ import numpy as np
 import rustworkx as rx
 from numpy.typing import NDArray
 
-from agent.repomap.lexical import Floats, Lexicon
+from agent.repomap.lexicon import Floats, Lexicon
+
+FileGraph = rx.PyDiGraph[int, float]
 
 # A name with more definitions than this says nothing of which one is meant.
 _MOST_DEFINERS = 5
@@ -54,21 +56,29 @@ class References:
         kept = ~dropped
         return References(self.users[kept], self.defined[kept], self.weights[kept])
 
-    def between_files(self, lexicon: Lexicon) -> rx.PyDiGraph[int, float]:
+    def neighbours(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Return, for each unit, the weighted scores of its users, and of what it uses."""
+        number = len(scores)
+        return (
+            np.bincount(self.defined, self.weights * scores[self.users], number),
+            np.bincount(self.users, self.weights * scores[self.defined], number),
+        )
+
+    def between_files(self, lexicon: Lexicon) -> FileGraph:
         """Return the graph of all files, edges of the same two added up."""
         files = len(lexicon.index.paths)
         source, target = lexicon.file_of[self.users], lexicon.file_of[self.defined]
         keys, places = np.unique(source.astype(np.int64) * files + target, return_inverse=True)
         weights = np.bincount(places, self.weights)
         apart = keys // files != keys % files
-        graph: rx.PyDiGraph[int, float] = rx.PyDiGraph(multigraph=False)
+        graph: FileGraph = rx.PyDiGraph(multigraph=False)
         graph.add_nodes_from(range(files))
         rows = ((keys[apart] // files).tolist(), (keys[apart] % files).tolist())
         graph.add_edges_from(list(zip(*rows, weights[apart].tolist(), strict=True)))
         return graph
 
 
-def important(graph: rx.PyDiGraph[int, float], start: Floats) -> Floats:
+def important(graph: FileGraph, start: Floats) -> Floats:
     """Return each file's rank when surfers begin at the files of ``start``, most often the heavy.
 
     PageRank (Page et al. 1999) with a personalised start (Haveliwala 2002); zeros for no start.

@@ -16,9 +16,9 @@ _LIKE_CODE = re.compile(r"^_|[a-z0-9][A-Z]|\w_\w|[A-Za-z]\d|^[A-Z]{2,}$|\w+(?=\(
 _CALLED = re.compile(r"([^\W\d]\w+)\(")
 _QUALIFIED = re.compile(r"(?=\b([^\W\d]\w*)\.([^\W\d]\w+))")
 _FRAME = re.compile(r"File \"([^\"\n]+)\", line \d+, in (\w+)")
-_FROM_IMPORT = re.compile(r"^\s*(?:>>> )?from ([\w.]+) import \(?([\w, ]+)", re.MULTILINE)
+_TESTS = re.compile(r"\b(?:failing|broken|flaky|add|missing|write|new) (?:\w+ )?tests?\b", re.I)
+_DOCUMENTATION = re.compile(r"\b(?:docs|documentation|tutorial|readme|changelog)\b", re.I)
 _TITLE_WEIGHS = 3.0
-_CODE_WEIGHS = 0.5
 # What stands in every issue, whatever it is about. Rareness in code does not tell: there, "would"
 # is a rare word.
 _EVERYDAY = frozenset(
@@ -52,12 +52,15 @@ class Query:
         identifiers: as they stand, where they look like code.
         qualified: names with what stands before their dot: ``("Add", "flatten")``.
         frames: file and function of each traceback line, innermost last.
+        asks_for_tests, asks_for_documentation: the title is about them.
     """
 
     stems: Mapping[str, float]
     identifiers: Mapping[str, float]
     qualified: tuple[tuple[str, str], ...]
     frames: tuple[tuple[str, str], ...]
+    asks_for_tests: bool = False
+    asks_for_documentation: bool = False
 
 
 def read_query(text: str) -> Query:
@@ -66,8 +69,8 @@ def read_query(text: str) -> Query:
     stems: Counter[str] = Counter()
     identifiers: Counter[str] = Counter()
     code = _code(text)
-    marked = set(IDENTIFIER.findall(" ".join(code))) | set(_CALLED.findall(text))
-    fenced = set(IDENTIFIER.findall("\n".join(_FENCED.findall(body))))
+    called = set(_CALLED.findall(text))
+    marked = set(IDENTIFIER.findall(" ".join(code))) | called
     for part, weight in ((title, _TITLE_WEIGHS), (body, 1.0)):
         for word, count in Counter(IDENTIFIER.findall(part)).items():
             found = [p for p in parts(word) if p not in _EVERYDAY_STEMS and len(p) > 1]
@@ -75,12 +78,13 @@ def read_query(text: str) -> Query:
                 stems[stem] += weight * count
             if found and (word in marked or _LIKE_CODE.search(word)):
                 identifiers[word] += weight * count
-    del fenced
     return Query(
         {stem: _damped(n) for stem, n in sorted(stems.items())},
         {word: _damped(n) for word, n in sorted(identifiers.items())},
         tuple(dict.fromkeys(_QUALIFIED.findall(text))),
         tuple(dict.fromkeys(_FRAME.findall(text))),
+        asks_for_tests=_TESTS.search(title) is not None,
+        asks_for_documentation=_DOCUMENTATION.search(title) is not None,
     )
 
 

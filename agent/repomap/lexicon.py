@@ -1,0 +1,125 @@
+"""An index with the look-up tables that queries need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.mentions import FileIndex
+from agent.repomap.index import Index, Ints
+from agent.repomap.words import IDENTIFIER, parts
+
+Floats = NDArray[np.float64]
+Places = tuple[NDArray[np.int64], Floats]
+"""Numbers of units or files, and a share between 0 and 1 for each."""
+
+_FOLDER_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Tables of one index, each made on first use and kept for later queries."""
+
+    index: Index
+
+    @cached_property
+    def files(self) -> FileIndex:
+        """All paths, to be found in texts."""
+        return FileIndex.of(self.index.paths)
+
+    @cached_property
+    def file_numbers(self) -> dict[str, int]:
+        """Place of each path."""
+        return {path: number for number, path in enumerate(self.index.paths)}
+
+    @cached_property
+    def identifier_numbers(self) -> dict[str, int]:
+        """Place of each identifier."""
+        return {word: number for number, word in enumerate(self.index.identifiers)}
+
+    @cached_property
+    def _stem_numbers(self) -> dict[str, int]:
+        return {stem: number for number, stem in enumerate(self.index.stems)}
+
+    @cached_property
+    def file_of(self) -> Ints:
+        """The file of each unit."""
+        return self.index.file_of
+
+    @cached_property
+    def unit_lengths(self) -> Floats:
+        """Words in each unit."""
+        size = len(self.file_of)
+        return np.bincount(self.index.units, self.index.counts, size).astype(np.float64)
+
+    @cached_property
+    def file_lengths(self) -> Floats:
+        """Words in each file."""
+        return np.bincount(self.file_of, self.unit_lengths, len(self.index.paths))
+
+    @cached_property
+    def named(self) -> dict[str, list[int]]:
+        """The units that define each name."""
+        found: dict[str, list[int]] = {}
+        for unit, definition in enumerate(self.index.definitions):
+            if definition.name:
+                found.setdefault(definition.name, []).append(unit)
+        return found
+
+    @cached_property
+    def name_stems(self) -> dict[str, Places]:
+        """For each stem the units whose name holds it, with its share of the name."""
+        found: dict[str, dict[int, float]] = {}
+        for name, units in self.named.items():
+            stems = parts(name)
+            for stem in stems:
+                found.setdefault(stem, {}).update(dict.fromkeys(units, 1.0 / len(stems)))
+        return _as_places(found)
+
+    @cached_property
+    def path_stems(self) -> dict[str, Places]:
+        """For each stem the files whose path holds it: the base name counts full, folders half."""
+        found: dict[str, dict[int, float]] = {}
+        for number, path in enumerate(self.index.paths):
+            folders, _, base = path.rpartition("/")
+            for text, share in ((base.rpartition(".")[0] or base, 1.0), (folders, _FOLDER_SHARE)):
+                for stem in (s for word in IDENTIFIER.findall(text) for s in parts(word)):
+                    found.setdefault(stem, {}).setdefault(number, share)
+        return _as_places(found)
+
+    def holding(self, stem: str) -> Ints:
+        """Return the numbers of the identifiers that hold ``stem``."""
+        number = self._stem_numbers.get(stem)
+        if number is None:
+            return np.empty(0, np.int32)
+        starts = self.index.stem_starts
+        return self.index.stem_identifiers[starts[number] : starts[number + 1]]
+
+    def postings(self, identifiers: NDArray[np.integer]) -> tuple[Ints, NDArray[np.uint8]]:
+        """Return the units where ``identifiers`` stand, and how often each time."""
+        index = self.index
+        starts, ends = index.starts[identifiers], index.starts[identifiers + 1]
+        sizes = ends - starts
+        at = np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
+        return index.units[at], index.counts[at]
+
+    def qualifiers(self, unit: int) -> tuple[str, str]:
+        """Return what may stand before the dot: the definition around ``unit``, and its module."""
+        around = self.index.definitions[self.index.parents[unit]].name
+        base = self.index.paths[self.file_of[unit]].rpartition("/")[2]
+        return around, base.partition(".")[0]
+
+    def kind_factors(self, type_factor: float) -> Floats:
+        """Return ``type_factor`` for each class or the like, 1 for functions, 0 for files."""
+        factors = {"file": 0.0, "type": type_factor, "function": 1.0}
+        return np.array([factors[d.kind] for d in self.index.definitions], np.float64)
+
+
+def _as_places(found: dict[str, dict[int, float]]) -> dict[str, Places]:
+    return {
+        key: (np.array(list(places), np.int64), np.array(list(places.values())))
+        for key, places in found.items()
+    }
