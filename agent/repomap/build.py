@@ -22,6 +22,7 @@ CHARACTERS_PER_TOKEN = 4
 """Where no model's own counter is given."""
 
 _MARGIN = 2.0
+_SHORTEST_CHOICE = 4
 
 
 @dataclass(frozen=True)
@@ -96,20 +97,24 @@ class RepoMap:
         self, ranking: Ranking, characters: int, chat: Collection[str]
     ) -> list[Choice]:
         """Return the choices in order, enough for any counter to find the limit among them."""
-        index, left_out = self.index, set(chat)
+        index = self.index
+        left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
+        # Nothing takes less than its name and a separator.
+        most = int(characters * _MARGIN) // _SHORTEST_CHOICE
+        hidden = sum(int(index.first_unit[f + 1] - index.first_unit[f]) for f in left_out)
         material = Material(
-            files=[f for f in ranking.order if index.paths[f] not in left_out],
-            units=[u for u in ranking.units() if index.paths[ranking.file_of[u]] not in left_out],
+            files=[f for f in ranking.order if f not in left_out][:most],
+            units=[u for u in ranking.units(most + hidden) if ranking.file_of[u] not in left_out],
             paths=index.paths,
             file_of=ranking.file_of,
-            definitions=index.definitions,
+            definition=index.definition,
         )
         spent = 0
 
         def affordable(choice: Choice) -> bool:
             nonlocal spent
-            name = index.definitions[choice.unit].name if choice.unit else index.paths[choice.file]
-            spent += len(name)
+            unit, path = choice.unit, index.paths[choice.file]
+            spent += len(path if unit is None else index.definition(unit).name)
             return spent <= characters * _MARGIN
 
         return list(takewhile(affordable, choices(material, characters)))

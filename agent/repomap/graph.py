@@ -33,22 +33,18 @@ class References:
     @classmethod
     def of(cls, lexicon: Lexicon) -> References:
         """Find the uses of all names that few definitions share."""
-        index = lexicon.index
+        lengths = np.array([len(word) for word in lexicon.index.identifiers])
         users, defined, weights = [], [], []
-        for name, units in lexicon.named.items():
-            number = lexicon.identifier_numbers.get(name)
-            if number is None or len(units) > _MOST_DEFINERS or len(name) < _SHORTEST_NAME:
-                continue
-            where = index.units[index.starts[number] : index.starts[number + 1]]
-            counts = index.counts[index.starts[number] : index.starts[number + 1]]
-            weight = np.sqrt(counts) / (len(units) * np.sqrt(len(where)))
-            for unit in units:
+        for definers in range(1, _MOST_DEFINERS + 1):
+            shared = lexicon.definers == definers
+            names = np.flatnonzero(shared & (lengths >= _SHORTEST_NAME))
+            where, counts = lexicon.postings(names)
+            uses = np.diff(lexicon.index.starts)[names]
+            weight = np.sqrt(counts) / (definers * np.sqrt(np.repeat(uses, uses)))
+            for units in lexicon.defining(names).reshape(-1, definers).T:
                 users.append(where)
-                defined.append(np.full(len(where), unit))
+                defined.append(np.repeat(units, uses))
                 weights.append(weight)
-        if not users:
-            none = np.empty(0, np.int64)
-            return cls(none, none, np.empty(0))
         edges = cls(*map(np.concatenate, (users, defined, weights)))
         return edges._without(edges.users == edges.defined)
 

@@ -17,11 +17,15 @@ from agent.repomap.words import parts
 
 Ints = NDArray[np.int32]
 
+FILE, TYPE, FUNCTION = 0, 1, 2
+
 LAYOUT = 1
 """Part of the key in the store: what is packed in another layout must not be unpacked."""
 
 _UNIT, _FIELD, _DECORATOR = "\n", "\x1f", "\x1e"
 _MOST_COUNTED = 255
+_KINDS = {"file": FILE, "type": TYPE, "function": FUNCTION}
+_NAMELESS = Definition("", "file", 1, 1, -1, "")
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,10 @@ class Index:
         paths: sorted; those without definitions are here, too.
         first_unit: of each file, and the number of all units at the end.
         parents: unit around each unit; of a file's own unit the unit itself.
-        definitions: of each unit; of a file's own unit one without a name.
+        names: place of each unit's name among ``identifiers``; -1 for a file's own unit, and for
+            names of one character, which are no identifiers.
+        kinds: of each unit one of ``FILE``, ``TYPE``, ``FUNCTION``.
+        rows: each unit's definition as text, which ``definition`` reads: few are ever asked for.
         identifiers: all words of all units, sorted.
         starts, units, counts: for identifier ``i``, ``units[starts[i]:starts[i + 1]]`` are the
             units where it stands, in order, ``counts`` how often (255 stands for more).
@@ -43,7 +50,9 @@ class Index:
     paths: tuple[str, ...]
     first_unit: Ints
     parents: Ints
-    definitions: tuple[Definition, ...]
+    names: Ints
+    kinds: NDArray[np.uint8]
+    rows: tuple[str, ...]
     identifiers: tuple[str, ...]
     starts: Ints
     units: Ints
@@ -58,9 +67,14 @@ class Index:
         sizes = np.diff(self.first_unit)
         return np.repeat(np.arange(len(self.paths), dtype=np.int32), sizes)
 
+    def definition(self, unit: int) -> Definition:
+        """Return the definition of ``unit``; that of a file's own unit has no name."""
+        return _definition(self.rows[unit])
+
     def definitions_of(self, file: int) -> tuple[Definition, ...]:
         """Return the definitions of one file in their order."""
-        return self.definitions[self.first_unit[file] + 1 : self.first_unit[file + 1]]
+        rows = self.rows[self.first_unit[file] + 1 : self.first_unit[file + 1]]
+        return tuple(map(_definition, rows))
 
     def pack(self) -> bytes:
         """Return the index as bytes for a store."""
@@ -79,9 +93,8 @@ class Index:
         try:
             with np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False) as arrays:
                 values: dict[str, Any] = {f.name: arrays[f.name] for f in fields(cls)}
-            for name in ("paths", "identifiers", "stems"):
+            for name in ("paths", "rows", "identifiers", "stems"):
                 values[name] = tuple(_strings(values[name]))
-            values["definitions"] = tuple(map(_definition, _strings(values["definitions"])))
             return cls(**values)
         except (zlib.error, ValueError, TypeError, LookupError, OSError, EOFError) as error:
             raise ValueError(f"not a packed index: {error}") from error
@@ -90,8 +103,7 @@ class Index:
 def _to_array(value: Any) -> NDArray[Any]:  # noqa: ANN401
     if isinstance(value, np.ndarray):
         return value
-    texts = (_joined(v) if isinstance(v, Definition) else v for v in value)
-    return np.frombuffer(_UNIT.join(texts).encode("utf-8", "surrogateescape"), np.uint8)
+    return np.frombuffer(_UNIT.join(value).encode("utf-8", "surrogateescape"), np.uint8)
 
 
 def _strings(value: NDArray[np.uint8]) -> list[str]:
@@ -145,13 +157,16 @@ class IndexBuilder:
         unit = _concatenated([file[2] for file in files], np.int32) + offset
         count = _concatenated([file[3] for file in files], np.uint8)
         order = np.argsort(word, kind="stable")
-        definitions, parents = _flat([file[0] for file in files], first_unit)
+        definitions = [d for file in files for d in (_NAMELESS, *file[0])]
+        sorted_numbers = {word: n for n, word in enumerate(identifiers)}
         stems, stem_starts, stem_identifiers = _stemmed(identifiers)
         return Index(
             paths=names,
             first_unit=first_unit,
-            parents=parents,
-            definitions=definitions,
+            parents=_parents(definitions, first_unit),
+            names=np.array([sorted_numbers.get(d.name, -1) for d in definitions], np.int32),
+            kinds=np.array([_KINDS[d.kind] for d in definitions], np.uint8),
+            rows=tuple(map(_joined, definitions)),
             identifiers=identifiers,
             starts=_starts(word, len(identifiers)),
             units=unit[order],
@@ -171,15 +186,11 @@ def _starts(keys: NDArray[Any], number: int) -> Ints:
     return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=number)))).astype(np.int32)
 
 
-def _flat(
-    files: Sequence[tuple[Definition, ...]], first_unit: Ints
-) -> tuple[tuple[Definition, ...], Ints]:
-    nameless = Definition("", "file", 1, 1, -1, "")
-    definitions, parents = [], []
-    for start, found in zip(first_unit.tolist(), files, strict=False):
-        definitions += [nameless, *found]
-        parents += [start, *(start + 1 + d.parent for d in found)]
-    return tuple(definitions), np.array(parents, np.int32)
+def _parents(definitions: Sequence[Definition], first_unit: Ints) -> Ints:
+    sizes = np.diff(first_unit)
+    own = np.repeat(first_unit[:-1], sizes)
+    inside = np.array([d.parent + 1 for d in definitions], np.int32)
+    return (own + inside).astype(np.int32)
 
 
 def _stemmed(identifiers: Sequence[str]) -> tuple[tuple[str, ...], Ints, Ints]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.lexicon import Floats, Lexicon
+from agent.repomap.lexicon import Floats, Lexicon, Places
 from agent.repomap.query import Query
 
 # BM25 (Robertson & Zaragoza 2009): how fast repetition stops counting, how much length does.
@@ -50,13 +50,13 @@ class Evidence:
 def weigh(lexicon: Lexicon, query: Query) -> Evidence:
     """Return the evidence of ``query`` for each unit and file."""
     index = lexicon.index
-    evidence = Evidence(Fit.none(len(index.definitions)), Fit.none(len(index.paths)))
+    evidence = Evidence(Fit.none(len(index.rows)), Fit.none(len(index.paths)))
     for stem, weight in query.stems.items():
         _weigh_stem(lexicon, evidence, stem, weight)
     for word, weight in query.identifiers.items():
         _weigh_identifier(lexicon, evidence, word, weight)
     for before, name in query.qualified:
-        for unit in lexicon.named.get(name, ()):
+        for unit in lexicon.named(name).tolist():
             if before in lexicon.qualifiers(unit):
                 evidence.units.qualified[unit] = 1.0
     _weigh_frames(lexicon, evidence, query)
@@ -68,18 +68,22 @@ def _weigh_stem(lexicon: Lexicon, evidence: Evidence, stem: str, weight: float) 
     held = lexicon.holding(stem)
     if len(held):
         _bm25(lexicon, held, weight, (units.words, files.words))
-    _spread(lexicon.name_stems.get(stem, ()), weight, units.name_words)
-    _spread(lexicon.path_stems.get(stem, ()), weight, files.name_words)
+        shares = np.repeat(1.0 / lexicon.stem_counts[held], lexicon.definers[held])
+        _spread((lexicon.defining(held), shares), weight, units.name_words)
+    if stem in lexicon.path_stems:
+        _spread(lexicon.path_stems[stem], weight, files.name_words)
 
 
 def _weigh_identifier(lexicon: Lexicon, evidence: Evidence, word: str, weight: float) -> None:
     units, files = evidence.units, evidence.files
     number = lexicon.identifier_numbers.get(word)
-    if number is not None:
-        _bm25(lexicon, np.array([number]), weight, (units.identifiers, files.identifiers))
-    defining = lexicon.named.get(word)
-    if defining:
-        rareness = np.log(1 + len(lexicon.named) / len(defining)) / np.sqrt(len(defining))
+    if number is None:
+        return
+    _bm25(lexicon, np.array([number]), weight, (units.identifiers, files.identifiers))
+    defining = lexicon.named(word)
+    if len(defining):
+        names = np.count_nonzero(lexicon.definers)
+        rareness = np.log(1 + names / len(defining)) / np.sqrt(len(defining))
         units.names[defining] += weight * rareness
         files.names[np.unique(lexicon.file_of[defining])] += weight * rareness
 
@@ -90,7 +94,7 @@ def _weigh_frames(lexicon: Lexicon, evidence: Evidence, query: Query) -> None:
         for named in lexicon.files.mentioned(path):
             file = lexicon.file_numbers[named]
             _raise(evidence.files.traceback, file, value)
-            for unit in lexicon.named.get(function, ()):
+            for unit in lexicon.named(function).tolist():
                 if lexicon.file_of[unit] == file:
                     _raise(evidence.units.traceback, unit, value)
 
@@ -125,7 +129,7 @@ def _idf(holding: int, number: int) -> float:
     return float(np.log(1 + (number - holding + 0.5) / (holding + 0.5)))
 
 
-def _spread(places: tuple[NDArray[np.int64], Floats] | tuple[()], weight: float, into: Floats) -> None:
-    if places:
-        where, shares = places
+def _spread(places: Places, weight: float, into: Floats) -> None:
+    where, shares = places
+    if len(where):
         into[where] += weight * _idf(len(where), len(into)) * shares

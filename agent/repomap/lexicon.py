@@ -61,23 +61,33 @@ class Lexicon:
         return np.bincount(self.file_of, self.unit_lengths, len(self.index.paths))
 
     @cached_property
-    def named(self) -> dict[str, list[int]]:
-        """The units that define each name."""
-        found: dict[str, list[int]] = {}
-        for unit, definition in enumerate(self.index.definitions):
-            if definition.name:
-                found.setdefault(definition.name, []).append(unit)
-        return found
+    def _defining(self) -> tuple[Ints, Ints]:
+        """The units in the order of their names, and where each identifier's begin."""
+        names = self.index.names
+        order = np.argsort(names, kind="stable").astype(np.int32)
+        starts = np.searchsorted(names[order], np.arange(len(self.index.identifiers) + 1))
+        return order, starts.astype(np.int32)
 
     @cached_property
-    def name_stems(self) -> dict[str, Places]:
-        """For each stem the units whose name holds it, with its share of the name."""
-        found: dict[str, dict[int, float]] = {}
-        for name, units in self.named.items():
-            stems = parts(name)
-            for stem in stems:
-                found.setdefault(stem, {}).update(dict.fromkeys(units, 1.0 / len(stems)))
-        return _as_places(found)
+    def definers(self) -> Ints:
+        """How many units each identifier is the name of."""
+        return np.diff(self._defining[1])
+
+    @cached_property
+    def stem_counts(self) -> Floats:
+        """Of how many stems each identifier is made; at least one."""
+        number = len(self.index.identifiers)
+        return np.maximum(np.bincount(self.index.stem_identifiers, minlength=number), 1.0)
+
+    def named(self, name: str) -> Ints:
+        """Return the units that define ``name``."""
+        number = self.identifier_numbers.get(name)
+        return self.defining(np.array([] if number is None else [number], np.int64))
+
+    def defining(self, identifiers: NDArray[np.integer]) -> Ints:
+        """Return the units of which ``identifiers`` are the names, in the order of those."""
+        order, starts = self._defining
+        return order[_ranges(starts[identifiers], starts[identifiers + 1])]
 
     @cached_property
     def path_stems(self) -> dict[str, Places]:
@@ -101,21 +111,18 @@ class Lexicon:
     def postings(self, identifiers: NDArray[np.integer]) -> tuple[Ints, NDArray[np.uint8]]:
         """Return the units where ``identifiers`` stand, and how often each time."""
         index = self.index
-        starts, ends = index.starts[identifiers], index.starts[identifiers + 1]
-        sizes = ends - starts
-        at = np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
+        at = _ranges(index.starts[identifiers], index.starts[identifiers + 1])
         return index.units[at], index.counts[at]
 
     def qualifiers(self, unit: int) -> tuple[str, str]:
         """Return what may stand before the dot: the definition around ``unit``, and its module."""
-        around = self.index.definitions[self.index.parents[unit]].name
+        around = self.index.definition(int(self.index.parents[unit])).name
         base = self.index.paths[self.file_of[unit]].rpartition("/")[2]
         return around, base.partition(".")[0]
 
     def kind_factors(self, type_factor: float) -> Floats:
         """Return ``type_factor`` for each class or the like, 1 for functions, 0 for files."""
-        factors = {"file": 0.0, "type": type_factor, "function": 1.0}
-        return np.array([factors[d.kind] for d in self.index.definitions], np.float64)
+        return np.array([0.0, type_factor, 1.0])[self.index.kinds]
 
 
 def _as_places(found: dict[str, dict[int, float]]) -> dict[str, Places]:
@@ -123,3 +130,9 @@ def _as_places(found: dict[str, dict[int, float]]) -> dict[str, Places]:
         key: (np.array(list(places), np.int64), np.array(list(places.values())))
         for key, places in found.items()
     }
+
+
+def _ranges(starts: NDArray[np.integer], ends: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return the numbers from each start to before its end, one range after another."""
+    sizes = ends - starts
+    return np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.repomap.graph import FileGraph, References, important
-from agent.repomap.index import Index
+from agent.repomap.index import FILE, Index
 from agent.repomap.kinds import is_documentation, is_test
 from agent.repomap.lexical import Evidence, weigh
 from agent.repomap.lexicon import Floats, Lexicon
@@ -75,11 +75,11 @@ class Ranking:
     unit_scores: Floats
     shares: Mapping[str, Floats]
 
-    def units(self) -> list[int]:
-        """Return the definitions by falling score."""
-        order: list[int] = np.argsort(-self.unit_scores, kind="stable").tolist()
-        definitions = self.index.definitions
-        return [unit for unit in order if definitions[unit].name]
+    def units(self, most: int) -> list[int]:
+        """Return the ``most`` best definitions by falling score."""
+        order = np.argsort(-self.unit_scores, kind="stable")
+        best: list[int] = order[self.index.kinds[order] != FILE][:most].tolist()
+        return best
 
     def ranked_files(self) -> tuple[RankedFile, ...]:
         """Return all files in order with score and reasons."""

@@ -75,8 +75,8 @@ def _render_level(
 
 def _head(definition: Definition, form: Form, indent: str) -> list[str]:
     if form is Form.NAME:
-        word = definition.signature.split(" ", 1)[0] if definition.kind == "type" else ""
-        return [f"{indent}{word} {definition.name}" if word else f"{indent}{definition.name}"]
+        before = definition.signature.partition(definition.name)[0]
+        return [_clipped(f"{indent}{before}{definition.name}")]
     lines = [_clipped(indent + d) for d in definition.decorators[:_MOST_DECORATORS]]
     lines.append(_clipped(indent + definition.signature))
     if form is Form.DOCUMENTED and definition.doc:

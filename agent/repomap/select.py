@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.repomap.rendering import Form
@@ -10,8 +10,8 @@ from agent.repomap.tags import Definition
 
 # Shares of the budget that go to signatures with documentation, and to signatures alone; the rest
 # goes to bare names, which cost a quarter and still tell a model where to look.
-DOCUMENTED_SHARE = 0.10
-SIGNATURE_SHARE = 0.40
+DOCUMENTED_SHARE = 0.15
+SIGNATURE_SHARE = 0.55
 # How fast the worth of a file falls with its rank, and what it is to that of a definition.
 FILE_WORTH = 1.0
 FILE_RANK = 2.0
@@ -33,14 +33,14 @@ class Material:
 
     Attributes:
         files: numbers of files; ``units``: numbers of definitions, only of these files.
-        paths, file_of, definitions: look-ups by these numbers.
+        paths, file_of, definition: look-ups by these numbers.
     """
 
     files: Sequence[int]
     units: Sequence[int]
     paths: Sequence[str]
     file_of: Sequence[int]
-    definitions: Sequence[Definition]
+    definition: Callable[[int], Definition]
 
 
 def choices(material: Material, characters: int) -> Iterator[Choice]:
@@ -67,13 +67,13 @@ def choices(material: Material, characters: int) -> Iterator[Choice]:
 
 def _merged(material: Material, taken: int) -> Iterator[Choice]:
     """Yield files and names in turn, whichever is worth more for its length."""
-    paths, definitions = material.paths, material.definitions
+    paths, definition = material.paths, material.definition
     offers = [
         (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, Choice(file))
         for rank, file in enumerate(material.files)
     ]
     offers += [
-        (1 / (rank + UNIT_RANK) / (len(definitions[unit].name) + 2), 0,
+        (1 / (rank + UNIT_RANK) / (len(definition(unit).name) + 2), 0,
          Choice(material.file_of[unit], unit))
         for rank, unit in enumerate(material.units)
         if rank >= taken
@@ -83,7 +83,7 @@ def _merged(material: Material, taken: int) -> Iterator[Choice]:
 
 
 def _cost(material: Material, unit: int, form: Form) -> int:
-    definition = material.definitions[unit]
+    definition = material.definition(unit)
     cost = len(definition.signature) + 4 + sum(map(len, definition.decorators))
     return cost + (len(definition.doc) if form is Form.DOCUMENTED else 0)
 
