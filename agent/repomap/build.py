@@ -44,10 +44,7 @@ class RepoMap:
                 return cls(Index.unpack(packed))
             except ValueError:
                 pass
-        builder = IndexBuilder()
-        for path, tags in store.tags(blobs, root):
-            builder.add(path, tags)
-        index = builder.build(blobs)
+        index = _build(blobs, root, store)
         store.keep_tree(key, index.pack())
         return cls(index)
 
@@ -93,9 +90,7 @@ class RepoMap:
     def _ranker(self) -> Ranker:
         return Ranker(self.index)
 
-    def _offered(
-        self, ranking: Ranking, characters: int, chat: Collection[str]
-    ) -> list[Choice]:
+    def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[Choice]:
         """Return the choices in order, enough for any counter to find the limit among them."""
         index = self.index
         left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
@@ -119,9 +114,7 @@ class RepoMap:
 
         return list(takewhile(affordable, choices(material, characters)))
 
-    def _entries(
-        self, chosen: Sequence[Choice], order: Mapping[int, int]
-    ) -> tuple[FileEntry, ...]:
+    def _entries(self, chosen: Sequence[Choice], order: Mapping[int, int]) -> tuple[FileEntry, ...]:
         shown: dict[int, dict[int, Form]] = {}
         for choice in chosen:
             forms = shown.setdefault(choice.file, {})
@@ -141,6 +134,13 @@ def render(entries: Sequence[FileEntry]) -> str:
 def count_characters(text: str) -> int:
     """Return the tokens of ``text`` where no model says better."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
+
+
+def _build(blobs: Mapping[str, str], root: Path, store: TagStore) -> Index:
+    builder = IndexBuilder()
+    for path, tags in store.tags(blobs, root):
+        builder.add(path, tags)
+    return builder.build(blobs)
 
 
 def _longest(

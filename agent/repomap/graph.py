@@ -8,7 +8,8 @@ import numpy as np
 import rustworkx as rx
 from numpy.typing import NDArray
 
-from agent.repomap.lexicon import Floats, Lexicon
+from agent.repomap.index import Ints
+from agent.repomap.lexicon import Floats, Lexicon, summed
 
 FileGraph = rx.PyDiGraph[int, float]
 
@@ -26,9 +27,9 @@ class References:
         users, defined: one unit each; ``weights``: of the edge, less for names used everywhere.
     """
 
-    users: NDArray[np.int64]
-    defined: NDArray[np.int64]
-    weights: Floats
+    users: Ints
+    defined: Ints
+    weights: NDArray[np.float32]
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> References:
@@ -40,7 +41,7 @@ class References:
             names = np.flatnonzero(shared & (lengths >= _SHORTEST_NAME))
             where, counts = lexicon.postings(names)
             uses = np.diff(lexicon.index.starts)[names]
-            weight = np.sqrt(counts) / (definers * np.sqrt(np.repeat(uses, uses)))
+            weight = np.sqrt(counts / (definers**2 * np.repeat(uses, uses))).astype(np.float32)
             for units in lexicon.defining(names).reshape(-1, definers).T:
                 users.append(where)
                 defined.append(np.repeat(units, uses))
@@ -56,8 +57,8 @@ class References:
         """Return, for each unit, the weighted scores of its users, and of what it uses."""
         number = len(scores)
         return (
-            np.bincount(self.defined, self.weights * scores[self.users], number),
-            np.bincount(self.users, self.weights * scores[self.defined], number),
+            summed(self.defined, self.weights * scores[self.users], number),
+            summed(self.users, self.weights * scores[self.defined], number),
         )
 
     def between_files(self, lexicon: Lexicon) -> FileGraph:

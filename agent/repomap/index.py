@@ -81,7 +81,7 @@ class Index:
         target = io.BytesIO()
         arrays = {f.name: _to_array(getattr(self, f.name)) for f in fields(self)}
         np.savez(target, **arrays)  # type: ignore[arg-type]
-        return zlib.compress(target.getvalue(), 1)
+        return zlib.compress(target.getbuffer(), 1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> Index:
@@ -123,14 +123,25 @@ def _definition(text: str) -> Definition:
     return Definition(name, kind, int(first), int(last), int(parent), signature, marks, doc)
 
 
+@dataclass(frozen=True)
+class _File:
+    """What the builder keeps of one file; the last three run in parallel, one entry a word."""
+
+    rows: tuple[str, ...]
+    names: tuple[str, ...]
+    kinds: bytes
+    parents: array[int]
+    words: array[int]
+    units: array[int]
+    counts: array[int]
+
+
 @dataclass
 class IndexBuilder:
     """Takes the tags of one file after another and keeps little of them."""
 
     _numbers: dict[str, int] = field(default_factory=dict)
-    _files: dict[str, tuple[tuple[Definition, ...], array[int], array[int], array[int]]] = field(
-        default_factory=dict
-    )
+    _files: dict[str, _File] = field(default_factory=dict)
 
     def add(self, path: str, tags: Tags) -> None:
         """Take the tags of ``path``."""
@@ -140,57 +151,67 @@ class IndexBuilder:
             words.extend([numbers.setdefault(word, len(numbers)) for word in found])
             units.extend([unit] * len(found))
             counts.extend([min(count, _MOST_COUNTED) for count in found.values()])
-        self._files[path] = (tags.definitions, words, units, counts)
+        definitions = (_NAMELESS, *tags.definitions)
+        self._files[path] = _File(
+            tuple(map(_joined, definitions)),
+            tuple(d.name for d in definitions),
+            bytes(_KINDS[d.kind] for d in definitions),
+            array("i", [d.parent + 1 for d in definitions]),
+            words,
+            units,
+            counts,
+        )
 
     def build(self, paths: Iterable[str]) -> Index:
-        """Return the index of ``paths``; those whose tags were not added have no definitions."""
+        """Return the index of ``paths``; those whose tags were not added have no definitions.
+
+        The builder is empty afterwards.
+        """
         names = tuple(sorted(paths))
-        empty = ((), array("i"), array("i"), array("B"))
-        files = [self._files.pop(path, empty) for path in names]
-        first_unit = np.cumsum([0, *(1 + len(file[0]) for file in files)]).astype(np.int32)
-        identifiers = tuple(sorted(self._numbers))
-        place = np.empty(len(identifiers), np.int32)
-        place[[self._numbers[word] for word in identifiers]] = np.arange(len(identifiers))
-        word = place[_concatenated([file[1] for file in files], np.int32)]
-        sizes = [len(file[1]) for file in files]
-        offset = np.repeat(first_unit[:-1], sizes)
-        unit = _concatenated([file[2] for file in files], np.int32) + offset
-        count = _concatenated([file[3] for file in files], np.uint8)
-        order = np.argsort(word, kind="stable")
-        definitions = [d for file in files for d in (_NAMELESS, *file[0])]
-        sorted_numbers = {word: n for n, word in enumerate(identifiers)}
-        stems, stem_starts, stem_identifiers = _stemmed(identifiers)
-        return Index(
-            paths=names,
-            first_unit=first_unit,
-            parents=_parents(definitions, first_unit),
-            names=np.array([sorted_numbers.get(d.name, -1) for d in definitions], np.int32),
-            kinds=np.array([_KINDS[d.kind] for d in definitions], np.uint8),
-            rows=tuple(map(_joined, definitions)),
-            identifiers=identifiers,
-            starts=_starts(word, len(identifiers)),
-            units=unit[order],
-            counts=count[order],
-            stems=stems,
-            stem_starts=stem_starts,
-            stem_identifiers=stem_identifiers,
-        )
+        empty = Tags()
+        for path in names:
+            if path not in self._files:
+                self.add(path, empty)
+        files = [self._files.pop(path) for path in names]
+        numbers, self._numbers = self._numbers, {}
+        return _index(names, files, numbers)
+
+
+def _index(paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, int]) -> Index:
+    identifiers = tuple(sorted(numbers))
+    place = np.empty(len(identifiers), np.int32)
+    place[[numbers[word] for word in identifiers]] = np.arange(len(identifiers))
+    first_unit = np.cumsum([0, *(len(f.rows) for f in files)]).astype(np.int32)
+    word = place[_concatenated([f.words for f in files], np.int32)]
+    unit = _concatenated([f.units for f in files], np.int32)
+    unit += np.repeat(first_unit[:-1], [len(f.units) for f in files])
+    order = np.argsort(word, kind="stable").astype(np.int32)
+    parents = _concatenated([f.parents for f in files], np.int32)
+    stems, stem_starts, stem_identifiers = _stemmed(identifiers)
+    known = [numbers.get(name, -1) for f in files for name in f.names]
+    return Index(
+        paths=paths,
+        first_unit=first_unit,
+        parents=parents + np.repeat(first_unit[:-1], np.diff(first_unit)),
+        names=np.where(np.array(known, np.int32) < 0, -1, place[known] if len(place) else -1),
+        kinds=np.frombuffer(b"".join(f.kinds for f in files), np.uint8),
+        rows=tuple(row for f in files for row in f.rows),
+        identifiers=identifiers,
+        starts=_starts(word, len(identifiers)),
+        units=unit[order],
+        counts=_concatenated([f.counts for f in files], np.uint8)[order],
+        stems=stems,
+        stem_starts=stem_starts,
+        stem_identifiers=stem_identifiers,
+    )
 
 
 def _concatenated(arrays: Sequence[array[int]], kind: type[Any]) -> NDArray[Any]:
-    parts_ = [np.frombuffer(a, kind) for a in arrays if a]
-    return np.concatenate(parts_) if parts_ else np.empty(0, kind)
+    return np.concatenate([np.empty(0, kind), *(np.frombuffer(a, kind) for a in arrays)])
 
 
 def _starts(keys: NDArray[Any], number: int) -> Ints:
     return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=number)))).astype(np.int32)
-
-
-def _parents(definitions: Sequence[Definition], first_unit: Ints) -> Ints:
-    sizes = np.diff(first_unit)
-    own = np.repeat(first_unit[:-1], sizes)
-    inside = np.array([d.parent + 1 for d in definitions], np.int32)
-    return (own + inside).astype(np.int32)
 
 
 def _stemmed(identifiers: Sequence[str]) -> tuple[tuple[str, ...], Ints, Ints]:

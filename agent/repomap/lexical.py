@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.lexicon import Floats, Lexicon, Places
+from agent.repomap.lexicon import Floats, Lexicon, Places, summed
 from agent.repomap.query import Query
 
 # BM25 (Robertson & Zaragoza 2009): how fast repetition stops counting, how much length does.
@@ -109,8 +109,8 @@ def _bm25(
     """Add to units and files what a word tells that stands there as any of ``identifiers``."""
     units, files = into
     where, counts = lexicon.postings(identifiers)
-    in_units = np.bincount(where, counts, len(units))
-    in_files = np.bincount(lexicon.file_of[where], counts, len(files))
+    in_units = summed(where, counts, len(units))
+    in_files = summed(lexicon.file_of[where], counts, len(files))
     units += weight * _rareness(in_units) * _saturated(in_units, lexicon.unit_lengths)
     files += weight * _rareness(in_files) * _saturated(in_files, lexicon.file_lengths)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from agent.repomap.index import Index, Ints
 from agent.repomap.words import IDENTIFIER, parts
 
 Floats = NDArray[np.float64]
-Places = tuple[NDArray[np.int64], Floats]
+Places = tuple[NDArray[np.integer], Floats]
 """Numbers of units or files, and a share between 0 and 1 for each."""
 
 _FOLDER_SHARE = 0.5
@@ -52,13 +53,12 @@ class Lexicon:
     @cached_property
     def unit_lengths(self) -> Floats:
         """Words in each unit."""
-        size = len(self.file_of)
-        return np.bincount(self.index.units, self.index.counts, size).astype(np.float64)
+        return summed(self.index.units, self.index.counts, len(self.file_of))
 
     @cached_property
     def file_lengths(self) -> Floats:
         """Words in each file."""
-        return np.bincount(self.file_of, self.unit_lengths, len(self.index.paths))
+        return summed(self.file_of, self.unit_lengths, len(self.index.paths))
 
     @cached_property
     def _defining(self) -> tuple[Ints, Ints]:
@@ -77,7 +77,8 @@ class Lexicon:
     def stem_counts(self) -> Floats:
         """Of how many stems each identifier is made; at least one."""
         number = len(self.index.identifiers)
-        return np.maximum(np.bincount(self.index.stem_identifiers, minlength=number), 1.0)
+        counts = np.bincount(self.index.stem_identifiers, minlength=number)
+        return np.maximum(counts, 1).astype(np.float64)
 
     def named(self, name: str) -> Ints:
         """Return the units that define ``name``."""
@@ -122,7 +123,8 @@ class Lexicon:
 
     def kind_factors(self, type_factor: float) -> Floats:
         """Return ``type_factor`` for each class or the like, 1 for functions, 0 for files."""
-        return np.array([0.0, type_factor, 1.0])[self.index.kinds]
+        factors: Floats = np.array([0.0, type_factor, 1.0])
+        return factors[self.index.kinds]
 
 
 def _as_places(found: dict[str, dict[int, float]]) -> dict[str, Places]:
@@ -130,6 +132,11 @@ def _as_places(found: dict[str, dict[int, float]]) -> dict[str, Places]:
         key: (np.array(list(places), np.int64), np.array(list(places.values())))
         for key, places in found.items()
     }
+
+
+def summed(places: NDArray[np.integer], values: NDArray[Any], number: int) -> Floats:
+    """Return for each of ``number`` places the sum of its values."""
+    return np.bincount(places, values, number).astype(np.float64, copy=False)
 
 
 def _ranges(starts: NDArray[np.integer], ends: NDArray[np.integer]) -> NDArray[np.integer]:

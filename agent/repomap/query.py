@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,8 +21,7 @@ _DOCUMENTATION = re.compile(r"\b(?:docs|documentation|tutorial|readme|changelog)
 _TITLE_WEIGHS = 3.0
 # What stands in every issue, whatever it is about. Rareness in code does not tell: there, "would"
 # is a rare word.
-_EVERYDAY = frozenset(
-    """
+_EVERYDAY = """
     about above after again all also although always and another any anything are around ask back
     because been before being below between both bug but can cannot case cause change code com
     come confirm could current currently did different does doing done down during each either
@@ -38,9 +37,8 @@ _EVERYDAY = frozenset(
     used user using version very via want was way well were what when where whether which while
     who why will with within without won work would wrong www yes yet you your actual behavior
     behaviour bit linux windows macos call last file module
-    """.split()
-)
-_EVERYDAY_STEMS = frozenset(part for word in _EVERYDAY for part in parts(word))
+    """
+_EVERYDAY_STEMS = frozenset(part for word in _EVERYDAY.split() for part in parts(word))
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ class Query:
 def read_query(text: str) -> Query:
     """Return the evidence in ``text``, whose first line is taken for its title."""
     title, _, body = text.strip().partition("\n")
-    stems: Counter[str] = Counter()
-    identifiers: Counter[str] = Counter()
+    stems: dict[str, float] = defaultdict(float)
+    identifiers: dict[str, float] = defaultdict(float)
     code = _code(text)
     called = set(_CALLED.findall(text))
     marked = set(IDENTIFIER.findall(" ".join(code))) | called

@@ -46,6 +46,7 @@ _PARENT, _FILE, _PRODUCT, _BEST = 0.2, 1.0, 1.0, 0.3
 _SIDE, _NOTHING_DEFINED, _TYPE = 0.25, 0.3, 0.9
 # Surfers start at this many files, more often at better ones.
 _STARTS = 100
+_SEEDS = ("words", "identifiers", "defines")
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,9 @@ class Ranker:
             "named": given,
             "size": _scaled(np.log1p(self.lexicon.file_lengths)),
         }
-        seeds = factors * sum(_FILE_WEIGHTS[k] * kinds[k] for k in ("words", "identifiers", "defines"))
+        seeds = factors * sum(
+            _FILE_WEIGHTS[k] * kinds[k] for k in ("words", "identifiers", "defines")
+        )
         kinds["references"] = _scaled(np.sqrt(important(self.graph, _strongest(seeds))))
         return {kind: factors * _FILE_WEIGHTS[kind] * values for kind, values in kinds.items()}
 

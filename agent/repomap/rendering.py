@@ -34,6 +34,16 @@ class FileEntry:
     definitions: Sequence[Definition]
     shown: Mapping[int, Form]
 
+    def visible(self) -> set[int]:
+        """Return the indexes of all definitions that the map names: the shown and those around."""
+        wanted = set(self.shown)
+        for number in self.shown:
+            parent = self.definitions[number].parent
+            while parent >= 0 and parent not in wanted:
+                wanted.add(parent)
+                parent = self.definitions[parent].parent
+        return wanted
+
 
 def render_file(entry: FileEntry) -> list[str]:
     """Return the lines for one file: its path, then definitions in their order, nested by indent.
@@ -41,21 +51,11 @@ def render_file(entry: FileEntry) -> list[str]:
     Definitions that are shown by name only share lines behind those with signatures.
     """
     children: dict[int, list[int]] = {}
-    for number in sorted(_with_parents(entry)):
+    for number in sorted(entry.visible()):
         children.setdefault(entry.definitions[number].parent, []).append(number)
     lines = [f"{entry.path}:"]
     _render_level(entry, children, -1, " ", lines)
     return lines
-
-
-def _with_parents(entry: FileEntry) -> set[int]:
-    wanted = set(entry.shown)
-    for number in entry.shown:
-        parent = entry.definitions[number].parent
-        while parent >= 0 and parent not in wanted:
-            wanted.add(parent)
-            parent = entry.definitions[parent].parent
-    return wanted
 
 
 def _render_level(

@@ -73,8 +73,11 @@ def _merged(material: Material, taken: int) -> Iterator[Choice]:
         for rank, file in enumerate(material.files)
     ]
     offers += [
-        (1 / (rank + UNIT_RANK) / (len(definition(unit).name) + 2), 0,
-         Choice(material.file_of[unit], unit))
+        (
+            1 / (rank + UNIT_RANK) / (len(definition(unit).name) + 2),
+            0,
+            Choice(material.file_of[unit], unit),
+        )
         for rank, unit in enumerate(material.units)
         if rank >= taken
     ]

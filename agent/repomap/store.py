@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from agent.grammars import grammars_version, language_of
@@ -50,7 +51,7 @@ class TagStore:
                 tags = scan(_read(root / first), languages[first] or "")
                 rows.append((key, tags.pack()))
                 yield from ((path, tags) for path in by_key[key])
-            self._save(lambda db, rows=rows: _insert(db, "blobs", rows))
+            self._save(partial(_insert, "blobs", rows))
 
     def tree(self, key: str) -> bytes | None:
         """Return what ``keep_tree`` kept under ``key``, None when it is not there."""
@@ -61,7 +62,7 @@ class TagStore:
         """Keep ``value`` among the newest trees."""
 
         def save(database: sqlite3.Connection) -> None:
-            _insert(database, "trees", [(key, value)])
+            _insert("trees", [(key, value)], database)
             database.execute(
                 "DELETE FROM trees WHERE rowid <= (SELECT max(rowid) FROM trees) - ?",
                 (_TREES_KEPT,),
@@ -89,7 +90,7 @@ class TagStore:
                 save(database)
 
 
-def _insert(database: sqlite3.Connection, table: str, rows: Iterable[tuple[str, bytes]]) -> None:
+def _insert(table: str, rows: Iterable[tuple[str, bytes]], database: sqlite3.Connection) -> None:
     database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", rows)
 
 

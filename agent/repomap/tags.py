@@ -62,7 +62,7 @@ class Tags:
         try:
             rows, joined, units = json.loads(zlib.decompress(packed))
             names = joined.split(" ")
-            definitions = tuple(Definition(*row[:6], tuple(row[6]), row[7]) for row in rows)
+            definitions = tuple(Definition(*head, tuple(marks), doc) for *head, marks, doc in rows)
             words = tuple(_counts(names, unit) for unit in units)
         except (zlib.error, ValueError, TypeError, LookupError) as error:
             raise ValueError(f"not packed tags: {error}") from error

@@ -45,11 +45,11 @@ def _tracked(root: Path) -> dict[str, str]:
         if mode.startswith("100"):
             blobs[os.fsdecode(path)] = blob
     changed = git("diff-files", "--name-only", "--relative", "-z", cwd=root)
-    for path in map(os.fsdecode, filter(None, changed.split(b"\0"))):
-        if path in blobs and not _is_file(root / path):
-            del blobs[path]
-        elif path in blobs:
-            blobs[path] = blob_hash((root / path).read_bytes())
+    for name in map(os.fsdecode, filter(None, changed.split(b"\0"))):
+        if name in blobs and not _is_file(root / name):
+            del blobs[name]
+        elif name in blobs:
+            blobs[name] = blob_hash((root / name).read_bytes())
     return blobs
 
 
