@@ -91,7 +91,14 @@ def _speed(
     folder = make_checkout(snapshot, commit, work / "tree").root
     text = work / "issue.txt"
     text.write_text(row["problem_statement"], encoding="utf-8")
-    command = [sys.executable, "-m", "benchmarks.map_speed", folder, text, work / "speed.sqlite"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "benchmarks.map_speed",
+        folder,
+        text,
+        work / "speed.sqlite",
+    ]
     ours = _measures(command)
     _print("ours", ours)
     if reference:

@@ -17,6 +17,7 @@ FileGraph = rx.PyDiGraph[int, float]
 _MOST_DEFINERS = 5
 _SHORTEST_NAME = 3
 _DAMPING = 0.6
+_PIECE = 4096
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,19 @@ class References:
         """Return the graph of all files, edges of the same two added up."""
         files = len(lexicon.index.paths)
         source, target = lexicon.file_of[self.users], lexicon.file_of[self.defined]
-        keys, places = np.unique(source.astype(np.int64) * files + target, return_inverse=True)
-        weights = np.bincount(places, self.weights)
-        apart = keys // files != keys % files
+        apart = source != target
+        keys = source[apart].astype(np.int64) * files + target[apart]
+        keys, places = np.unique(keys, return_inverse=True)
+        weights = np.bincount(places, self.weights[apart])
         graph: FileGraph = rx.PyDiGraph(multigraph=False)
         graph.add_nodes_from(range(files))
-        rows = ((keys[apart] // files).tolist(), (keys[apart] % files).tolist())
-        graph.add_edges_from(list(zip(*rows, weights[apart].tolist(), strict=True)))
+        # By pieces: the edges of a large tree as Python objects would be most of its memory.
+        for piece in range(0, len(keys), _PIECE):
+            some = keys[piece : piece + _PIECE]
+            rows = (some // files).tolist(), (some % files).tolist()
+            graph.add_edges_from(
+                list(zip(*rows, weights[piece : piece + _PIECE].tolist(), strict=True))
+            )
         return graph
 
 

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ Ints = NDArray[np.int32]
 
 FILE, TYPE, FUNCTION = 0, 1, 2
 
-LAYOUT = 1
+LAYOUT = 2
 """Part of the key in the store: what is packed in another layout must not be unpacked."""
 
 _UNIT, _FIELD, _DECORATOR = "\n", "\x1f", "\x1e"
@@ -80,8 +81,8 @@ class Index:
         """Return the index as bytes for a store."""
         target = io.BytesIO()
         arrays = {f.name: _to_array(getattr(self, f.name)) for f in fields(self)}
-        np.savez(target, **arrays)  # type: ignore[arg-type]
-        return zlib.compress(target.getbuffer(), 1)
+        np.savez_compressed(target, **arrays)  # type: ignore[arg-type]
+        return target.getvalue()
 
     @classmethod
     def unpack(cls, packed: bytes) -> Index:
@@ -91,12 +92,20 @@ class Index:
             ValueError: this is no index.
         """
         try:
-            with np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False) as arrays:
+            with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
                 values: dict[str, Any] = {f.name: arrays[f.name] for f in fields(cls)}
             for name in ("paths", "rows", "identifiers", "stems"):
                 values[name] = tuple(_strings(values[name]))
             return cls(**values)
-        except (zlib.error, ValueError, TypeError, LookupError, OSError, EOFError) as error:
+        except (
+            BadZipFile,
+            zlib.error,
+            ValueError,
+            TypeError,
+            LookupError,
+            OSError,
+            EOFError,
+        ) as error:
             raise ValueError(f"not a packed index: {error}") from error
 
 

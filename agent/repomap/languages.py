@@ -96,4 +96,5 @@ _QUERIES = {
 @cache
 def definitions_query(language: str) -> Query:
     """Return the query whose captures ``type`` and ``function`` are the definitions."""
-    return Query(grammar(language), _QUERIES[language])
+    query: Query = Query(grammar(language), _QUERIES[language])
+    return query

@@ -88,7 +88,8 @@ class Lexicon:
     def defining(self, identifiers: NDArray[np.integer]) -> Ints:
         """Return the units of which ``identifiers`` are the names, in the order of those."""
         order, starts = self._defining
-        return order[_ranges(starts[identifiers], starts[identifiers + 1])]
+        units: Ints = order[_ranges(starts[identifiers], starts[identifiers + 1])]
+        return units
 
     @cached_property
     def path_stems(self) -> dict[str, Places]:

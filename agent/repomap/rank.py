@@ -195,7 +195,8 @@ class Ranker:
         in_file = _scaled(files)[file_of]
         inner = index.parents != index.first_unit[file_of]
         score = own + _PARENT * own[index.parents] * inner + in_file * (_FILE + _PRODUCT * own)
-        return score * kept * self.lexicon.kind_factors(_TYPE)
+        scores: Floats = score * kept * self.lexicon.kind_factors(_TYPE)
+        return scores
 
 
 def _scaled(values: Floats) -> Floats:

@@ -10,14 +10,16 @@ from tree_sitter import Node, QueryCursor
 from agent.grammars import parser
 from agent.repomap.languages import definitions_query
 
-MOST_PARSED = 96 * 1024
+MOST_PARSED = 64 * 1024
 """Bytes; a longer file is scanned, as its syntax tree takes a hundred times its size."""
 
 _PYTHON_HEAD = re.compile(
-    rb"^([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+([^\W\d]\w*)[ \t]*[(:][^\n]*", re.MULTILINE
+    rb"""^((?:[ \t]*@[^\n]*\n)*)
+    ([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+([^\W\d]\w*)[ \t]*[(:][^\n]*""",
+    re.MULTILINE | re.VERBOSE,
 )
 _ANY_HEAD = re.compile(
-    rb"""^([ \t]*)
+    rb"""^()([ \t]*)
     (?:(?:export|default|declare|abstract|public|private|protected|internal|static|final|pub
         (?:\([a-z ]+\))?|async|unsafe|const|virtual|inline|sealed|data)[ \t]+)*
     (class|struct|interface|enum|trait|union|module|namespace|impl|def|function|func|fn|type)
@@ -58,19 +60,24 @@ def scanned(data: bytes, head_of: re.Pattern[bytes] = _ANY_HEAD) -> list[Span]:
     ends = [len(data)] * len(heads)
     unfinished: list[int] = []
     for number, head in enumerate(heads):
-        while unfinished and len(heads[unfinished[-1]][1]) >= len(head[1]):
+        while unfinished and len(heads[unfinished[-1]][2]) >= len(head[2]):
             ends[unfinished.pop()] = head.start()
         unfinished.append(number)
     return [
         Span(
-            head[3].decode("utf-8", "replace"),
-            "function" if head[2] in _FUNCTIONS else "type",
-            head.end(1),
+            _text(head[4]),
+            "function" if head[3] in _FUNCTIONS else "type",
+            head.end(2),
             head.end(),
             end,
+            tuple(" ".join(line.split()) for line in _text(head[1]).splitlines()),
         )
         for head, end in zip(heads, ends, strict=True)
     ]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def _span(node: Node, kind: str) -> Span | None:
@@ -78,7 +85,7 @@ def _span(node: Node, kind: str) -> Span | None:
     if name is None or name.text is None:
         return None
     body = node.child_by_field_name("body") or node.child_by_field_name("value")
-    word = re.split(r"::|\.|[<(\s]", name.text.decode("utf-8", "replace"))[-1]
+    word = re.split(r"::|\.|[<(\s]", _text(name.text))[-1]
     start, end = node.start_byte, node.end_byte
     head_end = body.start_byte if body is not None else _line_end(node)
     return Span(word, kind, start, head_end, end, _decorators(node)) if word else None
@@ -115,4 +122,4 @@ def _decorators(node: Node) -> tuple[str, ...]:
     if around is None or around.type != "decorated_definition":
         return ()
     texts = (child.text for child in around.named_children if child.type == "decorator")
-    return tuple(" ".join(t.decode("utf-8", "replace").split()) for t in texts if t)
+    return tuple(" ".join(_text(t).split()) for t in texts if t)

@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Tags:
         try:
             rows, joined, units = json.loads(zlib.decompress(packed))
             names = joined.split(" ")
-            definitions = tuple(Definition(*head, tuple(marks), doc) for *head, marks, doc in rows)
+            definitions = tuple(map(_definition, rows))
             words = tuple(_counts(names, unit) for unit in units)
         except (zlib.error, ValueError, TypeError, LookupError) as error:
             raise ValueError(f"not packed tags: {error}") from error
@@ -71,6 +72,11 @@ class Tags:
 
 def _row(d: Definition) -> list[object]:
     return [d.name, d.kind, d.first, d.last, d.parent, d.signature, d.decorators, d.doc]
+
+
+def _definition(row: list[Any]) -> Definition:
+    name, kind, first, last, parent, signature, decorators, doc = row
+    return Definition(name, kind, first, last, parent, signature, tuple(decorators), doc)
 
 
 def _counts(names: list[str], unit: list[int]) -> dict[str, int]:

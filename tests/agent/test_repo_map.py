@@ -29,7 +29,7 @@ FILES = {
         '        """Put an item in."""\n'
         "        self.items.append(item)\n"
     ),
-    "shop/price.py": "def rounded(value):\n    return discounted(value)\n\ndef discounted(v): ...\n",
+    "shop/price.py": "def rounded(value):\n    return discounted(value)\n\ndef discounted(v): ...",
     "shop/mail.py": "class Mailer:\n    def send(self, shop): ...\n",
     "shop/util.py": "def rarely_named(shop): ...\n\ndef common(shop): ...\n",
     "tests/test_cart.py": "def test_total():\n    cart = Cart()\n    assert cart.total == 0\n",

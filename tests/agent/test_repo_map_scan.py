@@ -13,7 +13,7 @@ SOURCES = {
     "c": ("struct s { int x; };\nstatic int *f(int a) { return 0; }\n", ["s", "f"]),
     "cpp": ("namespace n { class A { int f() { return 1; } }; }\n", ["n", "n.A", "n.A.f"]),
     "java": ("class A { A() {} int f(int x) { return x; } }", ["A", "A.A", "A.f"]),
-    "javascript": ("class A { f() {} }\nconst g = () => 1;\nfunction h() {}", ["A", "A.f", "g", "h"]),
+    "javascript": ("class A { f() {} }\nconst g = () => 1\nfunction h(){}", ["A", "A.f", "g", "h"]),
     "typescript": ("interface A { f(): void }\nexport class B<T> {}", ["A", "A.f", "B"]),
     "tsx": ("export function A() { return <b/>; }", ["A"]),
     "go": ("package p\ntype T struct{}\nfunc (t *T) M() {}\nfunc F() {}\n", ["T", "M", "F"]),
@@ -75,10 +75,13 @@ def test_a_comment_above_stands_for_a_docstring() -> None:
 
 
 def test_a_very_large_file_is_scanned_by_lines() -> None:
-    body = "class A:\n  def f(self): pass\n  def g(self):\n    def inner(): ...\ndef h(): ...\n"
+    body = "class A:\n  @cached\n  def f(self): pass\n  def g(self):\n    def inner(): ...\n"
+    body += "def h(): ...\n"
     filler = "x = 1  # filler\n" * (MOST_PARSED // 10)
-    small, large = (qualified(scan((body + more).encode(), "python")) for more in ("", filler))
-    assert large == small == ["A", "A.f", "A.g", "A.g.inner", "h"]
+    small, large = (scan((body + more).encode(), "python") for more in ("", filler))
+    assert qualified(large) == qualified(small) == ["A", "A.f", "A.g", "A.g.inner", "h"]
+    assert [d.decorators for d in large.definitions] == [(), ("@cached",), (), (), ()]
+    assert [d.first for d in large.definitions] == [d.first for d in small.definitions]
 
 
 @pytest.mark.parametrize(
