@@ -1,55 +1,105 @@
-"""Which tracked files a text names: one pass over its words, with look-ups in an index."""
+"""Which tracked files a text names: one pass over its words, each looked up in hash tables.
+
+A file is named by its path, by the end of its path where no other file ends so, by its base name
+where that is unique, and as a dotted module, with at most two names from inside it behind. Around
+it may stand what texts put there: quotes, brackets, ``./``, line numbers, ``::test_name``, the
+folders of another machine, or the address of a web page. A name that fits several files names
+none, nor does a plain word without a dot, a dash or an underscore.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+_TOKEN = re.compile(r"[\w.@+~/\\:#?&%-]+")
 _LIKE_A_FILE = re.compile(r"[._-]")
-_TRAIL = ",.!;:)]}>'\"`*"
-_LEAD = "([{<'\"`*"
+# The host of an address or the letter of a Windows drive.
+_ORIGIN = re.compile(r"^(?:\w+://[^/]*/|[A-Za-z]:/)")
+_BEHIND = re.compile(r"[:#?]")
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
+_MODULE_ENDINGS = (".py", "/__init__.py", ".java")
+_NAMES_IN_A_MODULE = 2
 
 
 @dataclass(frozen=True)
 class FileIndex:
-    """The tracked files, ready for look-ups by path and by unique base name."""
+    """The tracked files, ready for look-ups.
+
+    Attributes:
+        by_end: ends of paths, from the base name up to all but the first folder; None for an end
+            that several files share.
+    """
 
     paths: frozenset[str]
-    by_name: dict[str, str]
+    by_end: dict[str, str | None]
 
     @classmethod
     def of(cls, paths: Iterable[str]) -> FileIndex:
         """Index ``paths``."""
         paths = frozenset(paths)
-        names: dict[str, list[str]] = defaultdict(list)
+        by_end: dict[str, str | None] = {}
         for path in paths:
-            names[path.rsplit("/", 1)[-1]].append(path)
-        # A plain word such as `test` names no file, even where a script is called so.
-        unique = {
-            name: found[0]
-            for name, found in names.items()
-            if len(found) == 1 and _LIKE_A_FILE.search(name)
-        }
-        return cls(paths, unique)
+            for end in _ends(path):
+                by_end[end] = None if end in by_end else path
+        return cls(paths, by_end)
 
     def mentioned(self, text: str) -> tuple[str, ...]:
         """Return the tracked files that ``text`` names, in the order of their first mention."""
         found: dict[str, None] = {}
-        for word in text.split():
-            for form in _forms(word):
-                path = form if form in self.paths else self.by_name.get(form)
-                if path is not None:
-                    found[path] = None
-                    break
+        for token in dict.fromkeys(_TOKEN.findall(text)):
+            path = self._named(token)
+            if path is not None:
+                found[path] = None
         return tuple(found)
 
+    def _named(self, token: str) -> str | None:
+        for form in _forms(token):
+            path = self._by_path(form)
+            if path is not None:
+                return path
+            if _DOTTED.fullmatch(form):
+                return self._by_module(form)
+        return None
 
-def _forms(word: str) -> Iterator[str]:
-    """Yield the ways to read a word as a path: bare, without ``:12`` behind, without ``./``."""
-    bare = word.rstrip(_TRAIL).lstrip(_LEAD)
+    def _by_path(self, form: str) -> str | None:
+        if form in self.paths:
+            return form
+        if "/" not in form:
+            return self.by_end.get(form) if _LIKE_A_FILE.search(form) else None
+        # A base name alone says nothing where the text gives other folders than ours.
+        for end in (form, *_ends(form)):
+            if "/" in end and (end in self.paths or end in self.by_end):
+                return end if end in self.paths else self.by_end[end]
+        return None
+
+    def _by_module(self, dotted: str) -> str | None:
+        names = dotted.split(".")
+        for length in range(len(names), max(1, len(names) - _NAMES_IN_A_MODULE - 1), -1):
+            stem = "/".join(names[:length])
+            for ending in _MODULE_ENDINGS:
+                path = self._by_path(stem + ending)
+                if path is not None:
+                    return path
+        return None
+
+
+def _ends(path: str) -> Iterator[str]:
+    """Yield the proper ends of ``path`` at its slashes, longest first."""
+    at = path.find("/")
+    while at >= 0:
+        yield path[at + 1 :]
+        at = path.find("/", at + 1)
+
+
+def _forms(token: str) -> Iterator[str]:
+    """Yield the ways to read ``token`` as a path: as it stands, then without what is around it."""
+    bare = token.strip(".:?&%~").rstrip("-+/\\") if token[:1] != "." else token.rstrip(".:?&%-+/")
     yield bare
-    before_colon = bare.split(":", 1)[0].rstrip(_TRAIL)
-    yield before_colon
-    yield before_colon.removeprefix("./")
+    path = _ORIGIN.sub("", bare.replace("\\", "/"))
+    path = _BEHIND.split(path, maxsplit=1)[0].rstrip(".")
+    while path.startswith(("./", "../", "/")):
+        path = path.partition("/")[2]
+    yield path
+    yield bare.partition("\\")[0]

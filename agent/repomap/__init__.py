@@ -1,5 +1,7 @@
 """The map of a repository that a conversation opens with."""
 
-from agent.repomap.build import RepoMap, TagStore
+from agent.repomap.build import RepoMap
+from agent.repomap.rank import RankedFile
+from agent.repomap.store import TagStore
 
-__all__ = ["RepoMap", "TagStore"]
+__all__ = ["RankedFile", "RepoMap", "TagStore"]

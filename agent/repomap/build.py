@@ -1,87 +1,169 @@
-"""Choose and render the part of a repository that fits the budget."""
+"""The map of one commit: built once, asked with many texts."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
-from agent.mentions import FileIndex
-from agent.repomap.tags import TagStore
-
-__all__ = ["CHARACTERS_PER_TOKEN", "RepoMap", "TagStore"]
+from agent.grammars import grammars_version
+from agent.repomap.index import LAYOUT, Index, IndexBuilder
+from agent.repomap.rank import RankedFile, Ranker, Ranking
+from agent.repomap.rendering import FileEntry, Form, render_file
+from agent.repomap.scan import SCANNER
+from agent.repomap.select import Choice, Material, choices
+from agent.repomap.store import TagStore
 
 CHARACTERS_PER_TOKEN = 4
-_WORD = re.compile(r"[A-Za-z][a-z0-9]+|[A-Z]+(?![a-z])|[a-z0-9]{2,}")
-_TEST = re.compile(
-    r"(^|/)(tests?|testing|test_[^/]*|[^/]*_test\.py|conftest\.py|docs?|examples?)(/|$)"
-)
+"""Where no model's own counter is given."""
+
+_MARGIN = 2.0
+_SHORTEST_CHOICE = 4
 
 
 @dataclass(frozen=True)
 class RepoMap:
-    """The Python files of one commit with their top-level definitions.
+    """All definitions of one tree, ready to be ranked."""
 
-    Attributes:
-        tags: path to headings such as ``class A`` and ``def f``.
-    """
-
-    tags: Mapping[str, tuple[str, ...]]
+    index: Index
 
     @classmethod
     def of(cls, blobs: Mapping[str, str], root: Path, store: TagStore) -> RepoMap:
-        """Build the map of the checkout at ``root``, whose files are ``blobs`` (path to hash)."""
-        python = {path: blob for path, blob in blobs.items() if path.endswith(".py")}
-        return cls(store.tags(python, root))
+        """Build the map of the files ``blobs`` (path to git blob hash), which lie below ``root``.
 
-    def render(self, issue: str, tokens: int) -> str:
-        """Return the map for ``issue``, at most ``tokens`` long (of four characters each)."""
-        left = tokens * CHARACTERS_PER_TOKEN
-        parts = []
-        for path in self.ranked(issue):
-            lines = [f"{path}:", *(f"  {tag}" for tag in self.tags[path])]
-            kept = _fitting(lines, left)
-            if not kept:
-                break
-            parts += kept
-            left -= sum(len(line) + 1 for line in kept)
-        return "\n".join(parts)
-
-    def ranked(self, issue: str) -> list[str]:
-        """Return all paths: those that the issue names, then by words shared with it.
-
-        A shared word weighs its inverse document frequency (Spärck Jones 1972), so the package's
-        own name weighs nothing; tests and documentation come after sources of the same score.
+        Files are read only where the store has neither the tree nor the blob.
         """
-        named = FileIndex.of(self.tags).mentioned(issue)
-        order = {path: number for number, path in enumerate(named)}
-        words = {path: _words(f"{path} {' '.join(tags)}") for path, tags in self.tags.items()}
-        spread = Counter(word for found in words.values() for word in found)
-        asked = _words(issue)
-        scores = {
-            path: sum(math.log(len(words) / spread[word]) for word in sorted(found & asked))
-            for path, found in words.items()
-        }
-        unnamed = len(order)
-        return sorted(
-            self.tags,
-            key=lambda p: (order.get(p, unnamed), bool(_TEST.search(p)), -scores[p], p),
+        key = _tree_key(blobs)
+        packed = store.tree(key)
+        if packed is not None:
+            try:
+                return cls(Index.unpack(packed))
+            except ValueError:
+                pass
+        index = _build(blobs, root, store)
+        store.keep_tree(key, index.pack())
+        return cls(index)
+
+    def ranked(self, text: str) -> tuple[RankedFile, ...]:
+        """Return all files: those that ``text`` names in its order, then by falling score."""
+        return self._ranker.rank(text).ranked_files()
+
+    def render(
+        self,
+        text: str,
+        tokens: int,
+        *,
+        count: Callable[[str], int] | None = None,
+        chat: Collection[str] = (),
+    ) -> str:
+        """Return the map for ``text``, at most ``tokens`` long.
+
+        Args:
+            count: the model's own count of the tokens in a text; four characters are one without.
+            chat: files that the model sees anyway: they are left out.
+        """
+        return render(self.select(text, tokens, count=count, chat=chat))
+
+    def select(
+        self,
+        text: str,
+        tokens: int,
+        *,
+        count: Callable[[str], int] | None = None,
+        chat: Collection[str] = (),
+    ) -> tuple[FileEntry, ...]:
+        """Return what ``render`` shows, as data."""
+        ranking = self._ranker.rank(text)
+        offered = self._offered(ranking, tokens * CHARACTERS_PER_TOKEN, chat)
+        order = {file: place for place, file in enumerate(ranking.order)}
+
+        def entries(number: int) -> tuple[FileEntry, ...]:
+            return self._entries(offered[:number], order)
+
+        return _longest(entries, len(offered), tokens, count or count_characters)
+
+    @cached_property
+    def _ranker(self) -> Ranker:
+        return Ranker(self.index)
+
+    def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[Choice]:
+        """Return the choices in order, enough for any counter to find the limit among them."""
+        index = self.index
+        left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
+        # Nothing takes less than its name and a separator.
+        most = int(characters * _MARGIN) // _SHORTEST_CHOICE
+        hidden = sum(int(index.first_unit[f + 1] - index.first_unit[f]) for f in left_out)
+        material = Material(
+            files=[f for f in ranking.order if f not in left_out][:most],
+            units=[u for u in ranking.units(most + hidden) if ranking.file_of[u] not in left_out],
+            paths=index.paths,
+            file_of=ranking.file_of,
+            definition=index.definition,
+        )
+        spent = 0
+
+        def affordable(choice: Choice) -> bool:
+            nonlocal spent
+            unit, path = choice.unit, index.paths[choice.file]
+            spent += len(path if unit is None else index.definition(unit).name)
+            return spent <= characters * _MARGIN
+
+        return list(takewhile(affordable, choices(material, characters)))
+
+    def _entries(self, chosen: Sequence[Choice], order: Mapping[int, int]) -> tuple[FileEntry, ...]:
+        shown: dict[int, dict[int, Form]] = {}
+        for choice in chosen:
+            forms = shown.setdefault(choice.file, {})
+            if choice.unit is not None:
+                forms[choice.unit - int(self.index.first_unit[choice.file]) - 1] = choice.form
+        return tuple(
+            FileEntry(self.index.paths[file], self.index.definitions_of(file), shown[file])
+            for file in sorted(shown, key=lambda file: order[file])
         )
 
 
-def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)}
+def render(entries: Sequence[FileEntry]) -> str:
+    """Return ``entries`` as text."""
+    return "\n".join(line for entry in entries for line in render_file(entry))
 
 
-def _fitting(lines: list[str], characters: int) -> list[str]:
-    """Return the first lines that fit; a name without any definition is worth showing, too."""
-    kept = []
-    for line in lines:
-        characters -= len(line) + 1
-        if characters < 0:
-            break
-        kept.append(line)
-    return kept
+def count_characters(text: str) -> int:
+    """Return the tokens of ``text`` where no model says better."""
+    return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
+
+
+def _build(blobs: Mapping[str, str], root: Path, store: TagStore) -> Index:
+    builder = IndexBuilder()
+    for path, tags in store.tags(blobs, root):
+        builder.add(path, tags)
+    return builder.build(blobs)
+
+
+def _longest(
+    entries: Callable[[int], tuple[FileEntry, ...]],
+    most: int,
+    tokens: int,
+    count: Callable[[str], int],
+) -> tuple[FileEntry, ...]:
+    """Return ``entries(n)`` for the largest ``n`` found to fit, by bisection."""
+    best: tuple[FileEntry, ...] = ()
+    low, high = 1, most
+    while low <= high:
+        middle = (low + high) // 2
+        candidate = entries(middle)
+        if count(render(candidate)) <= tokens:
+            best, low = candidate, middle + 1
+        else:
+            high = middle - 1
+    return best
+
+
+def _tree_key(blobs: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(f"{LAYOUT}:{SCANNER}:{grammars_version()}".encode())
+    for path, blob in sorted(blobs.items()):
+        digest.update(f"\0{path}\0{blob}".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

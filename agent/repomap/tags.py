@@ -1,70 +1,83 @@
-"""Top-level definitions of Python files, found by a cheap scan and kept by git blob hash."""
+"""What is known of one file: its definitions, and which words stand in each of them."""
 
 from __future__ import annotations
 
 import json
-import re
-import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-
-# Part of the key: a changed scanner must not read what an older one stored.
-_SCANNER = "python-toplevel-1"
-_TAG = re.compile(rb"^(?:async[ \t]+def|def|class)[ \t]+[^\W\d]\w*", re.MULTILINE)
-_BATCH = 500
-
-
-def scan(data: bytes) -> tuple[str, ...]:
-    """Return the headings (``class A``, ``def f``) of the top-level definitions in ``data``."""
-    found = (match.group().decode("utf-8", "replace") for match in _TAG.finditer(data))
-    return tuple(dict.fromkeys(" ".join(heading.split()) for heading in found))
+from typing import Any
 
 
 @dataclass(frozen=True)
-class TagStore:
-    """Definitions by blob hash in one SQLite file, shared by checkouts, instances and processes."""
+class Definition:
+    """A function, a class or the like.
 
-    path: Path
+    Attributes:
+        kind: ``type`` (may hold others) or ``function``.
+        first: line of its name's statement, decorators left out, counted from 1.
+        last: its last line.
+        parent: index of the definition around it in its file, -1 when there is none.
+        signature: its head on one line, without the body.
+        decorators: what stands before it, each on one line.
+        doc: first line of its docstring or of the comment above it.
+    """
 
-    def tags(self, blobs: Mapping[str, str], root: Path) -> dict[str, tuple[str, ...]]:
-        """Return path to headings for ``blobs`` (path to hash); ``root`` holds those files.
+    name: str
+    kind: str
+    first: int
+    last: int
+    parent: int
+    signature: str
+    decorators: tuple[str, ...] = ()
+    doc: str = ""
 
-        A store that is broken or cannot be written only costs time.
+
+@dataclass(frozen=True)
+class Tags:
+    """The definitions of one file in the order of their lines.
+
+    Attributes:
+        words: how often each identifier stands in each *unit*: unit 0 is what lies outside all
+            definitions, unit ``i + 1`` is definition ``i`` without the definitions inside it.
+    """
+
+    definitions: tuple[Definition, ...] = ()
+    words: tuple[Mapping[str, int], ...] = ({},)
+
+    def pack(self) -> bytes:
+        """Return the tags as bytes for a store."""
+        names = sorted({word for unit in self.words for word in unit})
+        number = {word: place for place, word in enumerate(names)}
+        units = [[n for w in sorted(unit) for n in (number[w], unit[w])] for unit in self.words]
+        rows = [_row(definition) for definition in self.definitions]
+        return zlib.compress(json.dumps([rows, " ".join(names), units]).encode(), 1)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Tags:
+        """Return what ``pack`` packed.
+
+        Raises:
+            ValueError: these are no tags.
         """
         try:
-            return self._stored(blobs, root)
-        except sqlite3.Error:
-            return {path: scan((root / path).read_bytes()) for path in blobs}
-
-    def _stored(self, blobs: Mapping[str, str], root: Path) -> dict[str, tuple[str, ...]]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
-            database.execute("PRAGMA journal_mode=WAL")
-            database.execute("CREATE TABLE IF NOT EXISTS tags (key TEXT PRIMARY KEY, value TEXT)")
-            known = _load(database, blobs.values())
-            missing = {blob: path for path, blob in blobs.items() if blob not in known}
-            fresh = {blob: scan((root / path).read_bytes()) for blob, path in missing.items()}
-            rows = [(_key(blob), json.dumps(tags)) for blob, tags in fresh.items()]
-            database.executemany("INSERT OR IGNORE INTO tags VALUES (?, ?)", rows)
-        known.update(fresh)
-        return {path: known[blob] for path, blob in blobs.items()}
+            rows, joined, units = json.loads(zlib.decompress(packed))
+            names = joined.split(" ")
+            definitions = tuple(map(_definition, rows))
+            words = tuple(_counts(names, unit) for unit in units)
+        except (zlib.error, ValueError, TypeError, LookupError) as error:
+            raise ValueError(f"not packed tags: {error}") from error
+        return cls(definitions, words)
 
 
-def _key(blob: str) -> str:
-    return f"{_SCANNER}:{blob}"
+def _row(d: Definition) -> list[object]:
+    return [d.name, d.kind, d.first, d.last, d.parent, d.signature, d.decorators, d.doc]
 
 
-def _load(database: sqlite3.Connection, blobs: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    keys = [_key(blob) for blob in blobs]
-    found = {}
-    for start in range(0, len(keys), _BATCH):
-        batch = keys[start : start + _BATCH]
-        marks = ",".join("?" * len(batch))
-        for key, value in database.execute(
-            f"SELECT key, value FROM tags WHERE key IN ({marks})",
-            batch,
-        ):
-            found[key.partition(":")[2]] = tuple(json.loads(value))
-    return found
+def _definition(row: list[Any]) -> Definition:
+    name, kind, first, last, parent, signature, decorators, doc = row
+    return Definition(name, kind, first, last, parent, signature, tuple(decorators), doc)
+
+
+def _counts(names: list[str], unit: list[int]) -> dict[str, int]:
+    return {names[n]: count for n, count in zip(unit[::2], unit[1::2], strict=True)}

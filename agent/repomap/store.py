@@ -1,0 +1,117 @@
+"""Tags by git blob hash in one SQLite file, shared by checkouts, instances and processes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from agent.grammars import grammars_version, language_of
+from agent.repomap.scan import SCANNER, scan
+from agent.repomap.tags import Tags
+
+_BATCH = 200
+# Indexes of whole trees are large and soon useless: a run needs those of the instances at hand.
+_TREES_KEPT = 24
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS blobs (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS trees (key TEXT UNIQUE, value BLOB);
+"""
+
+
+@dataclass(frozen=True)
+class TagStore:
+    """A cache that may be lost, broken or read-only at any time: that only costs time."""
+
+    path: Path
+
+    def tags(self, blobs: Mapping[str, str], root: Path) -> Iterator[tuple[str, Tags]]:
+        """Yield path and tags for ``blobs`` (path to hash) in no order; ``root`` has the files.
+
+        One file's tags are alive at a time: those of a large repository take much memory.
+        """
+        languages = {path: language_of(path) for path in blobs}
+        wanted = {path: _key(lang, blobs[path]) for path, lang in languages.items() if lang}
+        found: set[str] = set()
+        by_key = _inverted(wanted)
+        for batch in _batches(sorted(by_key)):
+            for key, value in self._load("blobs", batch):
+                with suppress(ValueError):
+                    tags = Tags.unpack(value)
+                    found.add(key)
+                    yield from ((path, tags) for path in by_key[key])
+        missing = [key for key in sorted(by_key) if key not in found]
+        for batch in _batches(missing):
+            rows = []
+            for key in batch:
+                first = by_key[key][0]
+                tags = scan(_read(root / first), languages[first] or "")
+                rows.append((key, tags.pack()))
+                yield from ((path, tags) for path in by_key[key])
+            self._save(partial(_insert, "blobs", rows))
+
+    def tree(self, key: str) -> bytes | None:
+        """Return what ``keep_tree`` kept under ``key``, None when it is not there."""
+        found = self._load("trees", [key])
+        return found[0][1] if found else None
+
+    def keep_tree(self, key: str, value: bytes) -> None:
+        """Keep ``value`` among the newest trees."""
+
+        def save(database: sqlite3.Connection) -> None:
+            _insert("trees", [(key, value)], database)
+            database.execute(
+                "DELETE FROM trees WHERE rowid <= (SELECT max(rowid) FROM trees) - ?",
+                (_TREES_KEPT,),
+            )
+
+        self._save(save)
+
+    def _load(self, table: str, keys: list[str]) -> list[tuple[str, bytes]]:
+        marks = ",".join("?" * len(keys))
+        try:
+            if not self.path.is_file():
+                return []
+            with closing(sqlite3.connect(self.path, timeout=60)) as database:
+                query = f"SELECT key, value FROM {table} WHERE key IN ({marks})"
+                return list(database.execute(query, keys))
+        except (sqlite3.Error, OSError):
+            return []
+
+    def _save(self, save: Callable[[sqlite3.Connection], None]) -> None:
+        with suppress(sqlite3.Error, OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
+                database.execute("PRAGMA journal_mode=WAL")
+                database.executescript(_SCHEMA)
+                save(database)
+
+
+def _insert(table: str, rows: Iterable[tuple[str, bytes]], database: sqlite3.Connection) -> None:
+    database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", rows)
+
+
+def _key(language: str, blob: str) -> str:
+    return f"{SCANNER}:{grammars_version()}:{language}:{blob}"
+
+
+def _inverted(keys: Mapping[str, str]) -> dict[str, list[str]]:
+    paths: dict[str, list[str]] = {}
+    for path, key in sorted(keys.items()):
+        paths.setdefault(key, []).append(path)
+    return paths
+
+
+def _batches(keys: list[str]) -> Iterator[list[str]]:
+    return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))
+
+
+def _read(path: Path) -> bytes:
+    """Return the bytes of a file; one that cannot be read is empty."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,45 @@
+"""What a gold patch touches, for judging maps only: its files and its innermost definitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from agent.repomap.tags import Definition
+
+_HUNK = re.compile(r"@@ -(\d+)")
+
+
+def touched_lines(patch: str) -> dict[str, set[int]]:
+    """Return, for each old file of ``patch``, the old lines that it touches, counted from 1.
+
+    Those are the removed lines; where lines are only inserted, the line before them.
+    """
+    touched: dict[str, set[int]] = {}
+    path, number, removing = None, 0, False
+    for line in patch.splitlines():
+        if line.startswith("diff --git"):
+            path = None
+        elif path is None and line.startswith("--- a/"):
+            path = line.removeprefix("--- a/")
+            touched[path] = set()
+        elif path and (hunk := _HUNK.match(line)):
+            number, removing = int(hunk[1]), False
+        elif path and line[:1] == "-":
+            touched[path].add(number)
+            number, removing = number + 1, True
+        elif path and line[:1] == "+" and not line.startswith("+++ "):
+            touched[path] |= set() if removing else {number - 1}
+        elif path and line[:1] in (" ", ""):
+            number, removing = number + 1, False
+    return touched
+
+
+def innermost(definitions: Sequence[Definition], lines: set[int]) -> set[int]:
+    """Return the indexes of the innermost definitions around ``lines``; some lines have none."""
+    return {found[-1] for line in lines if (found := list(_around(definitions, line)))}
+
+
+def _around(definitions: Sequence[Definition], line: int) -> Iterator[int]:
+    """Yield the definitions around ``line``, outer ones first, as they are in ``definitions``."""
+    return (n for n, d in enumerate(definitions) if d.first <= line <= d.last)

@@ -1,0 +1,88 @@
+"""CPU seconds and peak memory of one process that makes maps, ours or the reference agent's.
+
+``python -m benchmarks.map_speed DIR TEXT STORE`` measures ours. Run as a file by another Python,
+with ``reference`` for STORE, it measures the repo map of the agent that is installed there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+TOKENS = 1024
+
+
+def main(folder: str, text_file: str, store: str) -> None:
+    """Make a map, then another one for a longer text, and print what each took as JSON."""
+    text = Path(text_file).read_text(encoding="utf-8")
+    with contextlib.redirect_stderr(io.StringIO()):
+        render = _reference(folder) if store == "reference" else _ours(Path(folder), Path(store))
+        render(text)
+        first = _used()
+        render(f"{text}\nThe same holds for evaluate and for lambdify.")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"first": first, "message": _used() - first, "peak": peak}))
+
+
+def _used() -> float:
+    """Return the CPU seconds of this process from its start, and of its children."""
+    usages = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _ours(folder: Path, store: Path) -> Callable[[str], object]:
+    from agent.repomap import RepoMap, TagStore
+    from agent.repomap.tree import blobs_below
+
+    repo_map = RepoMap.of(blobs_below(folder), folder, TagStore(store))
+    return lambda text: repo_map.render(text, TOKENS)
+
+
+def _reference(folder: str) -> Callable[[str], object]:
+    from aider.repomap import RepoMap  # type: ignore[import-not-found]
+
+    listing = subprocess.check_output(["git", "ls-files", "-z"], cwd=folder, text=True)
+    files = [str(Path(folder, name)) for name in listing.split("\0") if name]
+    repo_map = RepoMap(
+        map_tokens=TOKENS,
+        root=folder,
+        main_model=_Model(),
+        io=_Files(),
+        max_context_window=128_000,
+        map_mul_no_files=1,
+    )
+    return lambda text: repo_map.get_repo_map(
+        set(), files, mentioned_idents=set(re.split(r"\W+", text)), force_refresh=True
+    )
+
+
+class _Model:
+    """Counts as we do, so that no tokenizer is measured."""
+
+    def token_count(self, text: str) -> float:
+        return len(text) / 4
+
+
+class _Files:
+    """The part of the reference agent's input and output that its map needs."""
+
+    def read_text(self, path: str, silent: bool = False) -> str | None:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return Path(path).read_text(encoding="utf-8")
+        return None
+
+    def tool_output(self, *args: object, **options: object) -> None:
+        pass
+
+    tool_warning = tool_error = tool_output
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
