@@ -14,6 +14,7 @@ from agent.lint import Linter
 from agent.mentions import FileIndex
 from agent.outcomes import Ending, Limits, Result
 from agent.protocol import Task, Transcript, Work
+from agent.repomap import RepoMap
 from bench.candidates import Candidate, attempt_status
 from bench.checkout import Checkout, renew_repository
 from bench.config import EnvironmentKind
@@ -35,7 +36,7 @@ class Attempt:
         number: from 1 over the whole instance.
         snapshot: what the checkout was made of.
         files: the tracked files.
-        repo_map: for the first message; empty where nobody reads it.
+        repo_map: the map of the base commit; None where nobody reads it.
         tests: the pre-existing tests, None where none can run.
         linter: judges edited files as the instance's own Python would.
         save: takes the record of an attempt that ends in an exception.
@@ -47,7 +48,7 @@ class Attempt:
     checkout: Checkout
     snapshot: Path
     files: FileIndex
-    repo_map: str
+    repo_map: RepoMap | None
     tests: Preexisting | None
     linter: Linter
     log: logging.Logger
@@ -82,7 +83,7 @@ class Attempt:
         return Task(
             root=self.checkout.root,
             message=self.instance.problem_statement,
-            repo_map=self.repo_map,
+            repo_map=self._rendered_map(turn),
             files=self.files,
             model=turn.model,
             model_name=turn.name,
@@ -96,6 +97,13 @@ class Attempt:
             transcript=Transcript(),
             log=self.log.info,
         )
+
+    def _rendered_map(self, turn: Turn) -> str:
+        """Return the map for the first message, measured as the model itself would."""
+        if self.repo_map is None:
+            return ""
+        tokens = self.services.config.map_tokens
+        return self.repo_map.render(self.instance.problem_statement, tokens, count=turn.model.count)
 
     def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
         said = task.transcript

@@ -79,7 +79,7 @@ class Solver:
     ) -> None:
         config = self.services.config
         index = FileIndex.of(base.tracked_files())
-        rendered = "" if config.outside_agent else self._repo_map(base)
+        tree = None if config.outside_agent else self._repo_map(base)
         linter = linter_for(self.instance)
         for number in range(1, len(config.models) * config.tries + 1):
             root = folder / f"attempt-{number}"
@@ -91,7 +91,7 @@ class Solver:
                 checkout=checkout,
                 snapshot=snapshot,
                 files=index,
-                repo_map=rendered,
+                repo_map=tree,
                 tests=tests,
                 linter=linter,
                 log=self.log,
@@ -103,9 +103,8 @@ class Solver:
             if self._enough(record) and not config.all_attempts:
                 break
 
-    def _repo_map(self, base: Checkout) -> str:
-        found = RepoMap.of(base.blobs(), base.root, self.services.tags)
-        return found.render(self.instance.problem_statement, self.services.config.map_tokens)
+    def _repo_map(self, base: Checkout) -> RepoMap:
+        return RepoMap.of(base.blobs(), base.root, self.services.tags)
 
     def _enough(self, record: AttemptRecord) -> bool:
         if self.services.config.require_tests:

@@ -23,7 +23,7 @@ from agent.reflections import Reflections
 from agent.registry import resolve_model
 from agent.settings import ModelSettings, SettingsBook, our_settings, settings_sha256
 
-HARNESS_VERSION = "0.1.0"
+HARNESS_VERSION = "0.2.0"
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 _RUN_NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 

@@ -124,7 +124,7 @@ class _Blocks:
         if lines and clean_name(lines[0]) == self.path:
             lines = lines[1:]
         marks = [fence_of(lines[0]), fence_of(lines[-1])] if len(lines) > 1 else []
-        wrapped = all(mark and len(mark[0]) >= len(self.fence) for mark in marks)
+        wrapped = all(mark and mark[0].startswith(self.fence) for mark in marks)
         return lines[1:-1] if marks and wrapped else lines
 
 

@@ -97,7 +97,7 @@ def _sections(lines: Sequence[str]) -> Iterator[_Section]:
     section: _Section | None = None
     for line in lines:
         action = _ACTION.match(line)
-        if action or line.strip() in (_END, _BEGIN):
+        if action or line.rstrip() in (_END, _BEGIN):
             if section:
                 yield section
             section = _Section(action[1], action[2]) if action else None
@@ -141,8 +141,8 @@ def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:
 
 
 def _chunk(path: str, lines: list[str], headers: Sequence[str]) -> Edit:
-    at_end = any(line.strip() == _LAST for line in lines)
-    lines = [line for line in lines if line.strip() != _LAST]
+    at_end = any(line.rstrip() == _LAST for line in lines)
+    lines = [line for line in lines if line.rstrip() != _LAST]
     while lines and not lines[-1]:
         lines.pop()
     old = [_unmarked(line) for line in lines if not line.startswith("+")]

@@ -15,7 +15,6 @@ from agent.formats.base import (
     Reader,
     Scope,
     SearchReplace,
-    Unreadable,
 )
 from agent.formats.fences import fence_of, shortest_fence
 from agent.formats.hunks import hunks, marked
@@ -146,10 +145,6 @@ def _hunks(path: str, body: Sequence[Hunk]) -> Iterator[Edit]:
         if not any(line[:1] in "+-" and line for line in content):
             continue
         search, replace = _side(content, "-"), _side(content, "+")
-        if not search:
-            problem = f"a hunk for {path} only has new lines: begin it with the lines before them."
-            yield Unreadable(path, problem)
-            continue
         yield SearchReplace(path, _text(search), _text(replace), line=first, blank_end=False)
 
 

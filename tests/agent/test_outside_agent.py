@@ -15,9 +15,9 @@ import pytest
 from agent.agents import load_agent
 from agent.builtin import BuiltinAgent
 from agent.chat import Usage
-from agent.outcomes import Limits
 from agent.errors import InfrastructureError, UserError
 from agent.mentions import FileIndex
+from agent.outcomes import Limits
 from agent.outside import CommandAgent, command_agent
 from agent.protocol import Task, Transcript, Work
 from agent.replay import RecordedAttempt, ReplayModel

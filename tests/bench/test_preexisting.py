@@ -122,7 +122,7 @@ def test_tests_that_fail_in_one_of_two_runs_each_are_not_broken(tmp_path: Path) 
 def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(tmp_path: Path) -> None:
     report = judging(tmp_path).judge(edit("import os\nos._exit(3)\n"))
     assert report.outcome is False
-    hang = judging(tmp_path, limits=TestLimits(5, 40)).judge(edit("while True: pass\n"))
+    hang = judging(tmp_path, limits=TestLimits(8, 40)).judge(edit("while True: pass\n"))
     assert hang.outcome is False
     assert "did not end" in describe(hang.failures)
 

@@ -69,7 +69,7 @@ def test_removed_lines_that_look_like_headers() -> None:
 def test_a_hunk_of_new_lines_alone_names_no_place() -> None:
     report = apply("udiff", diff("@@ -3 +3 @@\n+new\n"), {"a.py": TEXT})
     assert report.contents == {}
-    assert "only has new lines" in problem(report)
+    assert "no lines to look for" in problem(report)
 
 
 def test_the_remark_on_a_missing_newline_is_no_line() -> None:
