@@ -220,6 +220,21 @@ def test_wrong_agents_are_refused(
     assert "\n" not in str(caught.value)
 
 
+def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "their_agents-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-agents\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[swe_retry_harness.agents]\ntheirs = agent.builtin:BuiltinAgent\ngone = no.such:thing\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_agent("theirs") == BuiltinAgent()
+    with pytest.raises(UserError, match="--agent gone: it cannot be loaded"):
+        load_agent("gone")
+    with pytest.raises(UserError, match="builtin, command:TEMPLATE, theirs, gone"):
+        load_agent("nobody")
+
+
 def test_agents_by_name() -> None:
     assert load_agent("builtin") == BuiltinAgent()
     assert load_agent("agent.builtin:BuiltinAgent") == BuiltinAgent()
