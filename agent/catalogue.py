@@ -20,7 +20,8 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
         reminder=Reminder.SYSTEM,
         temperature=None if entry.get("supports_sampling_params", True) else False,
         cache_markers=_wants_markers(name, api_base),
-        prefill=bool(entry.get("supports_assistant_prefill")),
+        # Thinking and prefill exclude each other.
+        prefill=bool(entry.get("supports_assistant_prefill")) and not settings.reasoning_effort,
         tools=entry.get("supports_function_calling"),
         context=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens")),
         max_output=_tokens(entry.get("max_output_tokens")),

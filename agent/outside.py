@@ -8,7 +8,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.chat import Call, Message, Reply, request_sha256
@@ -36,7 +36,7 @@ class CommandAgent:
     """
 
     argv: tuple[str, ...]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
     seconds: float
 
     def work(self, task: Task) -> Work:
@@ -46,14 +46,15 @@ class CommandAgent:
         folder = Path(tempfile.mkdtemp(prefix="agent."))
         try:
             result, spent = self._run(task, folder)
+            output = self._without_secrets(result.output)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         notes = [note for note in (_ending(result, self.seconds), spent.note) if note]
         task.log(f"agent: {'; '.join(notes) or 'ended'} after {result.seconds:.1f} s")
-        task.log(f"agent's output:\n{result.output}")
-        task.transcript.messages.append(Message("assistant", result.output))
+        task.log(f"agent's output:\n{output}")
+        task.transcript.messages.append(Message("assistant", output))
         reply = Reply(
-            content=result.output,
+            content=output,
             usage=spent.usage,
             cost=spent.cost,
             seconds=round(result.seconds, 3),
@@ -79,6 +80,13 @@ class CommandAgent:
             raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
         asks = any("{result_file}" in word for word in self.argv)
         return result, read_spent(result_file) if asks else UNKNOWN
+
+    def _without_secrets(self, output: str) -> str:
+        """Trajectories are published; a command may print what it was given."""
+        for name, value in self.environment.items():
+            if _is_secret(name, value):
+                output = output.replace(value, f"[{name}]")
+        return output
 
     def _variables(self, folder: Path) -> dict[str, str]:
         places = {"HOME": folder / "home", "TMPDIR": folder / "tmp"}
@@ -129,8 +137,12 @@ def _named(names: Sequence[str]) -> dict[str, str]:
 def _refuse_secrets(template: str) -> None:
     """The template stands in ``run.json``, which is published."""
     for name, value in os.environ.items():
-        if len(value) >= _SHORTEST_SECRET and names_secret(name) and value in template:
+        if _is_secret(name, value) and value in template:
             raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return len(value) >= _SHORTEST_SECRET and names_secret(name)
 
 
 def _ending(result: CommandResult, seconds: float) -> str:

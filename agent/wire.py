@@ -14,6 +14,8 @@ _MARKER = {"type": "ephemeral"}
 # These want to be told that the last message is theirs to go on with.
 _PREFIX_PROVIDERS = frozenset({"deepseek", "mistral", "codestral"})
 _LONGEST_NAME = 64
+# A shorter beginning may well stand there twice.
+_SHORTEST_ECHO = 16
 
 
 def messages_as_sent(
@@ -51,7 +53,7 @@ def continuation(begun: str, content: str) -> str:
     if not begun:
         return content
     stem = begun.rstrip()
-    content = content.removeprefix(stem) if len(stem) > 1 else content
+    content = content.removeprefix(stem) if len(stem) >= _SHORTEST_ECHO else content
     for lost in begun[len(stem) :]:
         if not content.startswith(lost):
             break

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,8 @@ from agent.prompts import prompts_hash
 from agent.reflections import Reflections
 from agent.registry import resolve_model
 from agent.settings import ModelSettings, SettingsBook, our_settings, settings_sha256
+from bench.versions import HARNESS_VERSION
 
-HARNESS_VERSION = "0.2.0"
-_RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 _RUN_NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 
 
@@ -256,20 +253,3 @@ def _check_temperatures(config: RunConfig) -> None:
     for value in config.temperatures:
         if not 0 <= value <= 2:
             raise UserError(f"--temperature {value}: must lie between 0 and 2")
-
-
-def versions() -> Mapping[str, str]:
-    """Return the versions that a run records."""
-    packages = {name: version(name) for name in _RECORDED}
-    return {"harness": HARNESS_VERSION, "harness_commit": _harness_commit(), **packages}
-
-
-@cache
-def _harness_commit() -> str:
-    """Return the commit of the harness's own checkout, empty when it is none."""
-    from git import InvalidGitRepositoryError, Repo
-
-    try:
-        return Repo(Path(__file__).resolve().parent.parent).head.commit.hexsha
-    except (InvalidGitRepositoryError, ValueError):
-        return ""

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from agent.agents import load_agent
+from agent.errors import UserError
 from agent.registry import missing_key
 from bench.config import EnvironmentKind, RunConfig
 from bench.environments.choice import engine_answers, missing_images
@@ -32,6 +34,7 @@ def preflight(
     yield f"output: {out / 'predictions' / config.run_name}"
     yield from _missing_mirrors(todo, mirrors)
     yield from _missing_keys(config)
+    yield from _missing_agent(config)
     yield from _missing_engine(config, todo)
     place = next(p for p in (cache, *cache.parents) if p.exists())
     yield f"disk: {shutil.disk_usage(place).free / _GB:.0f} GB free at {place}"
@@ -52,6 +55,13 @@ def _missing_keys(config: RunConfig) -> Iterator[str]:
     for model in config.models if config.calls_models else ():
         if missing := missing_key(model.name, config.api_base):
             yield f"missing: a key for {model.given} in the environment variable {missing}"
+
+
+def _missing_agent(config: RunConfig) -> Iterator[str]:
+    try:
+        load_agent(config.agent, config.agent_env, config.agent_timeout)
+    except UserError as error:
+        yield f"missing: {error}"
 
 
 def _missing_engine(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from agent.errors import InfrastructureError, UserError
 from agent.registry import price_map_version
 from bench.attempts import Solved, Solver
 from bench.checkout import LeakError
-from bench.config import RunConfig, versions
+from bench.config import RunConfig
 from bench.dataset import DatasetIdentity
 from bench.instances import Instance
 from bench.records import total_cost
@@ -26,6 +26,7 @@ from bench.services import Services
 from bench.statuses import InstanceStatus
 from bench.store import RunStore, differences
 from bench.transcript import dollars, transcript
+from bench.versions import versions
 
 
 @dataclass(frozen=True)

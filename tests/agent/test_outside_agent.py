@@ -90,6 +90,19 @@ def test_only_named_variables_reach_it(tmp_path: Path, monkeypatch: pytest.Monke
     assert not Path(seen["HOME"]).exists(), "it was a fresh one, and it is gone"
 
 
+def test_secrets_that_it_prints_are_blotted_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
+    said: list[str] = []
+    template = python("import os; print('key:', os.environ['MY_API_KEY'])")
+    agent = command_agent(template, ["MY_API_KEY"], 20)
+    task = a_task(tmp_path, said.append)
+    agent.work(task)
+    assert output(task) == "key: [MY_API_KEY]\n"
+    assert "sk-abcdefgh" not in repr((agent, said, task.transcript))
+
+
 def test_exit_codes_are_recorded(tmp_path: Path) -> None:
     work, task = run(tmp_path, python("print('so far'); raise SystemExit(3)"))
     assert work == Work(error="the agent ended with exit code 3")
@@ -218,6 +231,21 @@ def test_wrong_agents_are_refused(
         load_agent(name, env)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "their_agents-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-agents\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[swe_retry_harness.agents]\ntheirs = agent.builtin:BuiltinAgent\ngone = no.such:thing\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_agent("theirs") == BuiltinAgent()
+    with pytest.raises(UserError, match="--agent gone: it cannot be loaded"):
+        load_agent("gone")
+    with pytest.raises(UserError, match="builtin, command:TEMPLATE, theirs, gone"):
+        load_agent("nobody")
 
 
 def test_agents_by_name() -> None:

@@ -124,6 +124,8 @@ def test_the_map_fills_what_nobody_said() -> None:
     known = filled(ModelSettings(context=5), "gpt-4o")
     assert (known.context, known.max_output, known.tools, known.prefill) == (5, 16384, True, False)
     assert not known.cache_markers
+    assert filled(ModelSettings(), "claude-sonnet-4-5").prefill
+    assert not filled(ModelSettings(reasoning_effort="low"), "claude-sonnet-4-5").prefill
     for name in ("anthropic/claude-opus-4-5", "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0"):
         assert filled(ModelSettings(), name).cache_markers
     assert not filled(ModelSettings(), "claude-like", "http://127.0.0.1:1/v1").cache_markers

@@ -204,7 +204,8 @@ def test_deepseek_is_told_to_go_on(provider: Provider, monkeypatch: pytest.Monke
         ("a\n", "b", "b"),
         ("a\n", "\nb", "b"),
         ("a\n    ", "\n  b", "b"),
-        ("def f():\n", "def f():\n    pass", "    pass"),
+        ("def a_function():\n", "def a_function():\n    pass", "    pass"),
+        ("})\n", "})\n})\n", "})\n})\n"),
         (" \n", "\nb", "\nb"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,10 @@ def test_a_dry_run_asks_for_no_keys(tmp_path: Path, cache: Path) -> None:
     text = "\n".join(said)
     assert "a key for" not in text
     assert "calls: those of the outside agent, 60 s for an attempt" in text
+    assert "missing: " not in text
+    absent = replace(chosen, agent="command:no-such-command-at-all")
+    assert run_command(absent, options(tmp_path, cache, ID, dry_run=True), said.append) == 0
+    assert "missing: --agent: there is no command 'no-such-command-at-all'" in "\n".join(said)
 
 
 class Stranger:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import bench.commands
 from agent.chat import Traits
 from agent.errors import UserError
 from agent.formats import format_names
+from agent.formats.diff import DiffFormat
 from agent.models import RetryPolicy
 from agent.settings import load_settings
 from agent.tokens import count_tokens
@@ -149,6 +151,25 @@ def test_settings_of_models_decide_results_and_are_recorded(
     other = ModelChoice.parse("my-own@diff", any_name=True)
     with pytest.raises(UserError, match="model_settings_sha256"):
         run_command(live(provider, models=(other,)), run, lambda _: None)
+
+
+class Calling(DiffFormat):
+    """A format of function calls, as far as the start of a run looks at it."""
+
+    tools = ({"name": "write_file"},)
+
+
+def test_a_model_that_cannot_call_functions_gets_no_format_of_calls(
+    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.commands, "get_format", lambda _: Calling())
+    (tmp_path / "mine.yaml").write_text("models: {my-*: {tools: false}}")
+    book = load_settings(tmp_path / "mine.yaml", format_names())
+    mine = ModelChoice.parse("my-own", book=book, any_name=True)
+    run = options(tmp_path, cache, "demo__textkit-1")
+    with pytest.raises(UserError, match="my-own cannot call functions; use @diff or @whole"):
+        run_command(live(provider, models=(mine,)), run, lambda _: None)
+    assert not provider.requests
 
 
 def test_a_recording_says_what_was_known_of_its_model(

@@ -143,7 +143,7 @@ def test_a_bug_in_an_attempt_is_recorded_and_counts(
 ) -> None:
     import bench.attempt
 
-    def explode(*_: object) -> str:
+    def explode(*_: object, **__: object) -> str:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(bench.attempt, "take_patch", explode)
