@@ -97,7 +97,7 @@ def _comment_above(data: bytes, lines: Sequence[int], span: Span) -> str:
         if found is None:
             break
         doc = found[1] or doc
-    return doc[:_LONGEST_DOC]
+    return " ".join(doc[:_LONGEST_DOC].split())
 
 
 def _one_line(data: bytes, longest: int) -> str:

@@ -176,6 +176,18 @@ def test_any_text_gives_a_map(shop: RepoMap, text: str) -> None:
     assert "shop/" in shop.render(text, 200)
 
 
+def test_strange_paths_and_comments_are_no_error(tmp_path: Path) -> None:
+    files = {
+        "a\nb.c": "// odd \x1f\x1e\x1c words\nint f(int a) { return a; }\n",
+        "c\udce9.c": "int g;",
+    }
+    root = written(tmp_path / "tree", files)
+    for _ in range(2):  # the second time from the store
+        found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
+        assert [file.path for file in found.ranked("words")] == ["a\nb.c", "c\udce9.c"]
+        assert found.render("words", 100).encode().split(b"\n")[::3] == [b"a?b.c:", b"c?.c:"]
+
+
 def test_a_tree_without_files_gives_an_empty_map(tmp_path: Path) -> None:
     found = RepoMap.of({}, tmp_path, TagStore(tmp_path / "tags.sqlite"))
     assert found.render("anything", 1000) == ""
