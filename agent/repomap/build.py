@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
 
@@ -81,8 +81,14 @@ class RepoMap:
         offered = self._offered(ranking, tokens * CHARACTERS_PER_TOKEN, chat)
         order = {file: place for place, file in enumerate(ranking.order)}
 
+        definitions_of = cache(self.index.definitions_of)
+
         def entries(number: int) -> tuple[FileEntry, ...]:
-            return self._entries(offered[:number], order)
+            shown = self._shown(offered[:number])
+            return tuple(
+                FileEntry(self.index.paths[file], definitions_of(file), shown[file])
+                for file in sorted(shown, key=lambda file: order[file])
+            )
 
         return _longest(entries, len(offered), tokens, count or count_characters)
 
@@ -92,7 +98,7 @@ class RepoMap:
 
     def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[Choice]:
         """Return the choices in order, enough for any counter to find the limit among them."""
-        index = self.index
+        index, definition = self.index, cache(self.index.definition)
         left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
         # Nothing takes less than its name and a separator.
         most = int(characters * _MARGIN) // _SHORTEST_CHOICE
@@ -102,28 +108,26 @@ class RepoMap:
             units=[u for u in ranking.units(most + hidden) if ranking.file_of[u] not in left_out],
             paths=index.paths,
             file_of=ranking.file_of,
-            definition=index.definition,
+            definition=definition,
         )
         spent = 0
 
         def affordable(choice: Choice) -> bool:
             nonlocal spent
             unit, path = choice.unit, index.paths[choice.file]
-            spent += len(path if unit is None else index.definition(unit).name)
+            spent += len(path if unit is None else definition(unit).name)
             return spent <= characters * _MARGIN
 
         return list(takewhile(affordable, choices(material, characters)))
 
-    def _entries(self, chosen: Sequence[Choice], order: Mapping[int, int]) -> tuple[FileEntry, ...]:
+    def _shown(self, chosen: Sequence[Choice]) -> dict[int, dict[int, Form]]:
+        """Return, by file, the form of each chosen definition by its place in the file."""
         shown: dict[int, dict[int, Form]] = {}
         for choice in chosen:
             forms = shown.setdefault(choice.file, {})
             if choice.unit is not None:
                 forms[choice.unit - int(self.index.first_unit[choice.file]) - 1] = choice.form
-        return tuple(
-            FileEntry(self.index.paths[file], self.index.definitions_of(file), shown[file])
-            for file in sorted(shown, key=lambda file: order[file])
-        )
+        return shown
 
 
 def render(entries: Sequence[FileEntry]) -> str:

@@ -20,10 +20,11 @@ Ints = NDArray[np.int32]
 
 FILE, TYPE, FUNCTION = 0, 1, 2
 
-LAYOUT = 2
+LAYOUT = 3
 """Part of the key in the store: what is packed in another layout must not be unpacked."""
 
-_UNIT, _FIELD, _DECORATOR = "\n", "\x1f", "\x1e"
+# None of them stands in what they part: paths hold no NUL, and one-line texts no separators.
+_UNIT, _FIELD, _DECORATOR = "\0", "\x1f", "\x1e"
 _MOST_COUNTED = 255
 _KINDS = {"file": FILE, "type": TYPE, "function": FUNCTION}
 _NAMELESS = Definition("", "file", 1, 1, -1, "")

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.lexicon import Floats, Lexicon, Places, summed
+from agent.repomap.lexicon import K1, Floats, Lexicon, Places, summed
 from agent.repomap.query import Query
-
-# BM25 (Robertson & Zaragoza 2009): how fast repetition stops counting, how much length does.
-_K1, _B = 1.2, 0.4
 
 
 @dataclass(frozen=True)
@@ -111,17 +108,15 @@ def _bm25(
     where, counts = lexicon.postings(identifiers)
     in_units = summed(where, counts, len(units))
     in_files = summed(lexicon.file_of[where], counts, len(files))
-    units += weight * _rareness(in_units) * _saturated(in_units, lexicon.unit_lengths)
-    files += weight * _rareness(in_files) * _saturated(in_files, lexicon.file_lengths)
+    _add_bm25(units, in_units, lexicon.unit_norms, weight)
+    _add_bm25(files, in_files, lexicon.file_norms, weight)
 
 
-def _saturated(counts: Floats, lengths: Floats) -> Floats:
-    mean = lengths.mean() or 1.0
-    return counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * lengths / mean))
-
-
-def _rareness(counts: Floats) -> float:
-    return _idf(int(np.count_nonzero(counts)), len(counts))
+def _add_bm25(into: Floats, counts: Floats, norms: Floats, weight: float) -> None:
+    """Add BM25 where ``counts`` is not zero, which is in few places."""
+    hit = np.flatnonzero(counts)
+    found = counts[hit]
+    into[hit] += weight * _idf(len(hit), len(into)) * found * (K1 + 1) / (found + K1 * norms[hit])
 
 
 def _idf(holding: int, number: int) -> float:

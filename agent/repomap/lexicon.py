@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ Places = tuple[NDArray[np.integer], Floats]
 """Numbers of units or files, and a share between 0 and 1 for each."""
 
 _FOLDER_SHARE = 0.5
+# BM25 (Robertson & Zaragoza 2009): how fast repetition stops counting, how much length does.
+K1, _B = 1.2, 0.4
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,16 @@ class Lexicon:
         return summed(self.file_of, self.unit_lengths, len(self.index.paths))
 
     @cached_property
+    def unit_norms(self) -> Floats:
+        """BM25's discount for the length of each unit."""
+        return _norms(self.unit_lengths)
+
+    @cached_property
+    def file_norms(self) -> Floats:
+        """BM25's discount for the length of each file."""
+        return _norms(self.file_lengths)
+
+    @cached_property
     def _defining(self) -> tuple[Ints, Ints]:
         """The units in the order of their names, and where each identifier's begin."""
         names = self.index.names
@@ -95,10 +107,11 @@ class Lexicon:
     def path_stems(self) -> dict[str, Places]:
         """For each stem the files whose path holds it: the base name counts full, folders half."""
         found: dict[str, dict[int, float]] = {}
+        stems = cache(lambda text: [s for word in IDENTIFIER.findall(text) for s in parts(word)])
         for number, path in enumerate(self.index.paths):
             folders, _, base = path.rpartition("/")
             for text, share in ((base.rpartition(".")[0] or base, 1.0), (folders, _FOLDER_SHARE)):
-                for stem in (s for word in IDENTIFIER.findall(text) for s in parts(word)):
+                for stem in stems(text):
                     found.setdefault(stem, {}).setdefault(number, share)
         return _as_places(found)
 
@@ -133,6 +146,10 @@ def _as_places(found: dict[str, dict[int, float]]) -> dict[str, Places]:
         key: (np.array(list(places), np.int64), np.array(list(places.values())))
         for key, places in found.items()
     }
+
+
+def _norms(lengths: Floats) -> Floats:
+    return 1 - _B + _B * lengths / (lengths.mean() or 1.0)
 
 
 def summed(places: NDArray[np.integer], values: NDArray[Any], number: int) -> Floats:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.graph import FileGraph, References, important
+from agent.repomap.graph import References
 from agent.repomap.index import FILE, Index
 from agent.repomap.kinds import is_documentation, is_test
 from agent.repomap.lexical import Evidence, weigh
@@ -111,7 +111,7 @@ class Ranker:
         return References.of(self.lexicon)
 
     @cached_property
-    def graph(self) -> FileGraph:
+    def graph(self) -> References:
         """Who uses whom among files."""
         return self.references.between_files(self.lexicon)
 
@@ -173,7 +173,7 @@ class Ranker:
         seeds = factors * sum(
             _FILE_WEIGHTS[k] * kinds[k] for k in ("words", "identifiers", "defines")
         )
-        kinds["references"] = _scaled(np.sqrt(important(self.graph, _strongest(seeds))))
+        kinds["references"] = _scaled(np.sqrt(self.graph.importance(_strongest(seeds))))
         return {kind: factors * _FILE_WEIGHTS[kind] * values for kind, values in kinds.items()}
 
     def _unit_scores(self, evidence: Evidence, files: Floats, factors: Floats) -> Floats:

@@ -53,7 +53,7 @@ def render_file(entry: FileEntry) -> list[str]:
     children: dict[int, list[int]] = {}
     for number in sorted(entry.visible()):
         children.setdefault(entry.definitions[number].parent, []).append(number)
-    lines = [f"{entry.path}:"]
+    lines = [f"{_printable(entry.path)}:"]
     _render_level(entry, children, -1, " ", lines)
     return lines
 
@@ -93,6 +93,11 @@ def _wrapped(names: Sequence[str], indent: str) -> list[str]:
         else:
             lines.append(f"{indent}+ {name}")
     return lines
+
+
+def _printable(path: str) -> str:
+    """Return ``path`` on one line, with ``?`` for bytes that are no UTF-8: it goes to a model."""
+    return "?".join(path.splitlines()).encode("utf-8", "replace").decode()
 
 
 def _clipped(line: str) -> str:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from agent.repomap.spans import Span, find_spans
 from agent.repomap.tags import Definition, Tags
@@ -27,7 +28,7 @@ def scan(data: bytes, language: str) -> Tags:
     if len(data) > _MOST_BYTES or b"\0" in data:
         return Tags()
     spans = find_spans(data, language)
-    lines = [0, *(match.end() for match in re.finditer(rb"\n", data))]
+    lines = list(accumulate((len(line) + 1 for line in data.split(b"\n")), initial=0))
     parents = _parents(spans)
     python = language == "python"
     definitions = tuple(
@@ -97,7 +98,7 @@ def _comment_above(data: bytes, lines: Sequence[int], span: Span) -> str:
         if found is None:
             break
         doc = found[1] or doc
-    return doc[:_LONGEST_DOC]
+    return " ".join(doc[:_LONGEST_DOC].split())
 
 
 def _one_line(data: bytes, longest: int) -> str:

@@ -76,8 +76,12 @@ def test_named_files_are_in_the_order_of_the_text(shop: RepoMap) -> None:
     assert paths(shop, text)[:2] == ["shop/util.py", "shop/mail.py"]
 
 
-def test_the_packages_own_name_weighs_nothing(shop: RepoMap) -> None:
-    assert paths(shop, "shop shop shop: a mailer fails in shop")[0] == "shop/mail.py"
+def test_the_packages_own_name_weighs_nothing(tmp_path: Path) -> None:
+    files = {f"pkg/m{n}.py": "import pkg\n" + "pkg.go()\n" * 30 for n in range(8)}
+    files["pkg/quiet.py"] = "import pkg\nseldom()\n"
+    root = written(tmp_path / "tree", files)
+    found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
+    assert paths(found, "pkg fails\npkg pkg pkg, when pkg is seldom")[0] == "pkg/quiet.py"
 
 
 def test_a_rare_identifier_weighs_more_than_a_common_word(tmp_path: Path) -> None:
@@ -172,16 +176,28 @@ def test_any_text_gives_a_map(shop: RepoMap, text: str) -> None:
     assert "shop/" in shop.render(text, 200)
 
 
+def test_strange_paths_and_comments_are_no_error(tmp_path: Path) -> None:
+    files = {
+        "a\nb.c": "// odd \x1f\x1e\x1c words\nint f(int a) { return a; }\n",
+        "c\udce9.c": "int g;",
+    }
+    root = written(tmp_path / "tree", files)
+    for _ in range(2):  # the second time from the store
+        found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
+        assert [file.path for file in found.ranked("words")] == ["a\nb.c", "c\udce9.c"]
+        assert found.render("words", 100).encode().split(b"\n")[::3] == [b"a?b.c:", b"c?.c:"]
+
+
 def test_a_tree_without_files_gives_an_empty_map(tmp_path: Path) -> None:
     found = RepoMap.of({}, tmp_path, TagStore(tmp_path / "tags.sqlite"))
     assert found.render("anything", 1000) == ""
     assert found.ranked("anything") == ()
 
 
-def map_in(folder: Path, seed: str, store: Path) -> str:
+def map_in(folder: Path, seed: str, store: Path, asked: str = "") -> str:
     command = [sys.executable, "-m", "agent.repomap", str(folder), "--tokens", "300"]
     text = folder.parent / "text"
-    text.write_text("The cart's total is not rounded, nor mailed\nCart().total, Mailer.send")
+    text.write_text(asked or "The cart's total is not rounded, nor mailed\nCart().total, Mailer")
     result = subprocess.run(
         [*command, "--text", str(text), "--store", str(store)],
         cwd=_HERE.parents[2],
@@ -200,6 +216,23 @@ def test_neither_hash_seed_nor_folder_nor_cache_changes_the_map(tmp_path: Path) 
     assert map_in(one, "2", tmp_path / "a.sqlite") == first
     assert map_in(written(other), "3", tmp_path / "b.sqlite") == first
     assert map_in(other, "4", tmp_path / "a.sqlite") == first
+
+
+def test_equal_scores_are_in_the_order_of_paths_whatever_the_hash_seed(tmp_path: Path) -> None:
+    root = written(tmp_path / "tree", {f"m{n}.py": "def f(): ...\n" for n in range(9)})
+    maps = [map_in(root, seed, tmp_path / f"{seed}.sqlite", "?") for seed in ("1", "2")]
+    headings = [line for line in maps[0].split("\n") if line.endswith(":")]
+    assert maps[0] == maps[1]
+    assert headings == sorted(headings) and len(headings) == 9
+
+
+def test_another_checkout_of_the_same_blobs_reads_no_file(tmp_path: Path) -> None:
+    root, store = written(tmp_path / "tree"), TagStore(tmp_path / "tags.sqlite")
+    blobs = {path: blob for path, blob in blobs_below(root).items() if path.endswith(".py")}
+    RepoMap.of(blobs, root, store)
+    moved = {path: blob for path, blob in blobs.items() if "price" not in path}
+    elsewhere = RepoMap.of(moved, tmp_path / "empty", store)
+    assert "def add_item" in elsewhere.render("cart", 400)
 
 
 def test_the_contents_of_the_store_do_not_change_the_map(tmp_path: Path) -> None:
