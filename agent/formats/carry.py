@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import dropwhile
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,11 @@ def carry_over(
             out += [line for part in counterparts[first:last] for line in part]
         else:
             shift = _shift_at(shifts, search, first)
-            out += [shift(line) for line in replace[start:end]]
+            new = replace[start:end]
+            if first and len(counterparts[first - 1]) > 1:
+                # The file has the blank line already that the model wants to add.
+                new = list(dropwhile(lambda line: not line.strip(), new))
+            out += [shift(line) for line in new]
     return tuple(out)
 
 

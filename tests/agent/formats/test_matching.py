@@ -70,6 +70,10 @@ def test_one_blank_line_too_few_or_too_many() -> None:
     assert change("a\nb\nc\n", "a\n\nb\n", "a\n\nB\n") == "a\nB\nc\n"
 
 
+def test_a_blank_line_that_is_there_already_is_not_added_again() -> None:
+    assert change("a\n  \nb\nc\n", "a\nb\nc\n", "a\n\nb\nd\n") == "a\n  \nb\nd\n"
+
+
 def test_a_blank_line_at_the_end_of_a_part_is_decoration() -> None:
     assert change("a\nb\n", "a\n", "A\n\n") == "A\nb\n"
     assert change("a\n\n", "a\n\n", "b\n") == "b\n"
