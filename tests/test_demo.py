@@ -75,7 +75,7 @@ def test_the_file_is_asked_for_and_the_failed_edit_is_reflected(demo: tuple[Path
     asked = [m["content"] for m in attempt["messages"] if m["role"] == "user"]
     assert "Name the three to five files" in asked[1]
     assert "def wrap(text, width)" in asked[2]
-    assert "matches no lines" in asked[3]
+    assert "these lines are not in textkit/wrap.py" in asked[3]
 
 
 def test_replies_are_called_scripted_wherever_they_are_shown(demo: tuple[Path, str]) -> None:

@@ -24,10 +24,6 @@ class Shift:
             return cls(drop=wrote[: len(wrote) - len(have)])
         return cls(drop=wrote, add=have)
 
-    def fits(self, lines: Sequence[str]) -> bool:
-        """Tell whether every line has the indentation that is to be dropped."""
-        return all(line.startswith(self.drop) for line in lines if line.strip())
-
     def __call__(self, line: str) -> str:
         """Return ``line`` shifted; blank lines, and those that do not begin so, stay."""
         if not line.strip() or not line.startswith(self.drop):

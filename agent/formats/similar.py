@@ -18,6 +18,7 @@ _LEAST_LINE = 0.8
 _LEAD = 0.08
 _WORD = re.compile(r"\w+")
 _NAME = re.compile(r"_|\d|[a-z][A-Z]")
+_OPERATOR = re.compile(r"[<>=!+\-*/%&|^~@]")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " ", "–": "-", "—": "-"})
 _MOST_LINES = 400
@@ -89,9 +90,11 @@ def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
     """Tell whether ``line`` and ``wrote`` differ in marks, and in plain words of prose, only.
 
     A name (with an underscore, a digit, or a capital inside) may not differ even in prose, and
-    nothing may differ inside a string that is no prose.
+    nothing may differ inside a string that is no prose. The operators are the same.
     """
     if Indel.normalized_similarity(_plain(line), _plain(wrote)) < _LEAST_LINE:
+        return False
+    if _OPERATOR.findall(line) != _OPERATOR.findall(wrote):
         return False
     have, want = list(_WORD.finditer(line)), _WORD.findall(wrote)
     if not prose and _LITERAL.findall(line.translate(_QUOTES)) != _LITERAL.findall(

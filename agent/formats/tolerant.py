@@ -102,7 +102,7 @@ def _indented(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     found = []
     for start in _starts(bare, [line.strip() for line in search]):
         shift = uniform_shift(have[start : start + len(search)], search)
-        if shift is not None and shift.fits(replace):
+        if shift is not None:
             found.append(_one_to_one(have, start, search, replace, shift))
     return found
 
@@ -126,7 +126,7 @@ def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     found = []
     for at in _starts([line.strip() for line in full], [line.strip() for line in core]):
         shift = uniform_shift(full[at : at + len(core)], core)
-        if shift is None or not shift.fits(replace):
+        if shift is None:
             continue
         taken = numbers[at : at + len(core)]
         counterparts = _counterparts(have, search, taken, wanted)

@@ -197,7 +197,7 @@ def test_dry_run_starts_nothing(
     run = options(tmp_path, cache, *IDS, dry_run=True)
     assert run_command(config(models=models, replay=None), run, said.append) == 0
     text = "\n".join(said)
-    assert "calls: at most 45" in text
+    assert "calls: at most 90" in text
     assert "missing: a key for gpt-4o in the environment variable OPENAI_API_KEY" in text
     assert "GB free" in text
     assert not (tmp_path / "predictions").exists()

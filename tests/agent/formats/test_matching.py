@@ -84,6 +84,7 @@ def test_elided_lines_are_kept_and_dots_stand_for_whole_lines() -> None:
     assert change("xa\nb\nc\n", "a\n...\nc\n", "A\n...\nC\n") is None
     assert change("a\nb\na\nc\n", "a\n...\nc\n", "A\n...\nC\n") is None
     assert change("a\nb\nc\n", "a\n...\nc\n", "A\nC\n") is None
+    assert change("a\nb\nc\n", "c\n...\na\n", "C\n...\nA\n") is None
 
 
 def test_a_line_of_dots_that_is_code_is_found_as_it_is() -> None:
@@ -126,6 +127,21 @@ def test_a_changed_identifier_or_number_is_no_match(old: str, new: str) -> None:
 def test_a_changed_name_in_a_string_or_another_sentence_is_no_match(have: str, said: str) -> None:
     around = "def f(first):\n    {}\n    return [first, second, third]\n"
     assert change(around.format(have), around.format(said), "pass\n") is None
+
+
+def test_one_line_of_another_sentence_is_no_match_however_long_the_rest() -> None:
+    rest = "".join(f"    step_{number}(first, second)\n" for number in range(20))
+    text = f"def f(first, second):\n    raise_it('{{}}')\n{rest}"
+    search = text.format("no such module is there")
+    assert change(text.format("the house that we built"), search, "pass\n") is None
+
+
+@pytest.mark.parametrize(
+    ("have", "said"), [(">", ">="), (">=", ">"), ("+", "-"), ("==", "!="), ("* 2 +", "* 2 -")]
+)
+def test_a_changed_operator_is_no_match(have: str, said: str) -> None:
+    text = "def f(first, second):\n    result = first {} second\n    return result, first\n"
+    assert change(text.format(have), text.format(said), "pass\n") is None
 
 
 def test_likeness_needs_a_clear_lead() -> None:
@@ -173,6 +189,20 @@ def test_blocks_around_an_ambiguous_one_settle_its_place() -> None:
     text = "x\na\nx\nb\nx\n"
     reply = block("a", "a\n", "A\n") + block("a", "x\n", "y\n") + block("a", "b\n", "B\n")
     assert apply("diff", reply, {"a": text}).contents["a"] == "x\nA\ny\nB\nx\n"
+
+
+def test_places_move_with_the_lines_that_others_put_above_them() -> None:
+    text = "0\nx\na\nx\nb\nx\n"
+    reply = "".join(
+        block("a", search, replace)
+        for search, replace in [
+            ("a\n", "A\n"),
+            ("x\n", "y\n"),
+            ("b\n", "B\n"),
+            ("0\n", "0\n0\n0\n"),
+        ]
+    )
+    assert apply("diff", reply, {"a": text}).contents["a"] == "0\n0\n0\nx\nA\ny\nB\nx\n"
 
 
 @pytest.mark.parametrize("first", [True, False])
