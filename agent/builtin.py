@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.chat import RequestRefusedError
+from agent.checks import Checks
 from agent.coder import Coder
 from agent.formats import get_format
 from agent.outcomes import Ending
@@ -20,15 +21,15 @@ class BuiltinAgent:
         """See ``Agent``."""
         workspace = Workspace(task.root)
         judge = task.run_tests
+        run = (lambda: judge(_changes(workspace))) if judge else None
         coder = Coder(
             workspace=workspace,
             files=task.files,
             model=task.model,
             edit_format=get_format(task.edit_format, task.matching),
+            checks=Checks(workspace, task.linter, run),
             limits=task.limits,
             on_failure=task.on_failure,
-            linter=task.linter,
-            run_tests=(lambda: judge(_changes(workspace))) if judge else None,
         )
         try:
             return Work(coder.run(task.message, task.repo_map))

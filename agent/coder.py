@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent import lint
 from agent.chat import (
     Call,
     ChatModel,
@@ -15,7 +14,8 @@ from agent.chat import (
     Reply,
     request_sha256,
 )
-from agent.context import Window, without_oldest
+from agent.checks import Checks
+from agent.context import Window, size, without_oldest
 from agent.formats.base import (
     ApplyReport,
     Edit,
@@ -33,8 +33,10 @@ from agent.outcomes import Ending, Limits, Outcome, Result
 from agent.prompts import render
 from agent.reflections import Spending, Topic
 from agent.showing import show_files
-from agent.testreport import Failure, TestReport, describe
 from agent.workspace import Workspace
+
+# Tokens of the words around the files when earlier rounds were left out.
+_FOR_WORDS = 80
 
 
 class _ContextFullError(Exception):
@@ -63,6 +65,7 @@ class Coder:
     so that what providers can cache stays the same, until the window is full.
 
     Attributes:
+        checks: lint and tests of the same workspace.
         on_failure: what becomes of a reply's good edits when others of it fail.
     """
 
@@ -70,16 +73,13 @@ class Coder:
     files: FileIndex
     model: ChatModel
     edit_format: EditFormat
+    checks: Checks
     limits: Limits = field(default_factory=Limits)
-    run_tests: Callable[[], TestReport] | None = None
     on_failure: OnFailure = OnFailure.KEEP
-    linter: lint.Linter = field(default_factory=lint.Linter)
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     _chat: dict[str, None] = field(default_factory=dict)
     _edit: Outcome = None
-    _tested: TestReport | None = None
-    _told: tuple[Failure, ...] = ()
     _partial: str = ""
     _nudged: bool = False
     _rules: str = ""
@@ -158,17 +158,23 @@ class Coder:
         if window.tokens is None or window.holds(request, count):
             return request
         last = request[-1]
-        kept = [*without_oldest(request[:-1], window.tokens, count)]
-        for files in (self._contents(self._by_importance()), ""):
-            text = render("rounds_dropped", files=files, message=last.content)
-            shorter = [*kept, replace(last, content=text if files else last.content)]
+        kept = without_oldest(request[:-1], window.tokens, count)
+        left = window.tokens - size([*kept, last], count) - _FOR_WORDS
+        files = show_files(self._not_in(last.content), self.workspace.read, max(left, 0), count)
+        text = render("rounds_dropped", files=files, message=last.content)
+        for shorter in ([*kept, replace(last, content=text)], [*kept, last]):
             if window.holds(shorter, count):
                 return shorter
         raise _ContextFullError
 
+    def _not_in(self, message: str) -> list[str]:
+        """Return the chat's files that ``message`` does not show, the most important first."""
+        read = self.workspace.read
+        return [path for path in self._by_importance() if (read(path) or "") not in message]
+
     def _by_importance(self) -> list[str]:
         """Return the chat's files, edited ones first, then those named last."""
-        edited = self._edited()
+        edited = self.workspace.edited()
         newest_first = [*self._chat][::-1]
         return sorted(newest_first, key=lambda path: path not in edited)
 
@@ -181,7 +187,7 @@ class Coder:
             return self._go_on(reply)
         self._partial = ""
         try:
-            known = self.files.paths | self._edited()
+            known = self.files.paths | self.workspace.edited()
             whole = replace(reply, content=text)
             edits = self.edit_format.parse(whole, Scope(known, tuple(self._chat)))
         except MalformedReplyError as error:
@@ -223,20 +229,13 @@ class Coder:
         report = self._apply(edits)
         self._edit = not report.failed
         if report.contents:
-            self._tested = None
+            self.checks.changed()
         if report.failed:
-            stale = {result.path for result in report.failed} & self._edited()
+            stale = {result.path for result in report.failed} & self.workspace.edited()
             files = self._contents(sorted(stale))
             return _Next(Topic.EDIT, render("edits_failed", feedback=feedback(report), files=files))
-        if found := self._lint():
-            texts = {finding.path: self.workspace.read(finding.path) or "" for finding in found}
-            findings = lint.describe(found, texts)
-            return _Next(Topic.LINT, render("lint_failed", findings=findings))
-        tested = self._test()
-        if tested.outcome is False:
-            report_text = describe(tested.failures, self._told)
-            self._told = tested.failures
-            return _Next(Topic.TEST, render("tests_failed", report=report_text))
+        if problem := self.checks.problem():
+            return _Next(*problem)
         return None
 
     def _apply(self, edits: Sequence[Edit]) -> ApplyReport:
@@ -261,31 +260,10 @@ class Coder:
         room = None if tokens is None else tokens // 2
         return show_files(paths, self.workspace.read, room, self.model.count)
 
-    def _edited(self) -> set[str]:
-        """Return the files that are not what they were."""
-        space = self.workspace
-        return {path for path in space.originals if space.read(path) != space.original(path)}
-
-    def _lint(self) -> tuple[lint.Finding, ...]:
-        space = self.workspace
-        changes = [
-            lint.Change(path, space.original(path), after)
-            for path in sorted(self._edited())
-            if (after := space.read(path)) is not None
-        ]
-        return self.linter.new_findings(changes)
-
-    def _test(self) -> TestReport:
-        if self._tested is None:
-            can_run = self.run_tests is not None and self._edited()
-            self._tested = self.run_tests() if can_run and self.run_tests else TestReport(None)
-        return self._tested
-
     def result(self, ending: Ending) -> Result:
         """Return the outcomes of the tree as it is now; tests run when they have not yet."""
-        edited = sorted(self._edited())
-        clean = not self._lint() if self.workspace.originals else None
-        test = self._test().outcome if clean else None
+        edited = sorted(self.workspace.edited())
+        clean, test = self.checks.outcomes()
         return Result(
             ending=ending,
             edit=self._edit,

@@ -101,6 +101,10 @@ class Workspace:
         data = self.originals[path]
         return None if data is None else TextFile.decode(data).text
 
+    def edited(self) -> set[str]:
+        """Return the files that are not what they were before the first edit."""
+        return {path for path in self.originals if self.read(path) != self.original(path)}
+
     def write(
         self, contents: Mapping[str, str | None], moved: Mapping[str, str] | None = None
     ) -> None:

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from agent.chat import Reply
+from agent.checks import Checks
 from agent.coder import Coder
 from agent.formats import get_format
 from agent.formats.base import (
@@ -180,7 +181,8 @@ def _attempts(
         judge = _Judge(f"{instance.instance_id} attempt {number}")
         space = Workspace(root)
         limits = Limits(until_exhausted=True)
-        Coder(space, index, ReplayModel(attempt), judge, limits).run(instance.problem_statement, "")
+        coder = Coder(space, index, ReplayModel(attempt), judge, Checks(space), limits)
+        coder.run(instance.problem_statement, "")
         yield judge
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.chat import Message, ReplayExhaustedError, Reply, Tool, Traits, estimate_tokens
+from agent.checks import Checks
 from agent.coder import Coder
 from agent.formats.diff import DiffFormat
 from agent.lint import Finding, Linter
@@ -61,15 +62,10 @@ def converse(
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     script = Script([Reply(r) if isinstance(r, str) else r for r in replies])
-    coder = Coder(
-        Workspace(root),
-        FileIndex.of(FILES),
-        script,
-        DiffFormat(),
-        limits or Limits(),
-        (lambda: tests.pop(0)) if tests is not None else None,
-        linter=linter or Linter(),
-    )
+    space = Workspace(root)
+    run = (lambda: tests.pop(0)) if tests is not None else None
+    checks = Checks(space, linter or Linter(), run)
+    coder = Coder(space, FileIndex.of(FILES), script, DiffFormat(), checks, limits or Limits())
     return coder.run("f returns the wrong number", "the map"), script, coder
 
 

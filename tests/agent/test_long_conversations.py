@@ -18,6 +18,7 @@ from agent.chat import (
     Traits,
     estimate_tokens,
 )
+from agent.checks import Checks
 from agent.coder import Coder
 from agent.context import Window, size
 from agent.formats import get_format
@@ -66,13 +67,15 @@ def converse(
         (root / path).write_text(text)
     script = Script([Reply(r) if isinstance(r, str) else r for r in replies], traits or Traits())
     reports = list(tests)
+    space = Workspace(root)
+    run = (lambda: reports.pop(0)) if tests else None
     coder = Coder(
-        workspace=Workspace(root),
+        workspace=space,
         files=FileIndex.of(FILES),
         model=script,
         edit_format=get_format(form),
+        checks=Checks(space, run_tests=run),
         limits=Limits(reflections or Reflections()),
-        run_tests=(lambda: reports.pop(0)) if tests else None,
         on_failure=on_failure,
     )
     return coder.run(issue, repo_map), script, coder
@@ -119,8 +122,9 @@ def test_files_too_long_for_the_window_are_only_named(tmp_path: Path) -> None:
     long = "x = 1\n" * 3_000
     script = Script([Reply("app/main.py"), Reply("no")], Traits(context=4_000))
     (tmp_path / "app/main.py").write_text(long)
-    coder = Coder(Workspace(tmp_path), FileIndex.of(FILES), script, get_format("diff"))
-    coder.run("f", "")
+    space = Workspace(tmp_path)
+    form = get_format("diff")
+    Coder(space, FileIndex.of(FILES), script, form, Checks(space)).run("f", "")
     assert (
         "app/main.py is too long to be shown (18000 characters)" in script.requests[1][-1].content
     )
@@ -212,6 +216,35 @@ def test_budgets_are_read_and_written() -> None:
     for wrong in ("edit", "edit=-1", "speed=2", "", "2.5"):
         with pytest.raises(ValueError, match="neither a number"):
             Reflections.parse(wrong)
+
+
+def test_a_reply_without_failures_is_not_rolled_back(tmp_path: Path) -> None:
+    result, _, _ = converse(tmp_path, GOOD, on_failure=OnFailure.ROLL_BACK)
+    assert (result.edit, result.edited_files) == (True, ("app/main.py",))
+
+
+def test_a_file_that_the_model_made_is_known_by_the_end_of_its_path(tmp_path: Path) -> None:
+    new = block("app/deep/fresh.py", "", "a = 1\n") + BAD
+    again = block("fresh.py", "a = 1\n", "a = 2\n")
+    converse(tmp_path, new, again)
+    assert (tmp_path / "app/deep/fresh.py").read_text() == "a = 2\n"
+
+
+def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    texts = {name: f"{name} = 1\n" * 250 for name in ("first", "last")}
+    for name, text in texts.items():
+        (tmp_path / f"app/{name}.py").write_text(text)
+    replies = ["app/first.py", f"app/last.py {'word ' * 900}", f"{BAD}{'word ' * 900}", "no"]
+    script = Script([Reply(reply) for reply in replies], Traits(context=4_000))
+    index = FileIndex.of([f"app/{name}.py" for name in texts])
+    limits = Limits(Reflections(shared=9))
+    space = Workspace(tmp_path)
+    Coder(space, index, script, get_format("diff"), Checks(space), limits).run("f", "")
+    shortened = [r[-1].content for r in script.requests if "left out because" in r[-1].content]
+    assert shortened
+    assert texts["last"] in shortened[-1]
+    assert texts["first"] not in shortened[-1]
 
 
 def test_a_reply_that_failed_in_part_can_be_rolled_back(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from agent.chat import Reply
 from agent.formats import get_format
-from agent.formats.base import ApplyReport, Matching, MoveFile, Scope
+from agent.formats.base import ApplyReport, Matching, MoveFile, Scope, Unreadable
 from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from tests.agent.formats.editing import block
@@ -89,7 +89,8 @@ def test_a_move_out_of_the_checkout_is_refused(tmp_path: Path) -> None:
     root.mkdir()
     (root / "a.py").write_text("x\n")
     space = Workspace(root)
-    edits = safe_edits([MoveFile("a.py", "../b.py")], space)
+    (edit,) = edits = safe_edits([MoveFile("a.py", "../b.py")], space)
+    assert isinstance(edit, Unreadable), "it must not even be tried"
     report = write_report(get_format("patch").apply(edits, space.read, ()), space)
     assert [result.applied for result in report.results] == [False]
     assert (root / "a.py").exists()
