@@ -15,7 +15,7 @@ from agent.chat import (
     request_sha256,
 )
 from agent.checks import Checks
-from agent.context import Window, size, without_oldest
+from agent.context import AFTER_CUT, Window, size, without_oldest
 from agent.formats.base import (
     ApplyReport,
     Edit,
@@ -83,6 +83,7 @@ class Coder:
     _partial: str = ""
     _nudged: bool = False
     _rules: str = ""
+    _opening: str = ""
 
     def run(self, issue: str, repo_map: str) -> Result:
         """Work on ``issue`` until there is nothing left to say, and return the outcomes.
@@ -104,9 +105,10 @@ class Coder:
 
     def _open(self, message: str, issue: str) -> None:
         """Ask the first question, without the map where it is the map that does not fit."""
+        self._opening = render("opening", repo_map="", problem=issue)
         request = self._request(_Next(Topic.LOCATE, message))
         if not self._window.holds(request, self.model.count):
-            message = render("opening", repo_map="", problem=issue)
+            message = self._opening
         self._ask(_Next(Topic.LOCATE, message))
 
     def _lead(self, step: _Next | None) -> Ending:
@@ -158,13 +160,27 @@ class Coder:
         if window.tokens is None or window.holds(request, count):
             return request
         last = request[-1]
-        kept = without_oldest(request[:-1], window.tokens, count)
-        left = window.tokens - size([*kept, last], count) - _FOR_WORDS
-        files = show_files(self._not_in(last.content), self.workspace.read, max(left, 0), count)
-        text = render("rounds_dropped", files=files, message=last.content)
-        for shorter in ([*kept, replace(last, content=text)], [*kept, last]):
-            if window.holds(shorter, count):
-                return shorter
+        if len(request) < 3:
+            raise _ContextFullError
+        if last.role == "assistant":
+            # A prefill: our words do not belong into it.
+            return self._first_that_fits(
+                [[*without_oldest(request[:-1], window.tokens // 2, count), last]]
+            )
+        files = self._not_in(last.content)
+        wanted = count(self._contents(files)) + size([last], count) + _FOR_WORDS
+        room = min(int(window.tokens * AFTER_CUT), window.tokens - wanted)
+        kept = without_oldest(request[:-1], room, count)
+        left = max(0, window.tokens - size([*kept, last], count) - _FOR_WORDS)
+        shown = show_files(files, self.workspace.read, left, count)
+        full = replace(last, content=render("rounds_dropped", files=shown, message=last.content))
+        bare = [kept[0], replace(kept[1], content=self._opening), *kept[2:]]
+        return self._first_that_fits([[*kept, full], [*bare, full], [*kept, last], [*bare, last]])
+
+    def _first_that_fits(self, requests: Sequence[list[Message]]) -> list[Message]:
+        for request in requests:
+            if self._window.holds(request, self.model.count):
+                return request
         raise _ContextFullError
 
     def _not_in(self, message: str) -> list[str]:
@@ -204,7 +220,10 @@ class Coder:
         if self.model.traits.prefill and reply.content and not reply.tool_calls:
             self._partial = ""
             return _Next(Topic.EDIT, prefill=True)
-        return _Next(Topic.EDIT, render("truncated", tools=bool(self.edit_format.tools)))
+        return _Next(
+            Topic.EDIT,
+            render("truncated", tools=bool(self.edit_format.tools), joins=self.edit_format.joins),
+        )
 
     def _with_new(self, step: _Next | None, text: str) -> _Next | None:
         """Add the files that ``text`` names to the chat, and to what is said next."""

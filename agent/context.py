@@ -11,7 +11,7 @@ Count = Callable[[str], int]
 
 # Below this share of the window the conversation is cut when it is cut: cutting a little each
 # time would change the cached prefix with every message.
-_AFTER_CUT = 0.6
+AFTER_CUT = 0.6
 _MOST_FOR_REPLY = 8192
 _PER_MESSAGE = 4
 """Tokens that a message costs beside its text (OpenAI's counting guide gives three or four)."""
@@ -52,8 +52,7 @@ def without_oldest(messages: Sequence[Message], room: int, count: Count) -> tupl
     what was said to it.
     """
     head, rest = tuple(messages[:2]), list(messages[2:])
-    target = int(room * _AFTER_CUT)
-    while rest and size((*head, *rest), count) > target:
+    while rest and size((*head, *rest), count) > room:
         ends = [n for n in range(1, len(rest)) if rest[n].role == "assistant"]
         rest = rest[ends[0] :] if ends else []
     return (*head, *rest)

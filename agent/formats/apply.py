@@ -23,6 +23,9 @@ from agent.formats.settle import Block, settle
 
 Numbered = tuple[int, Edit]
 
+# Looking for the nearest lines takes time, and a model that errs this often needs no more.
+_MOST_EXPLAINED = 20
+
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
     """Carry out ``edits`` in order on the texts that ``read`` gives, and report on each."""
@@ -52,6 +55,8 @@ class _Session:
     read: Reader
     texts: dict[str, str | None] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)
+    failing: set[str] = field(default_factory=set)
+    explained: int = 0
 
     def run(self, run: Sequence[Numbered]) -> dict[int, EditResult]:
         number, edit = run[0]
@@ -62,6 +67,7 @@ class _Session:
         for path in paths:
             own = [(n, e) for n, e in run if isinstance(e, SearchReplace) and e.path == path]
             results.update(self._blocks(path, own))
+        self.failing |= {result.path for result in results.values() if not result.applied}
         return results
 
     def _current(self, path: str) -> str | None:
@@ -83,11 +89,15 @@ class _Session:
         if before is None:
             return _refused(edit.path, f"there is no file {edit.path}.")
         if isinstance(edit, DeleteFile):
+            if edit.content is not None and to_lines(edit.content) != to_lines(before):
+                return _refused(edit.path, f"{edit.path} does not hold the lines that are to go.")
             return self._done(edit.path, None)
         return self._move(edit, before)
 
     def _move(self, edit: Edit, text: str) -> EditResult:
         to = edit.to if isinstance(edit, MoveFile) else edit.path
+        if edit.path in self.failing:
+            return _refused(edit.path, f"{edit.path} was not moved: an edit of it failed.")
         if self._current(to) is not None:
             return _refused(edit.path, f"{edit.path} cannot be moved: {to} is there already.")
         self.texts[edit.path], self.texts[to] = None, text
@@ -100,7 +110,7 @@ class _Session:
         results: dict[int, EditResult] = {}
         rest = []
         for number, edit in numbered:
-            if edit.search.strip() or edit.headers or _is_all(edit.search, self._current(path)):
+            if _looks_for_lines(edit, self._current(path)):
                 rest.append((number, edit))
             else:
                 results[number] = self._empty_search(edit)
@@ -114,10 +124,28 @@ class _Session:
             lines = to_lines(text)
             blocks = settle(lines, [edit for _, edit in rest])
             after = to_text(lines, text)
-            results |= {n: _judged(b, after) for (n, _), b in zip(rest, blocks, strict=True)}
+            results |= {n: self._judged(b, after) for (n, _), b in zip(rest, blocks, strict=True)}
             if any(block.span for block in blocks):
                 self.texts[path] = after
         return results
+
+    def _judged(self, block: Block, text: str) -> EditResult:
+        edit = block.edit
+        if block.span is not None:
+            step = block.step.value if block.step else ""
+            return EditResult(edit.path, applied=True, landed_in=edit.path, step=step)
+        self.explained += 1
+        if self.explained > _MOST_EXPLAINED:
+            return _refused(edit.path, f"these lines are not in {edit.path}, or not only once.")
+        if block.found:
+            starts = [place.start for place in block.found]
+            return _refused(edit.path, explain_ambiguity(edit.path, edit.search, starts, text))
+        if edit.headers and not edit.search:
+            header = edit.headers[-1].strip()
+            return _refused(
+                edit.path, f"there is no line `{header}` in {edit.path}, or not only one."
+            )
+        return _refused(edit.path, explain_mismatch(edit.path, edit.search, edit.replace, text))
 
     def _empty_search(self, edit: SearchReplace) -> EditResult:
         """Create the file, or append to it where the reply says so."""
@@ -126,29 +154,22 @@ class _Session:
             return _refused(
                 edit.path,
                 f"there are no lines to look for in {edit.path} (an empty SEARCH), but the file "
-                "exists. Copy the lines that are to change or to stand before the new ones, or "
-                "write that the lines are to be appended at the end of the file.",
+                "exists. Copy the lines that are to change, or to stand before the new ones"
+                + (", or write before the block that it is appended to the file." * edit.blank_end),
             )
         joint = "\n" if before and not before.endswith("\n") else ""
         text = (before or "") + joint + edit.replace
         return self._done(edit.path, final_newline(text, before) if before else text)
 
 
-def _is_all(search: str, text: str | None) -> bool:
-    """Tell whether ``search``, blank as it is, is all that the file has."""
-    return bool(search and text) and to_lines(search) == to_lines(text or "")
+def _looks_for_lines(edit: SearchReplace, text: str | None) -> bool:
+    """Tell whether the edit has lines to look for; blank ones only if they are the whole file."""
+    if edit.search.strip() or edit.headers:
+        return True
+    if text is not None and any(search.strip() for search, _ in edit.readings):
+        return True
+    return bool(edit.search and text) and to_lines(edit.search) == to_lines(text or "")
 
 
 def _refused(path: str, problem: str) -> EditResult:
     return EditResult(path, applied=False, problem=problem)
-
-
-def _judged(block: Block, text: str) -> EditResult:
-    edit = block.edit
-    if block.span is not None:
-        step = block.step.value if block.step else ""
-        return EditResult(edit.path, applied=True, landed_in=edit.path, step=step)
-    if block.found:
-        starts = [place.start for place in block.found]
-        return _refused(edit.path, explain_ambiguity(edit.path, edit.search, starts, text))
-    return _refused(edit.path, explain_mismatch(edit.path, edit.search, edit.replace, text))

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 
 from agent.chat import Reply, Tool
 from agent.prompts import render
@@ -70,9 +71,10 @@ class WholeFile:
 
 @dataclass(frozen=True)
 class DeleteFile:
-    """Remove ``path``."""
+    """Remove ``path``; only if it holds ``content``, where that is given."""
 
     path: str
+    content: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,12 +147,22 @@ class Scope:
     known: Collection[str] = ()
     chat: Sequence[str] = ()
 
+    @cached_property
+    def by_name(self) -> Mapping[str, Sequence[str]]:
+        """The known paths by base name."""
+        names: dict[str, list[str]] = {}
+        for path in self.known:
+            names.setdefault(path.rsplit("/", 1)[-1], []).append(path)
+        return names
+
 
 class EditFormat(ABC):
     """One way for a model to write down edits."""
 
     name: str
     """What ``--models MODEL@NAME`` takes."""
+    joins: bool = False
+    """Whether a reply that was cut off can be gone on with; see ``join``."""
     tools: tuple[Tool, ...] = ()
     """The functions that the model calls to edit; none for formats that are written as text."""
 

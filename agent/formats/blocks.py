@@ -6,15 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agent.formats.base import Edit, Scope, SearchReplace, Unreadable
-from agent.formats.fences import fence_of, path_above, path_in_info
-from agent.formats.names import clean_name, path_in_line, resolve_existing
+from agent.formats.fences import fence_of, path_above, path_in_info, paths_in_prose
+from agent.formats.names import path_in_line, resolve_existing
 
 # UPDATED and ORIGINAL are the words of 2023.
 OPEN = re.compile(r"^\s{0,3}(<{5,}) ?(?:SEARCH|ORIGINAL)\b")
-DIVIDER = re.compile(r"^(={5,})\s*$")
+DIVIDER = re.compile(r"^\s{0,3}(={5,})\s*$")
 CLOSE = re.compile(r"^\s{0,3}(>{5,}) ?(?:REPLACE|UPDATED)\b")
+_MARKUP = (".md", ".rst", ".txt", ".markdown")
 _APPENDS = re.compile(
-    r"\bappend|\b(?:to|at) the (?:very )?(?:end|bottom)\b|\bend of (?:the )?file\b", re.IGNORECASE
+    r"\b(?:to|at) the (?:very )?(?:end|bottom)\b|\bend of (?:the )?file\b|^\W*append\b"
+    r"|\bappend(?:ed|ing|s)?\b[^.\n]*\b(?:this|these|following|below|lines?|file|code|block)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -37,12 +40,24 @@ class _Blocks:
         at = self._next_opening(0)
         while at is not None:
             before = self.lines[done:at]
-            self.path = self._name(before) or self.path
+            self.path = self._path(before)
             self.fence = _last_fence(before) or self.fence
-            end = self._closing(at)
-            yield self._edit(before, at, end)
-            done = min(end + 1, len(self.lines))
-            at = self._next_opening(done)
+            end, closed = self._closing(at)
+            yield self._edit(before, at, end, closed=closed)
+            done = min(end + closed, len(self.lines))
+            at = self._next_opening(max(done, at + 1))
+
+    def _path(self, before: Sequence[str]) -> str | None:
+        """Return the file that a block is for: named before it, else the previous block's.
+
+        Where words between two blocks name another file, it is that one, or nobody can tell.
+        """
+        if name := self._name(before):
+            return name
+        said = paths_in_prose(before, self.scope.known)
+        if not said:
+            return self.path
+        return said[0] if len(said) == 1 else None
 
     def _next_opening(self, start: int) -> int | None:
         found = (n for n in range(start, len(self.lines)) if OPEN.match(self.lines[n]))
@@ -62,66 +77,89 @@ class _Blocks:
             return path_in_line(bare, known)
         return path_above(full, known)
 
-    def _closing(self, at: int) -> int:
-        """Return the line of the marker that ends the block, the number of lines when none does.
+    def _closing(self, at: int) -> tuple[int, bool]:
+        """Return the line that the block ends at, and whether something closes it there.
 
         A marker of the same length as the opening one goes before others: whoever writes blocks
-        about blocks uses longer ones.
+        about blocks uses longer ones. Where another block begins first, or the reply ends, a
+        fence after the divider closes the block as well.
         """
-        size = len(OPEN.match(self.lines[at])[1])  # type: ignore[index]
-        other = None
+        size, other, end = self._size(at), None, len(self.lines)
         for number in range(at + 1, len(self.lines)):
             opening, closing = OPEN.match(self.lines[number]), CLOSE.match(self.lines[number])
             if closing and len(closing[1]) == size:
-                return number
-            if closing and other is None:
-                other = number
+                return number, True
+            other = number if closing and other is None else other
             if opening and len(opening[1]) == size:
-                return other or number - 1
-        return other or len(self.lines)
+                end = number
+                break
+        if other is not None:
+            return other, True
+        fence = self._closing_fence(at, end)
+        return (end, False) if fence is None else (fence, True)
 
-    def _edit(self, before: Sequence[str], at: int, end: int) -> Edit:
+    def _closing_fence(self, at: int, end: int) -> int | None:
+        """Return the fence that closes a block without a marker; the last one ends a reply."""
+        lines = self.lines
+        dividers = (n for n in range(at + 1, end) if DIVIDER.match(lines[n]))
+        start = next(dividers, end)
+        fences = [n for n in range(start, end) if (f := fence_of(lines[n])) and not f[1]]
+        if not fences or end < len(lines):
+            return fences[0] if fences else None
+        return None if any(line.strip() for line in lines[fences[-1] + 1 :]) else fences[-1]
+
+    def _size(self, at: int) -> int:
+        match = OPEN.match(self.lines[at])
+        return len(match[1]) if match else 0
+
+    def _edit(self, before: Sequence[str], at: int, end: int, *, closed: bool) -> Edit:
         """Return the block between its markers at ``at`` and ``end``."""
         inside = self.lines[at + 1 : end]
-        closed = end < len(self.lines) and bool(CLOSE.match(self.lines[end]))
-        if not closed:
-            inside = self.lines[at + 1 : end + 1]
         if self.path is None:
             return Unreadable("", _NO_NAME + _shown(self.lines[at : at + 3]))
-        dividers = _dividers(inside, len(OPEN.match(self.lines[at])[1]))  # type: ignore[index]
+        dividers = _dividers(inside, self._size(at))
         if not dividers:
             problem = f"the block for {self.path} has no line `=======` between its two parts."
             return Unreadable(self.path, problem + _shown(inside))
         if not closed:
-            inside = _without_closing_fence(inside)
-            if not inside:
-                problem = f"the block for {self.path} has no `>>>>>>> REPLACE` at its end."
-                return Unreadable(self.path, problem)
+            problem = f"the block for {self.path} has no `>>>>>>> REPLACE` at its end."
+            return Unreadable(self.path, problem)
         readings = [self._sections(inside, divider) for divider in dividers]
         (search, replace), *others = dict.fromkeys(r for reading in readings for r in reading)
+        appends = bool(_APPENDS.search(_prose(before)))
+        exists = appends or any(s.strip() for s, _ in ((search, replace), *others))
         return SearchReplace(
-            path=resolve_existing(self.path, self.scope.known) if search.strip() else self.path,
+            path=resolve_existing(self.path, self.scope) if exists else self.path,
             search=search,
             replace=replace,
             readings=tuple(others),
-            appends=bool(_APPENDS.search(_prose(before))),
+            appends=appends,
             blank_end=True,
         )
 
     def _sections(self, inside: Sequence[str], divider: int) -> list[tuple[str, str]]:
         """Return the ways to read the two parts: as they stand, and without a wrapping."""
         search, replace = inside[:divider], inside[divider + 1 :]
-        bare_search, bare_replace = self._unwrap(search), self._unwrap(replace)
-        if bare_search == search:
-            return [(_text(search), _text(bare_replace))]
-        return [(_text(search), _text(replace)), (_text(bare_search), _text(bare_replace))]
+        if any(search) and replace and replace[0].strip() == self.path:
+            replace = replace[1:]
+        bare = self._unwrap(search), self._unwrap(replace)
+        as_it_stands = (_text(search), _text(replace))
+        if bare[0] == search and not (any(search) or bare[1] == replace):
+            # A new file whose content is wrapped, as no file of that kind begins and ends.
+            markup = str(self.path).endswith(_MARKUP)
+            return [as_it_stands if markup else ("", _text(bare[1]))]
+        return (
+            [as_it_stands]
+            if bare[0] == search
+            else [as_it_stands, (_text(bare[0]), _text(bare[1]))]
+        )
 
     def _unwrap(self, lines: Sequence[str]) -> Sequence[str]:
         """Take off what models wrap a part in: the file's name as the first line, a fence.
 
         A fence shorter than the one around the block is content.
         """
-        if lines and clean_name(lines[0]) == self.path:
+        if lines and lines[0].strip().strip("`*") == self.path:
             lines = lines[1:]
         marks = [fence_of(lines[0]), fence_of(lines[-1])] if len(lines) > 1 else []
         wrapped = all(mark and mark[0].startswith(self.fence) for mark in marks)
@@ -161,14 +199,6 @@ def _dividers(inside: Sequence[str], size: int) -> list[int]:
         return n > 0 and len(inside[n - 1].rstrip()) == found[n]
 
     return sorted(candidates, key=lambda n: (underlines(n), n))
-
-
-def _without_closing_fence(inside: Sequence[str]) -> list[str]:
-    """Return the block when a closing fence stands where its marker is missing, else nothing."""
-    full = [n for n, line in enumerate(inside) if line.strip()]
-    if full and (fence := fence_of(inside[full[-1]])) and not fence[1]:
-        return list(inside[: full[-1]])
-    return []
 
 
 def _text(lines: Sequence[str]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from json_repair import repair_json
@@ -14,14 +15,14 @@ from agent.formats.base import MalformedReplyError
 from agent.formats.fences import fence_of
 
 PATH_NAMES = ("path", "file", "filename", "file_path", "filepath", "file_name", "name")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRUCTURE = re.compile(r"[\s{}\[\]\"',:]")
 
 
 def calls_of(reply: Reply) -> Sequence[ToolCall]:
     """Return the calls of ``reply``: the real ones, else one that its text spells out as JSON."""
     if reply.tool_calls:
         return reply.tool_calls
-    data = _json_object(_unfenced(reply.content))
+    data = _loaded(_unfenced(reply.content))
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
         return ()
     given = data.get("arguments", data.get("parameters"))
@@ -29,21 +30,28 @@ def calls_of(reply: Reply) -> Sequence[ToolCall]:
     return (ToolCall(data["name"], text),) if given is not None else ()
 
 
-def arguments_of(call: ToolCall) -> dict[str, Any]:
+def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:
     """Return the arguments of ``call``, repaired where its JSON is broken but complete.
+
+    Args:
+        call: the call.
+        names: what arguments are called; a repair that finds others has torn a value apart.
 
     Raises:
         MalformedReplyError: they are cut off inside a value, or no object at all.
     """
-    data = _json_object(call.arguments)
-    if data is None and "{" in call.arguments[:1] and not _cut_off(call.arguments):
-        data = repair_json(call.arguments, return_objects=True)
-    if isinstance(data, dict):
+    text = call.arguments.strip()
+    for read in (_loaded, _closed, _literal):
+        data = read(text)
+        if isinstance(data, dict):
+            return data
+    data = _repaired(text)
+    if isinstance(data, dict) and set(data) <= set(names):
         return data
-    if _cut_off(call.arguments):
+    if text.startswith("{"):
         raise MalformedReplyError(
-            f"The arguments of {call.name} end in the middle of a value, so nothing of the call "
-            "was carried out. Send it again, complete; split a long one into several calls."
+            f"The arguments of {call.name} are broken or end in the middle of a value, so nothing "
+            "of the call was carried out. Send it again, complete; split a long one into several."
         )
     raise MalformedReplyError(
         f"The arguments of {call.name} are not a JSON object: {call.arguments[:200]!r}"
@@ -64,7 +72,7 @@ def text_of(value: Any) -> str | None:  # noqa: ANN401 - JSON
     return None
 
 
-def _json_object(text: str) -> Any:  # noqa: ANN401 - JSON
+def _loaded(text: str) -> Any:  # noqa: ANN401 - JSON
     try:
         # strict=False lets raw line ends stand in strings, as models write them.
         return json.loads(text, strict=False)
@@ -72,10 +80,45 @@ def _json_object(text: str) -> Any:  # noqa: ANN401 - JSON
         return None
 
 
-def _cut_off(text: str) -> bool:
-    """Tell whether ``text`` ends inside a string, or right after a key, a comma or a bracket."""
-    bare = _STRING.sub("0", text).rstrip()
-    return '"' in bare or bare.endswith((":", ",", "{", "[")) or not bare.rstrip("}] \n")
+def _closed(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Read an object that lacks nothing but closing braces: no value of it can be missing."""
+    open_, in_string, escaped = [], False, False
+    for mark in text:
+        if in_string:
+            in_string = escaped or mark != '"'
+            escaped = mark == "\\" and not escaped
+        elif mark == '"':
+            in_string = True
+        elif mark in "{[":
+            open_.append(mark)
+        elif mark in "}]" and open_:
+            open_.pop()
+    if in_string or "[" in open_ or text.endswith((",", ":")):
+        return None
+    return _loaded(text + "}" * len(open_))
+
+
+def _literal(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Read what is Python rather than JSON: single quotes, triple quotes, True."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _repaired(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Let json-repair try; what it loses or invents, beyond marks of structure, is no repair."""
+    if not text.endswith("}"):
+        return None
+    try:
+        data = repair_json(text, return_objects=True)
+    except (ValueError, RecursionError):
+        return None
+    return data if _substance(json.dumps(data, ensure_ascii=False)) == _substance(text) else None
+
+
+def _substance(text: str) -> str:
+    return _STRUCTURE.sub("", text)
 
 
 def _unfenced(text: str) -> str:

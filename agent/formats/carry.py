@@ -10,14 +10,22 @@ from itertools import dropwhile
 
 @dataclass(frozen=True)
 class Shift:
-    """Turns the indentation that a model wrote into the file's: ``drop`` goes, ``add`` comes."""
+    """Turns the indentation that a model wrote into the file's: ``drop`` goes, ``add`` comes.
+
+    Attributes:
+        spaces: how many spaces stand for a tab of the file; 0 where it has none.
+    """
 
     drop: str = ""
     add: str = ""
+    spaces: int = 0
 
     @classmethod
     def between(cls, have: str, wrote: str) -> Shift:
         """Return the shift from the indentation ``wrote`` to ``have``, without what they share."""
+        tabs, spaces = have.count("\t"), wrote.count(" ")
+        if have and tabs == len(have) and spaces == len(wrote) and spaces and spaces % tabs == 0:
+            return cls(spaces=spaces // tabs)
         if have.endswith(wrote):
             return cls(add=have[: len(have) - len(wrote)])
         if wrote.endswith(have):
@@ -26,24 +34,54 @@ class Shift:
 
     def __call__(self, line: str) -> str:
         """Return ``line`` shifted; blank lines, and those that do not begin so, stay."""
+        if self.spaces:
+            bare = line.lstrip(" ")
+            depth, rest = divmod(len(line) - len(bare), self.spaces)
+            return "\t" * depth + " " * rest + bare
         if not line.strip() or not line.startswith(self.drop):
             return line
         return self.add + line[len(self.drop) :]
 
 
+def counterparts(
+    have: Sequence[str], search: Sequence[str], taken: Sequence[int], wanted: Sequence[int]
+) -> list[list[str]]:
+    """Return for each line of ``search`` the lines of the file that it stands for.
+
+    Blank lines stand for blank lines of the file, as far as there are any; those that the file
+    has beyond them go with the line before.
+
+    Args:
+        have: the file.
+        search: the lines that the model meant to copy.
+        taken: the lines of the file that are not blank.
+        wanted: the lines of ``search`` that they correspond to, one to one.
+    """
+    parts: list[list[str]] = [[] for _ in search]
+    for number, (index, line) in enumerate(zip(wanted, taken, strict=True)):
+        parts[index] = [have[line]]
+        last = number + 1 == len(wanted)
+        blanks = [] if last else list(have[line + 1 : taken[number + 1]])
+        for copied in range(index + 1, index + 1 if last else wanted[number + 1]):
+            parts[copied] = [blanks.pop(0)] if blanks else []
+            index = copied
+        parts[index] += blanks
+    return parts
+
+
 def carry_over(
-    counterparts: Sequence[Sequence[str]],
+    parts: Sequence[Sequence[str]],
     search: Sequence[str],
     replace: Sequence[str],
     shifts: Sequence[Shift],
 ) -> tuple[str, ...]:
-    """Return the lines that come for ``search``, which stands for ``counterparts`` in the file.
+    """Return the lines that come for ``search``, which stands for ``parts`` of the file.
 
     What the model copied and left as it is stays as it is in the file; what it wrote anew is
     shifted like the line in whose place it comes.
 
     Args:
-        counterparts: for each line of ``search`` the lines of the file that it stands for.
+        parts: for each line of ``search`` the lines of the file that it stands for.
         search: the lines that the model meant to copy.
         replace: what it wants there instead.
         shifts: for each line of ``search`` how its indentation differs.
@@ -52,11 +90,11 @@ def carry_over(
     matcher = SequenceMatcher(None, search, replace, autojunk=False)
     for kind, first, last, start, end in matcher.get_opcodes():
         if kind == "equal":
-            out += [line for part in counterparts[first:last] for line in part]
+            out += [line for part in parts[first:last] for line in part]
         else:
             shift = _shift_at(shifts, search, first)
             new = replace[start:end]
-            if first and len(counterparts[first - 1]) > 1:
+            if first and len(parts[first - 1]) > 1:
                 # The file has the blank line already that the model wants to add.
                 new = list(dropwhile(lambda line: not line.strip(), new))
             out += [shift(line) for line in new]

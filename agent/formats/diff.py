@@ -14,7 +14,7 @@ from agent.formats.base import (
     Scope,
 )
 from agent.formats.blocks import CLOSE, DIVIDER, OPEN, read_blocks
-from agent.formats.fences import shortest_fence
+from agent.formats.fences import is_prose, shortest_fence
 from agent.formats.hunks import hunks
 
 _USUAL = 7
@@ -24,6 +24,7 @@ class DiffFormat(EditFormat):
     """Parse and apply SEARCH/REPLACE blocks, the file's name above or inside their fence."""
 
     name = "diff"
+    joins = True
 
     def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
         """Return the blocks of ``reply``; see ``EditFormat.parse``."""
@@ -50,7 +51,7 @@ class DiffFormat(EditFormat):
         before, after = _markers(partial), _markers(reply)
         open_block = bool(before) and not CLOSE.match(before[-1])
         goes_on = bool(after) and not OPEN.match(after[0])
-        return partial + reply if open_block and goes_on else reply
+        return partial + reply if open_block and goes_on and not is_prose(reply) else reply
 
 
 class DiffFencedFormat(DiffFormat):

@@ -22,6 +22,7 @@ class DiffFunctionFormat(FunctionFormat):
 
     name = "diff-func"
     function = "replace_lines"
+    contents = (*_OLD, *_NEW)
     lists = ("edits", "replacements", "changes")
     tools = (
         tool(
@@ -42,7 +43,7 @@ class DiffFunctionFormat(FunctionFormat):
             missing = "original_lines" if old is None else "updated_lines"
             return Unreadable(path, f"the call of replace_lines for {path} has no `{missing}`.")
         if old.strip():
-            path = resolve_existing(path, scope.known)
+            path = resolve_existing(path, scope)
         return SearchReplace(path, _ended(old), _ended(new))
 
     def _from_code(self, code: str, scope: Scope) -> Mapping[str, Any]:

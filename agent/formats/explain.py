@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from heapq import nsmallest
+from itertools import accumulate
 
 from rapidfuzz.distance import Indel
 
@@ -14,6 +16,7 @@ _MINIMUM = 0.6
 _MOST_LINES = 400
 _MOST_QUOTED = 40
 _MOST_PLACES = 10
+_MOST_STARTS = 50
 
 
 def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> str:
@@ -24,7 +27,7 @@ def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> 
     near = nearest_lines(search.splitlines(), text.split("\n"))
     if near:
         parts.append(f"The nearest lines of {path} are:\n{near}")
-    if replace.strip() and replace in text:
+    if replace.strip() and f"\n{replace}" in f"\n{text}\n":
         parts.append(f"The new lines are already in {path}: is this edit still needed?")
     return "\n\n".join(parts)
 
@@ -70,9 +73,7 @@ def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
     wanted = [line.strip() for line in search][:_MOST_LINES]
     have = [line.strip() for line in lines]
     size = max(1, len(wanted))
-    common = set(wanted) - {""}
-    starts = range(max(1, len(have) - size + 1))
-    likely = [s for s in starts if common.intersection(have[s : s + size])] if common else []
+    likely = _likely_starts(have, set(wanted) - {""}, size)
     scored = [(Indel.normalized_similarity(have[s : s + size], wanted), -s) for s in likely]
     best, negative = max(scored, default=(0.0, 0))
     start = -negative
@@ -82,6 +83,14 @@ def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
         return ""
     first, last = max(0, start - _CONTEXT), min(len(lines), start + size + _CONTEXT)
     return "\n".join(f"{number + 1:5d}  {lines[number]}" for number in range(first, last))
+
+
+def _likely_starts(have: Sequence[str], wanted: Collection[str], size: int) -> list[int]:
+    """Return where the most of ``wanted`` stand within ``size`` lines, the best few places."""
+    sums = [0, *accumulate(line in wanted for line in have)]
+    starts = range(max(1, len(have) - size + 1))
+    counts = {start: sums[min(start + size, len(have))] - sums[start] for start in starts}
+    return nsmallest(_MOST_STARTS, (s for s in starts if counts[s]), key=lambda s: (-counts[s], s))
 
 
 def _nearest_single(wanted: Sequence[str], have: Sequence[str]) -> tuple[int, float]:

@@ -9,7 +9,12 @@ from agent.formats.names import clean_name, path_in_line
 
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})(.*)$")
 _TITLE = re.compile(r"(?:title|file|filename|path)\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
-_QUOTED = re.compile(r"[`*\"']+([^`*\"'\s]+)[`*\"']+")
+_PREAMBLE = re.compile(
+    r"\s*(?:continu|here(?:'s| is| are)|sure\b|sorry|apolog|certainly|of course|i |i'(?:ll|m)\b"
+    r"|let me)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[\s()\[\]<>{}`*\"',;]+|[.:!?](?=\s|$)")
 
 
 def fence_of(line: str) -> tuple[str, str] | None:
@@ -39,20 +44,17 @@ def path_in_info(info: str, known: Collection[str]) -> str | None:
 
 
 def path_above(lines: Sequence[str], known: Collection[str]) -> str | None:
-    """Return the file that the last line with text names, which stands above a fence.
-
-    A line of prose that ends in a colon and names just one known file, in quotes or backticks or
-    as a word, names it, too.
-    """
+    """Return the file that the last line with text gives as a name, which stands above a fence."""
     line = next((line for line in reversed(lines[-3:]) if line.strip()), "")
-    if fence_of(line):
-        return None
-    return path_in_line(line, known) or _in_prose(line, known)
+    return None if fence_of(line) else path_in_line(line, known)
 
 
-def _in_prose(line: str, known: Collection[str]) -> str | None:
-    if not line.rstrip().endswith(":"):
-        return None
-    words = [*_QUOTED.findall(line), *line.rstrip(": ").split()]
-    found = {name for word in words if (name := clean_name(word)) in known}
-    return found.pop() if len(found) == 1 else None
+def paths_in_prose(lines: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return the known files that the words of ``lines`` name, in order."""
+    words = (word for line in lines if not fence_of(line) for word in _WORD.split(line))
+    return list(dict.fromkeys(name for word in words if (name := clean_name(word)) in known))
+
+
+def is_prose(reply: str) -> bool:
+    """Tell whether ``reply`` begins with words about itself instead of going on where it was."""
+    return bool(_PREAMBLE.match(reply))

@@ -27,6 +27,8 @@ class FunctionFormat(EditFormat):
 
     function: str
     """The function's name."""
+    contents: tuple[str, ...]
+    """Names of the arguments that hold text, ours first."""
     lists: tuple[str, ...]
     """Names of an argument that holds several edits, each with the arguments of one."""
 
@@ -40,7 +42,7 @@ class FunctionFormat(EditFormat):
 
     def _call(self, call: ToolCall, scope: Scope) -> Iterator[Edit]:
         try:
-            arguments = arguments_of(call) if call.name != "python" else self._raw(call, scope)
+            arguments = self._arguments(call, scope)
         except MalformedReplyError as error:
             yield Unreadable("", str(error))
             return
@@ -61,11 +63,13 @@ class FunctionFormat(EditFormat):
             return Unreadable("", f"a call of {self.function} has no `path`.")
         return self._edit(clean_name(given), item, scope)
 
-    def _raw(self, call: ToolCall, scope: Scope) -> Mapping[str, Any]:
+    def _arguments(self, call: ToolCall, scope: Scope) -> Mapping[str, Any]:
         """Models trained on a code interpreter call ``python`` with bare code, or with JSON."""
         try:
-            return arguments_of(call)
+            return arguments_of(call, (*PATH_NAMES, *self.lists, *self.contents, "explanation"))
         except MalformedReplyError:
+            if call.name != "python":
+                raise
             return self._from_code(call.arguments, scope)
 
     @abstractmethod

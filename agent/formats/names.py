@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-_LABEL = re.compile(r"^(?:file(?:name| path)?|path)\s*:\s*", re.IGNORECASE)
+from agent.formats.base import Scope
+
+_LABEL = re.compile(r"^(?:file(?:name| path)?|path)(?:\s*\d+)?\s*:\s*", re.IGNORECASE)
+_LINK = re.compile(r"^\[([^\]]+)\]\([^)]*\)$")
+_COMMENT = re.compile(r"^(?://|--|;|/\*|<!--)\s*")
 _REMARK = re.compile(r"\s*\((?:new|new file|modified|updated|created)\)$", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^(?:[-+]|\d+[.)])\s+")
 _PATH = re.compile(r"^[^\s:*?\"<>|`]*[^\s:*?\"<>|`./\\][^\s:*?\"<>|`]*$")
@@ -28,10 +32,12 @@ def clean_name(line: str) -> str:
     Example: ``### File: `src\\_a.py` (new file):`` becomes ``src_a.py``.
     """
     name = line.strip().rstrip(":").strip()
-    name = _LIST_MARK.sub("", name.lstrip("#").strip())
+    name = _COMMENT.sub("", _LIST_MARK.sub("", name.lstrip("#").strip()))
     name = name.strip("*").strip().rstrip(":")
     name = _REMARK.sub("", _LABEL.sub("", name))
-    name = name.strip("*`'\" ").rstrip(":").replace("\\_", "_").replace("\\", "/")
+    name = _LINK.sub(r"\1", name.strip(",*`'\" ").rstrip(":"))
+    # In Markdown `\_` is an underscore; `\__init__` is a folder and a file.
+    name = re.sub(r"\\_(?!_)", "_", name).replace("\\", "/")
     return name.removeprefix("./")
 
 
@@ -42,8 +48,9 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
     with an extension or a folder, or one of the usual bare names.
     """
     name = clean_name(line)
-    if name in known:
-        return name
+    for reading in (name, clean_name(line.replace("\\", "/"))):
+        if reading in known:
+            return reading
     if not name or not _PATH.match(name) or line.strip().startswith(("<<<<", "====", ">>>>")):
         return None
     last = name.rsplit("/", 1)[-1]
@@ -52,35 +59,43 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
     return name if looks_like_path else None
 
 
-def resolve_existing(name: str, known: Collection[str]) -> str:
+def resolve_existing(name: str, scope: Scope) -> str:
     """Return the one known path that ``name`` can mean, for an edit of a file that is there.
 
     In this order: the path itself; the one that ends in it; what is left of it without its first
     folders, again exactly or as an ending; the one with its base name. Else ``name`` as it is.
     """
-    found = resolve_likely(name, known)
-    if found in known:
-        return found
-    return _only_ending(name.rsplit("/", 1)[-1], known) or name
-
-
-def resolve_likely(name: str, known: Collection[str]) -> str:
-    """Return the known path that ``name`` gives with folders missing or too many in front.
-
-    For files written as a whole, which may be new: a base name alone decides nothing.
-    """
-    if name in known:
-        return name
     parts = name.split("/")
-    # The base name of a path with folders decides nothing: the file may be new.
-    last = len(parts) if name.startswith("/") or len(parts) == 1 else len(parts) - 1
-    tails = ["/".join(parts[first:]) for first in range(last)]
-    for tail in (tail for tail in tails if tail):
-        if found := tail if tail in known else _only_ending(tail, known):
-            return found
-    return name
+    tails = ("/".join(parts[first:]) for first in range(len(parts)))
+    found = (tail if tail in scope.known else _only_ending(tail, scope) for tail in tails if tail)
+    return next((path for path in found if path), name)
 
 
-def _only_ending(tail: str, known: Collection[str]) -> str | None:
-    found = [path for path in known if path == tail or path.endswith("/" + tail)]
+def resolve_likely(name: str, scope: Scope) -> str:
+    """Return the path that ``name`` means for a file that is written as a whole, and may be new.
+
+    The end of a path means a file that the model was shown; else see ``without_bogus_folders``.
+    """
+    if name in scope.known:
+        return name
+    shown = [path for path in scope.chat if path.endswith("/" + name)]
+    return shown[0] if len(shown) == 1 else without_bogus_folders(name, scope)
+
+
+def without_bogus_folders(name: str, scope: Scope) -> str:
+    """Return ``name`` without first folders that the tree does not have, when the rest is known.
+
+    A base name alone is no rest, unless the path is absolute: ``new/a.py`` is not ``a.py``.
+    """
+    parts = name.split("/")
+    last = len(parts) if name.startswith("/") else len(parts) - 1
+    if name in scope.known or any(path.startswith(f"{parts[0]}/") for path in scope.known):
+        return name
+    tails = ("/".join(parts[first:]) for first in range(1, last))
+    return next((tail for tail in tails if tail in scope.known), name)
+
+
+def _only_ending(tail: str, scope: Scope) -> str | None:
+    same = scope.by_name.get(tail.rsplit("/", 1)[-1], ())
+    found = [path for path in same if path == tail or path.endswith("/" + tail)]
     return found[0] if len(found) == 1 else None

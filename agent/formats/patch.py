@@ -26,7 +26,7 @@ from agent.formats.base import (
 from agent.formats.fences import fence_of
 from agent.formats.hunks import hunks, marked
 from agent.formats.lines import to_lines
-from agent.formats.names import clean_name, resolve_existing
+from agent.formats.names import clean_name, resolve_existing, without_bogus_folders
 
 _ACTION = re.compile(r"^\*\*\* (Add|Update|Delete) File: ?(.+)$")
 _MOVE = re.compile(r"^\*\*\* Move to: ?(.+)$")
@@ -51,11 +51,6 @@ class PatchFormat(EditFormat):
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return the patch that does it."""
         return Reply("\n".join([_BEGIN, *_rendered(path, before, after), _END, ""]))
-
-    def join(self, partial: str, reply: str) -> str:
-        """Return both together unless the reply begins a patch of its own."""
-        starts_anew = any(line.strip() == _BEGIN for line in reply.split("\n"))
-        return reply if starts_anew else partial + reply
 
 
 def _rendered(path: str, before: str | None, after: str | None) -> list[str]:
@@ -84,10 +79,10 @@ class _Section:
         if self.verb == "Add":
             yield WholeFile(path, _text(_added(self.lines)), new=True)
             return
-        path = resolve_existing(path, scope.known)
         if self.verb == "Delete":
-            yield DeleteFile(path)
+            yield DeleteFile(without_bogus_folders(path, scope))
             return
+        path = resolve_existing(path, scope)
         yield from _chunks(path, self.lines)
         if self.to:
             yield MoveFile(path, clean_name(self.to))

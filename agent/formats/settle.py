@@ -6,6 +6,7 @@ that fits several places waits: the places of its neighbours may settle which on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,6 +58,12 @@ def _round(lines: list[str], blocks: Sequence[Block], *, settling: bool) -> bool
         if settling and not block.found and not waited:
             continue
         block.step, block.found = look(lines, block.edit)
+        if _said_before(block, blocks):
+            continue
+        if settling and (pairs := _among_equals(lines, block, blocks)):
+            for equal, own in reversed(pairs):
+                _carry_out(lines, equal, own, blocks)
+            return True
         place = _choose(lines, block, blocks, settling=settling)
         if place is not None:
             _carry_out(lines, block, place, blocks)
@@ -85,7 +92,9 @@ def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str]
     for search, replace in ((edit.search, edit.replace), *edit.readings):
         wanted, new = to_lines(search), to_lines(replace)
         if edit.blank_end and wanted != list(lines):
-            wanted, new = _without_blank_end(wanted), _without_blank_end(new)
+            bare = _without_blank_end(wanted), _without_blank_end(new)
+            # Where blank lines are all that differs, they are what is meant.
+            wanted, new = bare if bare[0] != bare[1] else (wanted, new)
         readings.append((wanted, new))
     # An exact place for a later reading goes before a likely one for the first.
     if len(readings) > 1:
@@ -98,28 +107,40 @@ def _without_blank_end(lines: list[str]) -> list[str]:
 
 
 def _after_headers(lines: Sequence[str], edit: SearchReplace, found: list[Place]) -> list[Place]:
-    """Return the first place behind the header lines of ``edit``, where they are there."""
-    at = _last_header(lines, edit.headers)
-    behind = [place for place in found if at is not None and place.start >= at]
-    return behind[:1] or found
+    """Return the places right behind the header lines of ``edit``, all places without headers.
+
+    Behind each line that the headers can mean it is the first place; the headers may leave
+    several, and a header that is not there leaves them all.
+    """
+    heads = _last_headers(lines, edit.headers)
+    first = (next((p for p in found if p.start >= head), None) for head in heads)
+    behind = {place.start: place for place in first if place is not None}
+    return list(behind.values()) or found
 
 
 def _behind_headers(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
-    at = _last_header(lines, edit.headers)
-    return [] if at is None else [Place(at + 1, at + 1, tuple(to_lines(edit.replace)))]
+    new = tuple(to_lines(edit.replace))
+    return [Place(at + 1, at + 1, new) for at in _last_headers(lines, edit.headers)]
 
 
-def _last_header(lines: Sequence[str], headers: Sequence[str]) -> int | None:
-    """Return the line of the last header, each looked for behind the one before it."""
-    at = None
+def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
+    """Return the lines that the last header can mean, each behind the nearest one before it."""
+    heads: list[int] | None = None
     for header in headers:
-        bare, later = header.strip(), range(0 if at is None else at + 1, len(lines))
-        hits = [n for n in later if lines[n].strip() == bare]
-        hits = hits or [n for n in later if lines[n].strip().startswith(bare)]
-        if not hits:
-            return None
-        at = hits[0]
-    return at
+        hits = _hits(lines, header.strip())
+        if heads is not None:
+            behind = (next((hit for hit in hits if hit > head), None) for head in heads)
+            hits = [hit for hit in behind if hit is not None]
+        heads = hits
+    return heads or []
+
+
+def _hits(lines: Sequence[str], header: str) -> list[int]:
+    """Return the lines that are ``header``, else those that begin with it at a word's end."""
+    bare = [line.strip() for line in lines]
+    exact = [n for n, line in enumerate(bare) if line == header]
+    begins = re.compile(re.escape(header) + r"(?!\w)")
+    return exact or [n for n, line in enumerate(bare) if begins.match(line)]
 
 
 def _choose(
@@ -137,10 +158,24 @@ def _choose(
             return named[0]
     if not settling:
         return None
-    return _among_equals(block, blocks) or _among_neighbours(lines, block, blocks)
+    return _among_neighbours(lines, block, blocks)
 
 
-def _among_equals(block: Block, blocks: Sequence[Block]) -> Place | None:
+def _said_before(block: Block, blocks: Sequence[Block]) -> bool:
+    """A block that the reply holds twice, word for word, for one place is carried out once."""
+    twins = [b for b in blocks if b.span and b.edit == block.edit]
+    places = block.found
+    for twin in twins:
+        first, end = twin.span or (0, 0)
+        if places and all(first <= place.start < end for place in places):
+            block.span, block.step = twin.span, twin.step
+            return True
+    return False
+
+
+def _among_equals(
+    lines: Sequence[str], block: Block, blocks: Sequence[Block]
+) -> list[tuple[Block, Place]]:
     """As many equal blocks as equal places: each has its own, in their order.
 
     What an equal block has put down may hold the same lines again, and is no place for another.
@@ -148,10 +183,16 @@ def _among_equals(block: Block, blocks: Sequence[Block]) -> Place | None:
     equal = [b for b in blocks if b.edit.search == block.edit.search]
     taken = [b.span for b in equal if b.span]
     waiting = [b for b in equal if b.span is None]
-    free = [p for p in block.found if not any(s[0] <= p.start < s[1] for s in taken)]
-    if len(waiting) != len(free) or block.step not in _SURE:
-        return None
-    return free[next(n for n, other in enumerate(waiting) if other is block)]
+    free = [
+        n
+        for n, place in enumerate(block.found)
+        if not any(first <= place.start < end for first, end in taken)
+    ]
+    if len(free) < 2 or len(waiting) != len(free) or block.step not in _SURE:
+        return []
+    # Their new lines may differ, so each looks for itself; their places are the same.
+    found = [block.found if b.edit == block.edit else look(lines, b.edit)[1] for b in waiting]
+    return [(b, f[n]) for b, f, n in zip(waiting, found, free, strict=True)]
 
 
 def _among_neighbours(lines: Sequence[str], block: Block, blocks: Sequence[Block]) -> Place | None:

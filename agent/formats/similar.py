@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from rapidfuzz.distance import Indel, Opcodes
 
+from agent.formats.carry import counterparts
 from agent.formats.prose import prose_columns
 
 Lines = Sequence[str]
@@ -36,18 +39,32 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
     numbers = [n for n, line in enumerate(have) if line.strip()]
     if not wanted or len(wanted) > _MOST_LINES or len(numbers) < len(wanted):
         return []
-    best = _best([_plain(have[n]) for n in numbers], [_plain(search[n]) for n in wanted])
+    looked_for = [_plain(search[n]) for n in wanted]
+    plain = _plain_lines(tuple(have))
+    # A text of which most lines are nowhere in the file is not worth a look at every place.
+    if 2 * sum(line in plain.known for line in looked_for) < len(wanted) - 2:
+        return []
+    best = _best([plain.lines[n] for n in numbers], looked_for)
     if best is None:
         return []
     taken = numbers[best : best + len(wanted)]
     pairs = [(taken[i], search[wanted[i]]) for i in range(len(wanted))]
     if not _may_stand_for(have, pairs, path):
         return []
-    parts: list[list[str]] = [[] for _ in search]
-    ends = [*taken[1:], taken[-1] + 1]
-    for index, start, end in zip(wanted, taken, ends, strict=True):
-        parts[index] = list(have[start:end])
+    parts = counterparts(have, search, taken, wanted)
     return [(taken[0], taken[-1] + 1 - taken[0], parts)]
+
+
+@dataclass(frozen=True)
+class _Plain:
+    lines: tuple[str, ...]
+    known: frozenset[str]
+
+
+@lru_cache(maxsize=2)
+def _plain_lines(have: tuple[str, ...]) -> _Plain:
+    lines = tuple(_plain(line) for line in have)
+    return _Plain(lines, frozenset(lines))
 
 
 def _plain(line: str) -> str:
@@ -97,9 +114,9 @@ def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
     if _OPERATOR.findall(line) != _OPERATOR.findall(wrote):
         return False
     have, want = list(_WORD.finditer(line)), _WORD.findall(wrote)
-    if not prose and _LITERAL.findall(line.translate(_QUOTES)) != _LITERAL.findall(
-        wrote.translate(_QUOTES)
-    ):
+    literals = [m for m in _LITERAL.finditer(line.translate(_QUOTES)) if m.start() not in prose]
+    said = _LITERAL.findall(wrote.translate(_QUOTES))
+    if any(m.group() not in said for m in literals) or (not prose and len(literals) != len(said)):
         return False
     changes: Opcodes = Indel.opcodes([match.group() for match in have], want)
     for change in changes:

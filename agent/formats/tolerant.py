@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from agent.formats.carry import Shift, carry_over
+from agent.formats.carry import Shift, carry_over, counterparts
 from agent.formats.lines import indent_of
 from agent.formats.similar import similar_places
 
@@ -129,25 +129,10 @@ def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
         if shift is None:
             continue
         taken = numbers[at : at + len(core)]
-        counterparts = _counterparts(have, search, taken, wanted)
-        lines = carry_over(counterparts, search, replace, [shift] * len(search))
+        parts = counterparts(have, search, taken, wanted)
+        lines = carry_over(parts, search, replace, [shift] * len(search))
         found.append(Place(taken[0], taken[-1] + 1, lines))
     return found
-
-
-def _counterparts(
-    have: Lines, search: Lines, taken: Sequence[int], wanted: Sequence[int]
-) -> list[list[str]]:
-    """Return for each line of ``search`` the lines of the file that it stands for.
-
-    A line takes along the blank lines that follow it in the file; blank lines of the search stand
-    for nothing.
-    """
-    parts: list[list[str]] = [[] for _ in search]
-    ends = [*taken[1:], taken[-1] + 1]
-    for index, start, end in zip(wanted, taken, ends, strict=True):
-        parts[index] = list(have[start:end])
-    return parts
 
 
 def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
@@ -189,11 +174,11 @@ def _pieces(lines: Lines) -> list[list[str]]:
 def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Place]:
     found = similar_places(have, search, path)
     places = []
-    for start, size, counterparts in found:
+    for start, size, parts in found:
         shifts = [
             Shift.between(indent_of(part[0]), indent_of(line)) if part else Shift()
-            for part, line in zip(counterparts, search, strict=True)
+            for part, line in zip(parts, search, strict=True)
         ]
-        lines = carry_over(counterparts, search, replace, shifts)
+        lines = carry_over(parts, search, replace, shifts)
         places.append(Place(start, start + size, lines))
     return places

@@ -12,6 +12,7 @@ from agent.formats.base import (
     DeleteFile,
     Edit,
     EditFormat,
+    MoveFile,
     Reader,
     Scope,
     SearchReplace,
@@ -19,12 +20,14 @@ from agent.formats.base import (
 from agent.formats.fences import fence_of, shortest_fence
 from agent.formats.hunks import hunks, marked
 from agent.formats.lines import to_lines
-from agent.formats.names import clean_name, resolve_existing
+from agent.formats.names import clean_name, resolve_existing, without_bogus_folders
 
 _OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
 _HUNK = re.compile(r"^@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))?)?.*?(?:@@|$)")
 _NOWHERE = "/dev/null"
-_HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "similarity index")
+_RENAME = re.compile(r"^rename (?:from|to) (.+)$")
+Hunk = tuple[int | None, list[str]]
+_HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "rename from ")
 
 
 class UnifiedDiffFormat(EditFormat):
@@ -51,11 +54,6 @@ class UnifiedDiffFormat(EditFormat):
         fence = shortest_fence([text])
         return Reply(f"{fence}diff\n{text}\n{fence}\n")
 
-    def join(self, partial: str, reply: str) -> str:
-        """Return both together unless the reply begins a diff of its own."""
-        starts_anew = any(_OLD.match(line) for line in reply.split("\n"))
-        return reply if starts_anew else partial + reply
-
 
 def _head(before: str | None, search: str, replace: str) -> str:
     old, new = to_lines(search), to_lines(replace)
@@ -67,19 +65,51 @@ def _head(before: str | None, search: str, replace: str) -> str:
 
 def _files(lines: Sequence[str], scope: Scope) -> Iterator[Edit]:
     at = 0
-    while at + 1 < len(lines):
-        old, new = _OLD.match(lines[at]), _NEW.match(lines[at + 1])
+    renamed: tuple[str, str] | None = None
+    while at < len(lines):
+        pair = [_RENAME.match(line) for line in lines[at : at + 2]]
+        if len(pair) == 2 and pair[0] and pair[1]:
+            renamed = resolve_existing(_path(pair[0][1]), scope), _path(pair[1][1])
+            if not _has_hunks(lines, at + 2):
+                yield MoveFile(*renamed)
+            at += 2
+            continue
+        old, new = _header(lines, at)
         if not (old and new):
             at += 1
             continue
-        before, after = _path(old[1]), _path(new[1])
         body, at = _body(lines, at + 2)
-        if after == _NOWHERE:
-            yield DeleteFile(resolve_existing(before, scope.known))
-        elif before == _NOWHERE:
-            yield SearchReplace(after, "", _text(_side(_content(body), "+")))
-        else:
-            yield from _hunks(resolve_existing(after, scope.known), body)
+        yield from _file(old, new, body, scope)
+        if renamed and new == renamed[1]:
+            yield MoveFile(*renamed)
+
+
+def _header(lines: Sequence[str], at: int) -> tuple[str, str]:
+    """Return the old and the new path when the two lines at ``at`` begin a file."""
+    old = _OLD.match(lines[at])
+    new = _NEW.match(lines[at + 1]) if at + 1 < len(lines) else None
+    return (_path(old[1]), _path(new[1])) if old and new else ("", "")
+
+
+def _has_hunks(lines: Sequence[str], start: int) -> bool:
+    """Tell whether a file's header with hunks follows before the next file begins."""
+    for at in range(start, len(lines)):
+        if _header(lines, at)[0]:
+            return True
+        if not lines[at].startswith("index "):
+            return False
+    return False
+
+
+def _file(old: str, new: str, body: Sequence[Hunk], scope: Scope) -> Iterator[Edit]:
+    if new == _NOWHERE:
+        gone = _text(_side(_content(body), "-"))
+        yield DeleteFile(without_bogus_folders(old, scope), gone or None)
+    elif old == _NOWHERE:
+        yield SearchReplace(new, "", _text(_side(_content(body), "+")))
+    else:
+        path = old if old in scope.known else resolve_existing(new, scope)
+        yield from _hunks(path, body)
 
 
 def _path(given: str) -> str:
@@ -88,9 +118,6 @@ def _path(given: str) -> str:
     if path == _NOWHERE:
         return path
     return re.sub(r"^[ab]/", "", clean_name(path))
-
-
-Hunk = tuple[int | None, list[str]]
 
 
 def _body(lines: Sequence[str], start: int) -> tuple[list[Hunk], int]:
@@ -113,7 +140,7 @@ def _body(lines: Sequence[str], start: int) -> tuple[list[Hunk], int]:
 
 def _ends(lines: Sequence[str], at: int) -> bool:
     line = lines[at]
-    if fence_of(line) or line.startswith(_HEADERS):
+    if (line[:1] in "`~" and fence_of(line)) or line.startswith(_HEADERS):
         return True
     return bool(_OLD.match(line) and at + 1 < len(lines) and _NEW.match(lines[at + 1]))
 

@@ -15,15 +15,26 @@ from agent.formats.base import (
     Unreadable,
     WholeFile,
 )
-from agent.formats.fences import fence_of, path_above, path_in_info, shortest_fence
+from agent.formats.fences import (
+    fence_of,
+    is_prose,
+    path_above,
+    path_in_info,
+    shortest_fence,
+)
 from agent.formats.names import path_in_line, resolve_likely
 from agent.formats.syntax import has_errors
+from agent.grammars import language_of
+
+_TEXTS = (".md", ".rst", ".txt", ".markdown")
+_MOST_FENCES = 20
 
 
 class WholeFormat(EditFormat):
     """Parse and apply whole files."""
 
     name = "whole"
+    joins = True
 
     def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
         """Return the files of ``reply``; fences without a name at them are prose."""
@@ -44,9 +55,13 @@ class WholeFormat(EditFormat):
 
     def join(self, partial: str, reply: str) -> str:
         """Return the reply to parse after one that was cut off; see ``EditFormat.join``."""
-        first = next((fence for line in reply.split("\n") if (fence := fence_of(line))), None)
+        lines = reply.split("\n")
+        first = next((n for n, line in enumerate(lines) if fence_of(line)), None)
+        if first is None or is_prose(reply):
+            return reply
         opened = sum(bool(fence_of(line)) for line in partial.split("\n")) % 2
-        return partial + reply if opened and first and not first[1] else reply
+        closes = not (fence_of(lines[first]) or ("", ""))[1] and not path_above(lines[:first], ())
+        return partial + reply if opened and closes else reply
 
 
 def _files(lines: list[str], scope: Scope) -> Iterator[Edit]:
@@ -64,7 +79,7 @@ def _files(lines: list[str], scope: Scope) -> Iterator[Edit]:
             )
         if path and end is not None:
             text = "".join(line + "\n" for line in lines[start:end])
-            yield WholeFile(resolve_likely(path, scope.known), text)
+            yield WholeFile(resolve_likely(path, scope), text)
         index = len(lines) if end is None else end + 1
 
 
@@ -84,17 +99,19 @@ def _closing(lines: Sequence[str], start: int, fence: str, path: str | None) -> 
     """Return the line that closes the fence that opens at or before ``start``, None without one.
 
     A file may hold fences itself (documentation does): shorter ones do not count, one with a
-    language is closed by the next bare one, and where the lines up to a bare one are not a
-    complete program, but those up to a later one are, the later one is meant.
+    language is closed by the next bare one. Where the lines up to a bare one are not a complete
+    program, but those up to a later one are, the later one is meant; a text has no such test, so
+    there the last bare one before the next named fence is.
     """
     bare = _bare_fences(lines, start, fence)
     first = next((n for n, depth in bare if depth == 0), None)
     if first is None or path is None:
         return first
-    for number, _ in bare:
-        if number >= first and not has_errors(path, "\n".join(lines[start + 1 : number]) + "\n"):
-            return number
-    return first
+    later = [n for n, depth in bare if n >= first and depth == 0][:_MOST_FENCES]
+    if language_of(path) is None:
+        return later[-1] if path.endswith(_TEXTS) else first
+    whole = (n for n in later if not has_errors(path, "\n".join(lines[start + 1 : n]) + "\n"))
+    return next(whole, first)
 
 
 def _bare_fences(lines: Sequence[str], start: int, fence: str) -> list[tuple[int, int]]:
@@ -102,6 +119,8 @@ def _bare_fences(lines: Sequence[str], start: int, fence: str) -> list[tuple[int
     depth, found = 1, []
     for number in range(start + 1, len(lines)):
         mark = fence_of(lines[number])
+        if mark and depth == 0 and path_above(lines[max(start, number - 2) : number], ()):
+            break
         if not mark or mark[0][0] != fence[0] or len(mark[0]) < len(fence):
             continue
         if mark[1]:

@@ -10,6 +10,7 @@ from agent.formats.base import Edit, MalformedReplyError, Scope, Unreadable, Who
 from agent.formats.calls import first_of, text_of
 from agent.formats.functions import FunctionFormat, tool
 from agent.formats.names import resolve_likely
+from agent.formats.syntax import has_errors
 
 _CONTENT = ("content", "contents", "text", "code", "new_content", "file_content", "body")
 
@@ -19,6 +20,7 @@ class WholeFunctionFormat(FunctionFormat):
 
     name = "whole-func"
     function = "write_file"
+    contents = _CONTENT
     lists = ("files",)
     tools = (
         tool(
@@ -37,14 +39,14 @@ class WholeFunctionFormat(FunctionFormat):
         content = text_of(first_of(item, _CONTENT))
         if content is None:
             return Unreadable(path, f"the call of write_file for {path} has no `content`.")
-        return WholeFile(resolve_likely(path, scope.known), content)
+        return WholeFile(resolve_likely(path, scope), content)
 
     def _from_code(self, code: str, scope: Scope) -> Mapping[str, Any]:
         candidates = list(scope.chat or scope.known)
-        if len(candidates) != 1:
+        if len(candidates) != 1 or has_errors(candidates[0], code):
             raise MalformedReplyError(
-                "There is no function python, and the code could be meant for several files. Call "
-                "write_file with `path` and `content`."
+                "There is no function python, and the code could be meant for several files or for "
+                "none. Call write_file with `path` and `content`."
             )
         return {"path": candidates[0], "content": code}
 

@@ -232,7 +232,7 @@ def test_a_file_that_the_model_made_is_known_by_the_end_of_its_path(tmp_path: Pa
 
 def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
-    texts = {name: f"{name} = 1\n" * 250 for name in ("first", "last")}
+    texts = {name: f"{name} = 1\n" * 400 for name in ("first", "last")}
     for name, text in texts.items():
         (tmp_path / f"app/{name}.py").write_text(text)
     replies = ["app/first.py", f"app/last.py {'word ' * 900}", f"{BAD}{'word ' * 900}", "no"]

@@ -76,6 +76,74 @@ def test_prose_before_a_fence_is_no_file_name() -> None:
     assert apply("diff", reply, {"a.py": "x\n1\n"}).contents == {"a.py": "y\n2\n"}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Now the same in `b.py`.",
+        "### Changes to `b.py`",
+        "**b.py** (lines 1-3)",
+        "[b.py](b.py)",
+        "File 2: b.py",
+        "`b.py`: rename y",
+        "// b.py",
+        '"b.py",',
+    ],
+)
+def test_a_block_under_words_about_another_file_is_for_that_file(line: str) -> None:
+    second = f"\n{line}\n\n{FENCE}python\n{BODY}{FENCE}\n"
+    report = apply("diff", block("a.py", "x\n", "z\n") + second, {"a.py": "x\nx2\n", "b.py": "x\n"})
+    assert report.contents == {"a.py": "z\nx2\n", "b.py": "y\n"}
+
+
+def test_a_block_under_words_about_two_files_is_for_none() -> None:
+    second = f"\nAs a.py and b.py do:\n{FENCE}\n{BODY}{FENCE}\n"
+    report = apply("diff", block("a.py", "1\n", "2\n") + second, {"a.py": "1\nx\n", "b.py": "x\n"})
+    assert report.contents == {"a.py": "2\nx\n"}
+
+
+def test_a_block_without_its_last_marker_before_another_file() -> None:
+    first = f"a.py\n{FENCE}\n<<<<<<< SEARCH\nx\n=======\ny\n{FENCE}\n\n"
+    report = apply("diff", first + block("b.py", "x\n", "z\n"), {"a.py": "x\n", "b.py": "x\n"})
+    assert report.contents == {"a.py": "y\n", "b.py": "z\n"}
+
+
+def test_windows_folders_before_underscores() -> None:
+    reply = block("flask\\__init__.py", "x\n", "y\n")
+    assert apply("diff", reply, {"flask/__init__.py": "x\n"}).contents == {
+        "flask/__init__.py": "y\n"
+    }
+    escaped = block("my\\_file.py", "x\n", "y\n")
+    assert apply("diff", escaped, {"my_file.py": "x\n"}).contents == {"my_file.py": "y\n"}
+
+
+def test_an_overline_is_no_divider() -> None:
+    text = "=======\nHeading\n=======\n\nold\n"
+    report = apply("diff", block("a.rst", text, text.replace("old", "new")), {"a.rst": text})
+    assert report.contents == {"a.rst": text.replace("old", "new")}
+
+
+def test_a_new_file_keeps_its_first_line() -> None:
+    text = "# new.py\nx = 1\n"
+    assert apply("diff", block("new.py", "", text), {}).contents == {"new.py": text}
+
+
+def test_blank_lines_alone_are_an_edit() -> None:
+    assert apply("diff", block("a", "x\n", "x\n\n"), {"a": "x\ny\n"}).contents == {"a": "x\n\ny\n"}
+    assert apply("diff", block("a", "x\n\n", "x\n"), {"a": "x\n\ny\n"}).contents == {"a": "x\ny\n"}
+
+
+def test_an_insertion_sent_twice_is_made_once() -> None:
+    one = block("a", "x\n", "import re\nx\n")
+    report = apply("diff", one + one, {"a": "x\n"})
+    assert report.contents == {"a": "import re\nx\n"}
+    assert not report.failed
+
+
+def test_talk_of_appending_is_no_wish_to_append() -> None:
+    prose = "I fix how we append items to the list.\n\n"
+    assert apply("diff", prose + block("a.py", "", "y\n"), {"a.py": "x\n"}).contents == {}
+
+
 def test_a_second_block_directly_after_the_first() -> None:
     second = BODY.replace("x", "1").replace("y", "2")
     for between in ("", "\n", f"{FENCE}\n{FENCE}python\n", f"{FENCE}\n\nAnd:\n\n{FENCE}\n"):

@@ -56,6 +56,10 @@ def test_replace_lines_in_every_dress(arguments: object) -> None:
         '{"path": "a.py", "content": "x = 1\\ny',
         '{"path": "a.py", "content":',
         '{"path": "a.py",',
+        '{"path":"a.py","content":"d = {"a": 1, "b": 2}\\nprint(d)\\n"}',
+        '{"path":"a.py","content":["x = 1","y = 2"',
+        "{'path':'a.py','content':'x = 1\\ny = 2",
+        '{"path":"a.py","content":`x\ny`}',
         "",
     ],
 )

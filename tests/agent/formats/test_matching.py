@@ -74,6 +74,21 @@ def test_a_blank_line_that_is_there_already_is_not_added_again() -> None:
     assert change("a\n  \nb\nc\n", "a\nb\nc\n", "a\n\nb\nd\n") == "a\n  \nb\nd\n"
 
 
+def test_blank_lines_of_the_file_stay_where_they_are() -> None:
+    text = "a = 10\n\nb = 2\n\n\nc = 3\n"
+    search = "a = 10\n\nb = 2\n\nc = 3\n"
+    assert change(text, search, search.replace("a = 10", "a = 11")) == text.replace("10", "11")
+    assert change(text, search, search.replace("b = 2", "b = 4")) == text.replace("b = 2", "b = 4")
+
+
+def test_spaces_for_tabs() -> None:
+    text = "class A:\n\tdef f(self):\n\t\treturn 1\n"
+    search = "    def f(self):\n        return 1\n"
+    wanted = "class A:\n\tdef f(self):\n\t\tif x:\n\t\t\treturn 2\n"
+    replace = "    def f(self):\n        if x:\n            return 2\n"
+    assert change(text, search, replace) == wanted
+
+
 def test_a_blank_line_at_the_end_of_a_part_is_decoration() -> None:
     assert change("a\nb\n", "a\n", "A\n\n") == "A\nb\n"
     assert change("a\n\n", "a\n\n", "b\n") == "b\n"

@@ -94,3 +94,29 @@ def test_a_part_that_changes_nothing_is_reported() -> None:
 
 def test_deleting_what_is_not_there_is_reported() -> None:
     assert "no file x.py" in problem(apply("patch", patch("*** Delete File: x.py\n"), {}))
+
+
+def test_a_header_that_fits_two_places_is_an_error() -> None:
+    one = "    def run(self):\n        return 1\n"
+    text = f"class A:\n{one}\n\nclass B:\n{one}"
+    body = "*** Update File: a.py\n@@ def run(self):\n{}"
+    vague = apply(
+        "patch", patch(body.format("-        return 1\n+        return 2\n")), {"a.py": text}
+    )
+    assert "2 places" in problem(vague)
+    only_new = apply("patch", patch(body.format("+        print()\n")), {"a.py": text})
+    assert only_new.contents == {}
+    half = apply("patch", patch("*** Update File: a.py\n@@ def ru\n+    x\n"), {"a.py": text})
+    assert "no line `def ru`" in problem(half)
+
+
+def test_a_file_is_not_moved_when_an_edit_of_it_failed() -> None:
+    reply = patch("*** Update File: a.py\n*** Move to: b.py\n@@\n-no\n+A\n")
+    report = apply("patch", reply, {"a.py": "a\n"})
+    assert report.contents == {}
+    assert [result.applied for result in report.results] == [False, False]
+
+
+def test_only_the_file_that_is_named_is_deleted() -> None:
+    report = apply("patch", patch("*** Delete File: docs/old/setup.py\n"), {"setup.py": "x\n"})
+    assert report.contents == {}

@@ -136,6 +136,9 @@ def test_no_reply_changes_a_file_that_no_edit_names(
     named = {edit.path for edit in edits} | {getattr(edit, "to", "") for edit in edits}
     report = edit_format.apply(edits, files.get, ())
     assert set(report.contents) <= named
+    # A file is named by its path, or by the last part of it at least.
+    said = f"{text} {reply.tool_calls}"
+    assert all(path.rsplit("/", 1)[-1] in said for path in report.contents)
     assert len(report.results) == len(edits)
 
 

@@ -81,3 +81,33 @@ def test_names_with_bogus_folders() -> None:
     (edit,) = parse("udiff", diff("@@ @@\n-x\n+y\n", "repo/src/a.py"), ["src/a.py"])
     assert isinstance(edit, SearchReplace)
     assert edit.path == "src/a.py"
+
+
+def test_a_fence_in_the_context_does_not_end_a_hunk() -> None:
+    text = "Intro\n\n```sh\nmake\n```\nEnd\n"
+    body = "@@ @@\n-Intro\n+Introduction\n \n ```sh\n make\n ```\n-End\n+The end\n"
+    wanted = text.replace("Intro", "Introduction").replace("End", "The end")
+    assert apply("udiff", diff(body, "a.md"), {"a.md": text}).contents == {"a.md": wanted}
+
+
+def test_renames() -> None:
+    head = "diff --git a/old/x.py b/new/x.py\nrename from old/x.py\nrename to new/x.py\n"
+    pure = apply("udiff", head, {"old/x.py": "a\n"})
+    assert pure.contents == {"old/x.py": None, "new/x.py": "a\n"}
+    reply = head + "--- a/old/x.py\n+++ b/new/x.py\n@@ @@\n-a\n+b\n"
+    assert apply("udiff", reply, {"old/x.py": "a\n"}).contents == {
+        "old/x.py": None,
+        "new/x.py": "b\n",
+    }
+
+
+def test_only_the_file_that_is_named_and_meant_is_deleted() -> None:
+    reply = "--- a/{}\n+++ /dev/null\n@@ @@\n-x\n"
+    assert apply("udiff", reply.format("docs/old/a.py"), {"a.py": "x\n"}).contents == {}
+    other = apply("udiff", reply.format("a.py"), {"a.py": "other\n"})
+    assert "does not hold the lines" in problem(other)
+
+
+def test_a_cut_off_diff_is_never_gone_on_with() -> None:
+    assert get_format("udiff").join("--- a\n+++ a\n@@ @@\n-x\n+y", "Sorry.") == "Sorry."
+    assert get_format("patch").join("*** Update File: a\n+y", "Sorry.") == "Sorry."

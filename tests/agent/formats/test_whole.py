@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent.formats import get_format
 from agent.formats.base import Unreadable, WholeFile
 from tests.agent.formats.editing import apply, parse, problem
@@ -19,12 +21,42 @@ def test_names_at_and_inside_the_fence() -> None:
 
 
 def test_a_name_with_folders_missing_or_too_many() -> None:
-    reply = "`{}`\n```\nx\n```\n"
-    for given in ("pkg/a.py", "a.py", "path/to/src/pkg/a.py"):
-        (edit,) = parse("whole", reply.format(given), ["src/pkg/a.py", "b.py"])
-        assert edit.path == "src/pkg/a.py"
-    (new,) = parse("whole", reply.format("other/a.py"), ["src/pkg/a.py"])
-    assert new.path == "other/a.py"
+    reply, known = "`{}`\n```\nx\n```\n", ["src/pkg/a.py", "src/b.py"]
+    for given in ("pkg/a.py", "a.py", "path/to/src/pkg/a.py", "/testbed/src/pkg/a.py"):
+        (edit,) = parse("whole", reply.format(given), known, ["src/pkg/a.py"])
+        assert edit.path == "src/pkg/a.py", given
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ("tests/utils/__init__.py", "src/pkg/utils/__init__.py"),
+        ("conftest.py", "tests/conftest.py"),
+        ("other/a.py", "a.py"),
+        ("src/new/pkg/a.py", "src/pkg/a.py"),
+    ],
+)
+def test_a_new_file_is_no_file_with_a_name_like_its_own(given: str, known: str) -> None:
+    (edit,) = parse("whole", f"{given}\n```\nx\n```\n", [known])
+    assert edit.path == given
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Then run the tests in `tests/test_a.py`:\n```bash\npytest tests/test_a.py\n```\n",
+        "This is what went wrong in tests/test_a.py:\n\n```\nTraceback\n```\n",
+        "As tests/test_a.py says.\n```\nx\n```\n",
+    ],
+)
+def test_prose_that_names_a_file_writes_none(reply: str) -> None:
+    assert parse("whole", reply, ["tests/test_a.py"]) == ()
+
+
+def test_bare_fences_in_a_text_do_not_cut_it() -> None:
+    text = "# T\n\n```\npip\n```\n\nmore\n"
+    reply = f"docs/a.md\n```\n{text}```\n\nb.py\n```\ny\n```\n"
+    assert parse("whole", reply) == (WholeFile("docs/a.md", text), WholeFile("b.py", "y\n"))
 
 
 def test_a_fence_inside_a_file_does_not_cut_it() -> None:
@@ -60,5 +92,7 @@ def test_emptying_a_file_and_keeping_its_missing_newline() -> None:
 def test_join_when_the_reply_goes_on_inside_the_fence() -> None:
     edit_format = get_format("whole")
     assert edit_format.join("a.py\n```\nx\n", "y\n```\n") == "a.py\n```\nx\ny\n```\n"
+    for new in ("a.py\n```\nx\ny\n```\n", "Here it is:\n\na.py\n```\nx\n```\n", "Sorry, which?\n"):
+        assert edit_format.join("a.py\n```python\nx\n", new) == new
     again = "a.py\n```python\nx\ny\n```\n"
     assert edit_format.join("a.py\n```python\nx\n", again) == again
