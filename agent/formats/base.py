@@ -22,6 +22,9 @@ class MalformedReplyError(ValueError):
     """A reply breaks its edit format; the message tells the model what is wrong and where."""
 
 
+_MOST_TOLD = 20
+
+
 class Matching(str, Enum):
     """How the lines that an edit names are looked for (docs/edit-formats.md)."""
 
@@ -215,9 +218,10 @@ def feedback(report: ApplyReport) -> str:
         return ""
     total = len(report.results)
     parts = [f"# {len(report.failed)} of {total} edits could not be applied."]
-    for number, result in enumerate(report.results, 1):
-        if not result.applied:
-            parts.append(f"## Edit {number} of {total}: {result.problem}")
+    failed = [(n, result) for n, result in enumerate(report.results, 1) if not result.applied]
+    parts += [f"## Edit {n} of {total}: {result.problem}" for n, result in failed[:_MOST_TOLD]]
+    if more := [str(n) for n, _ in failed[_MOST_TOLD:]]:
+        parts.append(f"## The edits {', '.join(more)} could not be applied either.")
     return "\n\n".join([*parts, _what_to_resend(report)])
 
 

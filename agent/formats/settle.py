@@ -15,6 +15,8 @@ from agent.formats.lines import to_lines
 from agent.formats.scopes import scope_of
 from agent.formats.tolerant import Place, Step, find_places
 
+# Looking for likeness takes time, and a model that errs this often does not copy at all.
+_MOST_LIKENED = 20
 # Steps that find the same lines, whatever the white space around them.
 _SURE = (Step.EXACT, Step.TRAILING_SPACE, Step.INDENTATION)
 
@@ -51,13 +53,14 @@ def _round(lines: list[str], blocks: Sequence[Block], *, settling: bool) -> bool
     What matches nothing is tried again only when a block before it has waited, since its lines
     may be that block's.
     """
-    waited = False
+    waited, missed = False, 0
     for block in blocks:
         if block.span is not None:
             continue
         if settling and not block.found and not waited:
             continue
-        block.step, block.found = look(lines, block.edit)
+        block.step, block.found = look(lines, block.edit, likeness=missed < _MOST_LIKENED)
+        missed += not block.found
         if _said_before(block, blocks):
             continue
         if settling and (pairs := _among_equals(lines, block, blocks)):
@@ -73,12 +76,14 @@ def _round(lines: list[str], blocks: Sequence[Block], *, settling: bool) -> bool
     return False
 
 
-def look(lines: Sequence[str], edit: SearchReplace) -> tuple[Step | None, list[Place]]:
+def look(
+    lines: Sequence[str], edit: SearchReplace, *, likeness: bool = True
+) -> tuple[Step | None, list[Place]]:
     """Return the places of ``edit`` by the first of its readings that has any."""
     if edit.headers and not edit.search:
         return Step.EXACT, _behind_headers(lines, edit)
     for search, replace in _readings(lines, edit):
-        step, found = find_places(lines, search, replace, edit.path)
+        step, found = find_places(lines, search, replace, edit.path, likeness=likeness)
         found = _after_headers(lines, edit, found)
         if edit.at_end:
             found = [place for place in found if place.end == len(lines)] or found

@@ -45,11 +45,11 @@ _Search = Callable[[Lines, Lines, Lines], list[Place]]
 
 
 def find_places(
-    have: Lines, search: Lines, replace: Lines, path: str = ""
+    have: Lines, search: Lines, replace: Lines, path: str = "", *, likeness: bool = True
 ) -> tuple[Step | None, list[Place]]:
     """Return the first step that finds places for ``search`` in ``have``, and these places.
 
-    ``path`` only tells the language, for the last step.
+    ``path`` only tells the language, for the last step, which ``likeness`` switches off.
     """
     if not any(line.strip() for line in search):
         # Blank lines alone name no place, unless they are all that the file has.
@@ -63,7 +63,7 @@ def find_places(
         (Step.ELISION, _elided),
         (Step.LIKENESS, lambda h, s, r: _similar(h, s, r, path)),
     )
-    for step, find in steps:
+    for step, find in steps if likeness else steps[:-1]:
         if places := find(have, search, replace):
             return step, places
     return None, []

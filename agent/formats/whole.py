@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from agent.chat import Reply
 from agent.formats.apply import apply_edits
@@ -107,25 +108,24 @@ def _closing(lines: Sequence[str], start: int, fence: str, path: str | None) -> 
     first = next((n for n, depth in bare if depth == 0), None)
     if first is None or path is None:
         return first
-    later = [n for n, depth in bare if n >= first and depth == 0][:_MOST_FENCES]
+    later = [first, *islice((n for n, depth in bare if depth == 0), _MOST_FENCES)]
     if language_of(path) is None:
         return later[-1] if path.endswith(_TEXTS) else first
     whole = (n for n in later if not has_errors(path, "\n".join(lines[start + 1 : n]) + "\n"))
     return next(whole, first)
 
 
-def _bare_fences(lines: Sequence[str], start: int, fence: str) -> list[tuple[int, int]]:
-    """Return the lines that could close the fence, with how many fences stay open after each."""
-    depth, found = 1, []
+def _bare_fences(lines: Sequence[str], start: int, fence: str) -> Iterator[tuple[int, int]]:
+    """Yield the lines that could close the fence, with how many fences stay open after each."""
+    depth = 1
     for number in range(start + 1, len(lines)):
         mark = fence_of(lines[number])
-        if mark and depth == 0 and path_above(lines[max(start, number - 2) : number], ()):
-            break
-        if not mark or mark[0][0] != fence[0] or len(mark[0]) < len(fence):
+        if not mark:
             continue
-        if mark[1]:
-            depth += 1
-        else:
-            depth = max(depth - 1, 0)
-            found.append((number, depth))
-    return found
+        if depth == 0 and path_above(lines[max(start, number - 2) : number], ()):
+            return
+        if mark[0][0] != fence[0] or len(mark[0]) < len(fence):
+            continue
+        depth = depth + 1 if mark[1] else max(depth - 1, 0)
+        if not mark[1]:
+            yield number, depth
