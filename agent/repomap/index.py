@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +81,11 @@ class Index:
     def pack(self) -> bytes:
         """Return the index as bytes for a store."""
         target = io.BytesIO()
-        arrays = {f.name: _to_array(getattr(self, f.name)) for f in fields(self)}
-        np.savez_compressed(target, **arrays)  # type: ignore[arg-type]
+        # What np.savez_compressed does, with a level that takes a fifth of its time.
+        with ZipFile(target, "w", ZIP_DEFLATED, compresslevel=1) as archive:
+            for part in fields(self):
+                with archive.open(f"{part.name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, _to_array(getattr(self, part.name)))
         return target.getvalue()
 
     @classmethod
