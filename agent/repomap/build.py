@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import takewhile
@@ -39,12 +40,8 @@ class RepoMap:
         Files are read only where the store has neither the tree nor the blob.
         """
         key = _tree_key(blobs)
-        packed = store.tree(key)
-        if packed is not None:
-            try:
-                return cls(Index.unpack(packed))
-            except ValueError:
-                pass
+        with suppress(ValueError):
+            return cls(Index.unpack(store.tree(key)))
         index = _build(blobs, root, store)
         store.keep_tree(key, index.pack())
         return cls(index)
