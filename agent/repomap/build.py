@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import takewhile
@@ -17,6 +18,7 @@ from agent.repomap.rendering import FileEntry, Form, render_file
 from agent.repomap.scan import SCANNER
 from agent.repomap.select import Choice, Material, choices
 from agent.repomap.store import TagStore
+from agent.repomap.tags import Definition
 
 CHARACTERS_PER_TOKEN = 4
 """Where no model's own counter is given."""
@@ -38,12 +40,8 @@ class RepoMap:
         Files are read only where the store has neither the tree nor the blob.
         """
         key = _tree_key(blobs)
-        packed = store.tree(key)
-        if packed is not None:
-            try:
-                return cls(Index.unpack(packed))
-            except ValueError:
-                pass
+        with suppress(ValueError):
+            return cls(Index.unpack(store.tree(key)))
         index = _build(blobs, root, store)
         store.keep_tree(key, index.pack())
         return cls(index)
@@ -81,12 +79,14 @@ class RepoMap:
         offered = self._offered(ranking, tokens * CHARACTERS_PER_TOKEN, chat)
         order = {file: place for place, file in enumerate(ranking.order)}
 
-        definitions_of = cache(self.index.definitions_of)
+        definition = cache(self.index.definition)
 
         def entries(number: int) -> tuple[FileEntry, ...]:
             shown = self._shown(offered[:number])
             return tuple(
-                FileEntry(self.index.paths[file], definitions_of(file), shown[file])
+                FileEntry(
+                    self.index.paths[file], self._around(file, shown[file], definition), shown[file]
+                )
                 for file in sorted(shown, key=lambda file: order[file])
             )
 
@@ -128,6 +128,18 @@ class RepoMap:
             if choice.unit is not None:
                 forms[choice.unit - int(self.index.first_unit[choice.file]) - 1] = choice.form
         return shown
+
+    def _around(
+        self, file: int, shown: Collection[int], definition: Callable[[int], Definition]
+    ) -> dict[int, Definition]:
+        """Return the shown definitions of ``file`` and those around them, by place."""
+        first = int(self.index.first_unit[file]) + 1
+        found: dict[int, Definition] = {}
+        for place in shown:
+            while place >= 0 and place not in found:
+                found[place] = definition(first + place)
+                place = found[place].parent
+        return found
 
 
 def render(entries: Sequence[FileEntry]) -> str:

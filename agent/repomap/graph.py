@@ -60,15 +60,9 @@ class References:
         )
 
     def between_files(self, lexicon: Lexicon) -> References:
-        """Return the edges between different files, those of the same two added up."""
-        files = len(lexicon.index.paths)
+        """Return the edges from file to file, one for each edge of units in different files."""
         users, defined = lexicon.file_of[self.users], lexicon.file_of[self.defined]
-        apart = users != defined
-        keys = users[apart].astype(np.int64) * files + defined[apart]
-        keys, places = np.unique(keys, return_inverse=True)
-        weights = np.bincount(places, self.weights[apart], len(keys)).astype(np.float32)
-        pairs = np.divmod(keys, max(1, files))
-        return References(pairs[0].astype(np.int32), pairs[1].astype(np.int32), weights)
+        return References(users, defined, self.weights)._without(users == defined)
 
     def importance(self, start: Floats) -> Floats:
         """Return each node's rank when surfers begin at the nodes of ``start``, by its weights.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +17,12 @@ Ints = NDArray[np.int32]
 
 FILE, TYPE, FUNCTION = 0, 1, 2
 
-LAYOUT = 3
+LAYOUT = 4
 """Part of the key in the store: what is packed in another layout must not be unpacked."""
 
 # None of them stands in what they part: paths hold no NUL, and one-line texts no separators.
 _UNIT, _FIELD, _DECORATOR = "\0", "\x1f", "\x1e"
+_UTF8 = ("utf-8", "surrogateescape")
 _MOST_COUNTED = 255
 _KINDS = {"file": FILE, "type": TYPE, "function": FUNCTION}
 _NAMELESS = Definition("", "file", 1, 1, -1, "")
@@ -78,47 +76,34 @@ class Index:
         rows = self.rows[self.first_unit[file] + 1 : self.first_unit[file + 1]]
         return tuple(map(_definition, rows))
 
-    def pack(self) -> bytes:
-        """Return the index as bytes for a store."""
-        target = io.BytesIO()
-        arrays = {f.name: _to_array(getattr(self, f.name)) for f in fields(self)}
-        np.savez_compressed(target, **arrays)  # type: ignore[arg-type]
-        return target.getvalue()
+    def pack(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the parts of the index for a store, by name: whole it would be in memory twice."""
+        for part in fields(self):
+            value = getattr(self, part.name)
+            is_array = isinstance(value, np.ndarray)
+            yield part.name, value.tobytes() if is_array else _UNIT.join(value).encode(*_UTF8)
 
     @classmethod
-    def unpack(cls, packed: bytes) -> Index:
+    def unpack(cls, packed: Mapping[str, bytes]) -> Index:
         """Return what ``pack`` packed.
 
         Raises:
             ValueError: this is no index.
         """
         try:
-            with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-                values: dict[str, Any] = {f.name: arrays[f.name] for f in fields(cls)}
-            for name in ("paths", "rows", "identifiers", "stems"):
-                values[name] = tuple(_strings(values[name]))
-            return cls(**values)
-        except (
-            BadZipFile,
-            zlib.error,
-            ValueError,
-            TypeError,
-            LookupError,
-            OSError,
-            EOFError,
-        ) as error:
-            raise ValueError(f"not a packed index: {error}") from error
+            values = {part.name: _unpacked(part.name, packed[part.name]) for part in fields(cls)}
+            index = cls(**values)
+        except LookupError as error:
+            raise ValueError(f"not a packed index: without {error}") from error
+        if not len(index.rows) == len(index.kinds) == index.first_unit[-1]:
+            raise ValueError("not a packed index: its parts do not fit")
+        return index
 
 
-def _to_array(value: Any) -> NDArray[Any]:  # noqa: ANN401
-    if isinstance(value, np.ndarray):
-        return value
-    return np.frombuffer(_UNIT.join(value).encode("utf-8", "surrogateescape"), np.uint8)
-
-
-def _strings(value: NDArray[np.uint8]) -> list[str]:
-    text = value.tobytes().decode("utf-8", "surrogateescape")
-    return text.split(_UNIT) if text else []
+def _unpacked(name: str, packed: bytes) -> Any:  # noqa: ANN401
+    if name in ("paths", "rows", "identifiers", "stems"):
+        return tuple(packed.decode(*_UTF8).split(_UNIT)) if packed else ()
+    return np.frombuffer(packed, np.uint8 if name in ("kinds", "counts") else np.int32)
 
 
 def _joined(d: Definition) -> str:

@@ -26,12 +26,12 @@ class FileEntry:
     """One file of the map.
 
     Attributes:
-        definitions: all those of the file; ``shown``: index to form for those in the map. The
-            definitions around a shown one are shown, too, if only by name.
+        definitions: by their places in the file, at least those that are shown and all around them.
+        shown: place to form; definitions around a shown one are shown, too, if only by name.
     """
 
     path: str
-    definitions: Sequence[Definition]
+    definitions: Mapping[int, Definition]
     shown: Mapping[int, Form]
 
     def visible(self) -> set[int]:

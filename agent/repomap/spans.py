@@ -10,8 +10,13 @@ from tree_sitter import Node, QueryCursor
 from agent.grammars import parser
 from agent.repomap.languages import definitions_query
 
-MOST_PARSED = 64 * 1024
-"""Bytes; a longer file is scanned, as its syntax tree takes a hundred times its size."""
+MOST_PARSED = 128 * 1024
+MOST_PARSED_PYTHON = 40 * 1024
+"""Bytes; a longer file is scanned, as its syntax tree takes a hundred times its size.
+
+In Python the scan finds the same definitions, as indentation is syntax there; in other languages
+it is a guess.
+"""
 
 _PYTHON_HEAD = re.compile(
     rb"""^((?:[ \t]*@[^\n]*\n)*)
@@ -45,8 +50,9 @@ class Span:
 
 def find_spans(data: bytes, language: str) -> list[Span]:
     """Return the definitions in ``data``, outer ones before those inside them."""
-    if len(data) > MOST_PARSED:
-        return scanned(data, _PYTHON_HEAD if language == "python" else _ANY_HEAD)
+    python = language == "python"
+    if len(data) > (MOST_PARSED_PYTHON if python else MOST_PARSED):
+        return scanned(data, _PYTHON_HEAD if python else _ANY_HEAD)
     tree = parser(language).parse(data)
     captures = QueryCursor(definitions_query(language)).captures(tree.root_node)
     spans = [_span(node, kind) for kind, nodes in captures.items() for node in nodes]

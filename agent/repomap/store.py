@@ -14,11 +14,15 @@ from agent.repomap.scan import SCANNER, scan
 from agent.repomap.tags import Tags
 
 _BATCH = 200
-# Indexes of whole trees are large and soon useless: a run needs those of the instances at hand.
-_TREES_KEPT = 24
+# Indexes of whole trees take up to 10 MB and are soon useless: a run needs those at hand.
+_TREES_KEPT = 8
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS blobs (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS trees (key TEXT UNIQUE, value BLOB);
+CREATE TABLE IF NOT EXISTS trees (tree TEXT, part TEXT, value BLOB, UNIQUE (tree, part));
+"""
+_FORGET = """
+DELETE FROM trees WHERE tree NOT IN
+(SELECT tree FROM trees GROUP BY tree ORDER BY max(rowid) DESC LIMIT ?)
 """
 
 
@@ -38,7 +42,9 @@ class TagStore:
         found: set[str] = set()
         by_key = _inverted(wanted)
         for batch in _batches(sorted(by_key)):
-            for key, value in self._load("blobs", batch):
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT key, value FROM blobs WHERE key IN ({marks})"
+            for key, value in self._query(query, batch):
                 with suppress(ValueError):
                     tags = Tags.unpack(value)
                     found.add(key)
@@ -51,33 +57,29 @@ class TagStore:
                 tags = scan(_read(root / first), languages[first] or "")
                 rows.append((key, tags.pack()))
                 yield from ((path, tags) for path in by_key[key])
-            self._save(partial(_insert, "blobs", rows))
+            self._save(partial(_insert, rows))
 
-    def tree(self, key: str) -> bytes | None:
-        """Return what ``keep_tree`` kept under ``key``, None when it is not there."""
-        found = self._load("trees", [key])
-        return found[0][1] if found else None
+    def tree(self, key: str) -> dict[str, bytes]:
+        """Return the parts that ``keep_tree`` kept under ``key``, none when it is not there."""
+        return dict(self._query("SELECT part, value FROM trees WHERE tree = ?", [key]))
 
-    def keep_tree(self, key: str, value: bytes) -> None:
-        """Keep ``value`` among the newest trees."""
+    def keep_tree(self, key: str, parts: Iterable[tuple[str, bytes]]) -> None:
+        """Keep ``parts``, each with a name, as one of the newest trees."""
 
         def save(database: sqlite3.Connection) -> None:
-            _insert("trees", [(key, value)], database)
-            database.execute(
-                "DELETE FROM trees WHERE rowid <= (SELECT max(rowid) FROM trees) - ?",
-                (_TREES_KEPT,),
-            )
+            database.execute("DELETE FROM trees WHERE tree = ?", (key,))
+            for part, value in parts:
+                database.execute("INSERT INTO trees VALUES (?, ?, ?)", (key, part, value))
+            database.execute(_FORGET, (_TREES_KEPT,))
 
         self._save(save)
 
-    def _load(self, table: str, keys: list[str]) -> list[tuple[str, bytes]]:
-        marks = ",".join("?" * len(keys))
+    def _query(self, query: str, values: list[str]) -> list[tuple[str, bytes]]:
         try:
             if not self.path.is_file():
                 return []
             with closing(sqlite3.connect(self.path, timeout=60)) as database:
-                query = f"SELECT key, value FROM {table} WHERE key IN ({marks})"
-                return list(database.execute(query, keys))
+                return list(database.execute(query, values))
         except (sqlite3.Error, OSError):
             return []
 
@@ -90,8 +92,8 @@ class TagStore:
                 save(database)
 
 
-def _insert(table: str, rows: Iterable[tuple[str, bytes]], database: sqlite3.Connection) -> None:
-    database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", rows)
+def _insert(rows: Iterable[tuple[str, bytes]], database: sqlite3.Connection) -> None:
+    database.executemany("INSERT OR REPLACE INTO blobs VALUES (?, ?)", rows)
 
 
 def _key(language: str, blob: str) -> str:
