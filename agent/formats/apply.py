@@ -10,6 +10,7 @@ from agent.formats.base import (
     ApplyReport,
     DeleteFile,
     Edit,
+    EditFormat,
     EditResult,
     MoveFile,
     Reader,
@@ -25,6 +26,14 @@ Numbered = tuple[int, Edit]
 
 # Looking for the nearest lines takes time, and a model that errs this often needs no more.
 _MOST_EXPLAINED = 20
+
+
+class EngineFormat(EditFormat):
+    """A format whose edits this engine carries out."""
+
+    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+        """Carry out ``edits``; see ``apply_edits``."""
+        return apply_edits(edits, read)
 
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:

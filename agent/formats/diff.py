@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.chat import Reply
-from agent.formats.apply import apply_edits
+from agent.formats.apply import EngineFormat
 from agent.formats.base import (
-    ApplyReport,
     Edit,
-    EditFormat,
-    Reader,
     Scope,
 )
 from agent.formats.blocks import CLOSE, DIVIDER, OPEN, read_blocks
@@ -20,7 +17,7 @@ from agent.formats.hunks import hunks
 _USUAL = 7
 
 
-class DiffFormat(EditFormat):
+class DiffFormat(EngineFormat):
     """Parse and apply SEARCH/REPLACE blocks, the file's name above or inside their fence."""
 
     name = "diff"
@@ -30,10 +27,6 @@ class DiffFormat(EditFormat):
         """Return the blocks of ``reply``; see ``EditFormat.parse``."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         return tuple(read_blocks(text.split("\n"), scope))
-
-    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Carry out the blocks; see ``agent.formats.apply``."""
-        return apply_edits(edits, read)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return a block for each change; see ``EditFormat.render``."""

@@ -8,13 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.chat import Reply, Tool, ToolCall
-from agent.formats.apply import apply_edits
+from agent.formats.apply import EngineFormat
 from agent.formats.base import (
-    ApplyReport,
     Edit,
-    EditFormat,
     MalformedReplyError,
-    Reader,
     Scope,
     Unreadable,
 )
@@ -22,7 +19,7 @@ from agent.formats.calls import PATH_NAMES, arguments_of, calls_of, first_of
 from agent.formats.names import clean_name
 
 
-class FunctionFormat(EditFormat):
+class FunctionFormat(EngineFormat):
     """Edits written as calls of one function, one file or place each, or a list of them."""
 
     function: str
@@ -35,10 +32,6 @@ class FunctionFormat(EditFormat):
     def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
         """Return the edits of all calls of ``reply``, in order."""
         return tuple(edit for call in calls_of(reply) for edit in self._call(call, scope))
-
-    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Carry out the calls; see ``agent.formats.apply``."""
-        return apply_edits(edits, read)
 
     def _call(self, call: ToolCall, scope: Scope) -> Iterator[Edit]:
         try:

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agent.chat import Reply
-from agent.formats.apply import apply_edits
+from agent.formats.apply import EngineFormat
 from agent.formats.base import (
-    ApplyReport,
     DeleteFile,
     Edit,
-    EditFormat,
     MoveFile,
-    Reader,
     Scope,
     SearchReplace,
     Unreadable,
@@ -33,7 +30,7 @@ _MOVE = re.compile(r"^\*\*\* Move to: ?(.+)$")
 _BEGIN, _END, _LAST = "*** Begin Patch", "*** End Patch", "*** End of File"
 
 
-class PatchFormat(EditFormat):
+class PatchFormat(EngineFormat):
     """Parse and apply V4A patches, with prose or a fence around them, or none."""
 
     name = "patch"
@@ -43,10 +40,6 @@ class PatchFormat(EditFormat):
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         sections = _sections(text.removesuffix("\n").split("\n"))
         return tuple(edit for section in sections for edit in section.edits(scope))
-
-    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Carry out the actions; see ``agent.formats.apply``."""
-        return apply_edits(edits, read)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return the patch that does it."""

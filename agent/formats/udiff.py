@@ -6,14 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from agent.chat import Reply
-from agent.formats.apply import apply_edits
+from agent.formats.apply import EngineFormat
 from agent.formats.base import (
-    ApplyReport,
     DeleteFile,
     Edit,
-    EditFormat,
     MoveFile,
-    Reader,
     Scope,
     SearchReplace,
 )
@@ -30,7 +27,7 @@ Hunk = tuple[int | None, list[str]]
 _HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "rename from ")
 
 
-class UnifiedDiffFormat(EditFormat):
+class UnifiedDiffFormat(EngineFormat):
     """Parse and apply unified diffs; hunks are found by their lines, not by their numbers."""
 
     name = "udiff"
@@ -39,10 +36,6 @@ class UnifiedDiffFormat(EditFormat):
         """Return an edit for each hunk, in order; prose around diffs is passed over."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         return tuple(_files(text.removesuffix("\n").split("\n"), scope))
-
-    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Carry out the hunks; see ``agent.formats.apply``."""
-        return apply_edits(edits, read)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return the diff in a fence, with true counts."""

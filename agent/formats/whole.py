@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from agent.chat import Reply
-from agent.formats.apply import apply_edits
+from agent.formats.apply import EngineFormat
 from agent.formats.base import (
-    ApplyReport,
     Edit,
-    EditFormat,
-    Reader,
     Scope,
     Unreadable,
     WholeFile,
@@ -31,7 +28,7 @@ _TEXTS = (".md", ".rst", ".txt", ".markdown")
 _MOST_FENCES = 20
 
 
-class WholeFormat(EditFormat):
+class WholeFormat(EngineFormat):
     """Parse and apply whole files."""
 
     name = "whole"
@@ -41,10 +38,6 @@ class WholeFormat(EditFormat):
         """Return the files of ``reply``; fences without a name at them are prose."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         return tuple(_files(text.split("\n"), scope))
-
-    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Take over each file as it is; the last one of a name wins."""
-        return apply_edits(edits, read)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return the file in a fence that no line of it begins with."""
