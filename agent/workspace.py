@@ -29,42 +29,45 @@ class TextFile:
         text: the content; only ``\\r\\n`` becomes ``\\n``, and only when every line ends so.
         encoding: a Python codec name.
         newline: ``\\n`` or ``\\r\\n``.
+        declared: the file names its encoding itself (PEP 263).
     """
 
     text: str
     encoding: str = "utf-8"
     newline: str = "\n"
+    declared: bool = False
 
     @classmethod
     def decode(cls, data: bytes) -> TextFile:
         """Read ``data`` as UTF-8, as its coding cookie says (PEP 263), or as latin-1."""
         encoding = _encoding(data)
         text = data.decode(encoding)
-        lines = text.count("\n")
+        lines, declared = text.count("\n"), encoding in _cookies(data)
         if lines and text.count("\r\n") == lines:
-            return cls(text.replace("\r\n", "\n"), encoding, "\r\n")
-        return cls(text, encoding)
+            return cls(text.replace("\r\n", "\n"), encoding, "\r\n", declared)
+        return cls(text, encoding, declared=declared)
 
     def encode(self, text: str) -> bytes:
         """Return ``text`` as bytes in this file's encoding and line ends.
 
         Characters that the encoding lacks turn the file into UTF-8 rather than lose them.
+
+        Raises:
+            UnicodeEncodeError: the file declares an encoding that lacks some of ``text``.
         """
         if self.newline == "\r\n":
             text = text.replace("\r\n", "\n").replace("\n", "\r\n")
         try:
             return text.encode(self.encoding)
         except UnicodeEncodeError:
+            if self.declared:
+                raise
             return text.encode("utf-8", "surrogatepass")
 
 
 def _encoding(data: bytes) -> str:
     """Return the codec for ``data``; latin-1, which reads anything, is the last resort."""
-    if data.startswith(codecs.BOM_UTF8):
-        candidates = ["utf-8-sig"]
-    else:
-        cookies = (_COOKIE.match(line) for line in data.split(b"\n", 2)[:2])
-        candidates = [match.group(1).decode() for match in cookies if match]
+    candidates = ["utf-8-sig"] if data.startswith(codecs.BOM_UTF8) else _cookies(data)
     for name in [*candidates, "utf-8"]:
         try:
             if data.decode(name).encode(name) == data:
@@ -72,6 +75,12 @@ def _encoding(data: bytes) -> str:
         except (LookupError, UnicodeError, ValueError, TypeError, AttributeError):
             continue
     return "latin-1"
+
+
+def _cookies(data: bytes) -> list[str]:
+    """Return the encodings that the first two lines declare (PEP 263)."""
+    found = (_COOKIE.match(line) for line in data.split(b"\n", 2)[:2])
+    return [match.group(1).decode() for match in found if match]
 
 
 @dataclass
@@ -133,7 +142,13 @@ class Workspace:
     def _write(self, path: str, place: Path, text: str, model: Path) -> None:
         self.originals.setdefault(path, place.read_bytes() if place.exists() else None)
         before = model.read_bytes() if model.exists() else None
-        data = (TextFile("") if before is None else TextFile.decode(before)).encode(text)
+        try:
+            data = (TextFile("") if before is None else TextFile.decode(before)).encode(text)
+        except UnicodeEncodeError as error:
+            lost = text[error.start : error.start + 1]
+            raise UnsafePathError(
+                f"{path} declares the encoding {error.encoding}, which lacks {lost!r}"
+            ) from error
         mode = stat.S_IMODE(model.stat().st_mode) if before is not None else 0o644
         write_bytes_atomic(place, data)
         place.chmod(mode)

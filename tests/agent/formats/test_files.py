@@ -50,6 +50,14 @@ def test_what_is_kept_of_a_file(
     assert stat.S_IMODE(file.stat().st_mode) == 0o755
 
 
+def test_a_character_that_the_declared_encoding_lacks_is_refused(tmp_path: Path) -> None:
+    before = b"# -*- coding: iso-8859-1 -*-\nx = 1\n"
+    (tmp_path / "a.py").write_bytes(before)
+    report = write(tmp_path, block("a.py", "x = 1\n", "x = '\u20ac'\n"))
+    assert "lacks" in report.failed[0].problem
+    assert (tmp_path / "a.py").read_bytes() == before
+
+
 def test_a_moved_file_keeps_its_encoding_line_ends_and_mode(tmp_path: Path) -> None:
     file = tmp_path / "a.py"
     file.write_bytes(b"caf\xe9\r\nx\r\n")
