@@ -140,7 +140,7 @@ class _Blocks:
     def _sections(self, inside: Sequence[str], divider: int) -> list[tuple[str, str]]:
         """Return the ways to read the two parts: as they stand, and without a wrapping."""
         search, replace = inside[:divider], inside[divider + 1 :]
-        if any(search) and replace and replace[0].strip() == self.path:
+        if replace and replace[0].strip() == self.path and any(search) and replace[1:] != search:
             replace = replace[1:]
         bare = self._unwrap(search), self._unwrap(replace)
         as_it_stands = (_text(search), _text(replace))

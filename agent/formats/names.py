@@ -13,6 +13,8 @@ _COMMENT = re.compile(r"^(?://|--|;|/\*|<!--)\s*")
 _REMARK = re.compile(r"\s*\((?:new|new file|modified|updated|created)\)$", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^(?:[-+]|\d+[.)])\s+")
 _PATH = re.compile(r"^[^\s:*?\"<>|`]*[^\s:*?\"<>|`./\\][^\s:*?\"<>|`]*$")
+# First "folders" of paths as examples, diffs and containers write them; "" is an absolute path's.
+_NO_FOLDERS = frozenset({"", "path", "repo", "repository", "testbed", "workspace", "a", "b"})
 # What tells the new file `util.py` from the expression `numpy.array`.
 _EXTENSION = re.compile(
     r"\w\.(?:pyi?|py[xd]|ipynb|[ch](?:pp|xx|c)?|cc|java|kt|go|rs|rb|php|[jt]sx?|[cm]js|vue|sh|bat|sql|"
@@ -83,15 +85,15 @@ def resolve_likely(name: str, scope: Scope) -> str:
 
 
 def without_bogus_folders(name: str, scope: Scope) -> str:
-    """Return ``name`` without first folders that the tree does not have, when the rest is known.
+    """Return ``name`` without first folders that are none of the repository's, if the rest is known.
 
-    A base name alone is no rest, unless the path is absolute: ``new/a.py`` is not ``a.py``.
+    That are an absolute path's, and those that stand for the repository in examples and diffs.
+    Any other folder may be a new one: ``tests/utils/a.py`` is not ``utils/a.py``.
     """
     parts = name.split("/")
-    last = len(parts) if name.startswith("/") else len(parts) - 1
-    if name in scope.known or any(path.startswith(f"{parts[0]}/") for path in scope.known):
+    if name in scope.known or parts[0] not in _NO_FOLDERS:
         return name
-    tails = ("/".join(parts[first:]) for first in range(1, last))
+    tails = ("/".join(parts[first:]) for first in range(1, len(parts)))
     return next((tail for tail in tails if tail in scope.known), name)
 
 

@@ -127,6 +127,11 @@ def test_a_new_file_keeps_its_first_line() -> None:
     assert apply("diff", block("new.py", "", text), {}).contents == {"new.py": text}
 
 
+def test_a_files_own_name_can_be_its_first_line() -> None:
+    reply = get_format("diff").render("a.py", "x = 1\n", "a.py\nx = 1\n")
+    assert apply("diff", reply, {"a.py": "x = 1\n"}).contents == {"a.py": "a.py\nx = 1\n"}
+
+
 def test_blank_lines_alone_are_an_edit() -> None:
     assert apply("diff", block("a", "x\n", "x\n\n"), {"a": "x\ny\n"}).contents == {"a": "x\n\ny\n"}
     assert apply("diff", block("a", "x\n\n", "x\n"), {"a": "x\n\ny\n"}).contents == {"a": "x\ny\n"}
