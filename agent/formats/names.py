@@ -85,7 +85,7 @@ def resolve_likely(name: str, scope: Scope) -> str:
 
 
 def without_bogus_folders(name: str, scope: Scope) -> str:
-    """Return ``name`` without first folders that are none of the repository's, if the rest is known.
+    """Return ``name`` without first folders that are not the repository's, if the rest is known.
 
     That are an absolute path's, and those that stand for the repository in examples and diffs.
     Any other folder may be a new one: ``tests/utils/a.py`` is not ``utils/a.py``.
