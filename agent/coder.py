@@ -238,7 +238,7 @@ class Coder:
         if added:
             files = self._contents(added)
             return _Next(Topic.LOCATE, render("files_added", files=files, edited=False))
-        if self._nudged or self.files.mentioned(text):
+        if self._nudged or self._named(text):
             return None
         self._nudged = True
         return _Next(Topic.LOCATE, render("name_files"))
@@ -269,9 +269,13 @@ class Coder:
 
     def _mention(self, text: str) -> list[str]:
         """Add the tracked files that ``text`` names to the chat and return the new ones."""
-        new = [path for path in self.files.mentioned(text) if path not in self._chat]
+        new = [path for path in self._named(text) if path not in self._chat]
         self._chat.update(dict.fromkeys(new))
         return new
+
+    def _named(self, text: str) -> tuple[str, ...]:
+        plainly = self.edit_format.plain_mentions
+        return self.files.plainly_mentioned(text) if plainly else self.files.mentioned(text)
 
     def _contents(self, paths: Iterable[str]) -> str:
         """Return the files in fences, as many as half of the window holds."""

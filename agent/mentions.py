@@ -17,6 +17,7 @@ _TOKEN = re.compile(r"[\w.@+~/\\:#?&%-]+")
 _LIKE_A_FILE = re.compile(r"[._-]")
 # The host of an address or the letter of a Windows drive.
 _ORIGIN = re.compile(r"^(?:\w+://[^/]*/|[A-Za-z]:/)")
+_TRAIL, _LEAD = ",.!;:)]}>'\"`*", "([{<'\"`*"
 _BEHIND = re.compile(r"[:#?]")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 _MODULE_ENDINGS = (".py", "/__init__.py", ".java")
@@ -52,6 +53,23 @@ class FileIndex:
             path = self._named(token)
             if path is not None:
                 found[path] = None
+        return tuple(found)
+
+    def plainly_mentioned(self, text: str) -> tuple[str, ...]:
+        """Return the files that single words of ``text`` name, as the recorded runs saw them.
+
+        Only paths and unique base names count, with marks around them and a line number behind.
+        """
+        found: dict[str, None] = {}
+        for word in text.split():
+            bare = word.rstrip(_TRAIL).lstrip(_LEAD)
+            number_off = bare.split(":", 1)[0].rstrip(_TRAIL)
+            for form in (bare, number_off, number_off.removeprefix("./")):
+                known = form in self.paths or "/" not in form
+                path = self._by_path(form) if known else None
+                if path is not None:
+                    found[path] = None
+                    break
         return tuple(found)
 
     def _named(self, token: str) -> str | None:

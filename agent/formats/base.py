@@ -164,6 +164,8 @@ class EditFormat(ABC):
 
     name: str
     """What ``--models MODEL@NAME`` takes."""
+    plain_mentions: bool = False
+    """Whether only plainly written paths bring files into the conversation."""
     joins: bool = False
     """Whether a reply that was cut off can be gone on with; see ``join``."""
     tools: tuple[Tool, ...] = ()

@@ -27,7 +27,12 @@ _REPLACE = re.compile(r"^>{5,9} REPLACE\s*$")
 
 
 class ReferenceDiffFormat(DiffFormat):
-    """SEARCH/REPLACE blocks with the reference agent's parsing and its steps of matching."""
+    """SEARCH/REPLACE blocks with the reference agent's parsing and its steps of matching.
+
+    A block can land in any file of the chat, so it matters which files come into it.
+    """
+
+    plain_mentions = True
 
     def parse(self, reply: Reply, scope: Scope) -> Sequence[SearchReplace]:
         """Return the blocks of ``reply``; one that cannot be read spoils all of them.

@@ -23,6 +23,14 @@ INDEX = FileIndex.of(
 )
 
 
+def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
+    index = FileIndex.of(["pkg/core/add.py", "pkg/mul.py", "setup.py", "bin/test"])
+    said = "`pkg/core/add.py:12`, (mul.py) and ./setup.py; pkg.mul, core/add.py, test"
+    assert index.plainly_mentioned(said) == ("pkg/core/add.py", "pkg/mul.py", "setup.py")
+    assert index.plainly_mentioned("pkg.mul core/add.py test") == ()
+    assert index.mentioned("pkg.mul core/add.py test") == ("pkg/mul.py", "pkg/core/add.py")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
