@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import version
-from pathlib import PurePosixPath
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from tree_sitter import Language, Parser
+if TYPE_CHECKING:
+    from tree_sitter import Language, Parser
 
+_PACKAGE = "tree_sitter_language_pack"
 _BY_SUFFIX = {
     ".py": "python",
     ".pyi": "python",
@@ -42,6 +45,8 @@ def language_of(path: str) -> str | None:
 
 def parser(language: str) -> Parser:
     """Return a new parser: parsers are not to be shared between threads, grammars are."""
+    from tree_sitter import Parser
+
     return Parser(grammar(language))
 
 
@@ -55,5 +60,15 @@ def grammar(language: str) -> Language:
 
 @cache
 def grammars_version() -> str:
-    """Return the version of the grammars: what is parsed with another one may differ."""
-    return version("tree-sitter-language-pack")
+    """Return the version of the grammars: what is parsed with another one may differ.
+
+    Read from the name of the package's metadata folder, where there is one: importing
+    ``importlib.metadata`` takes a twentieth of a whole map whose tags are cached.
+    """
+    spec = find_spec(_PACKAGE)
+    if spec and spec.origin:
+        for folder in Path(spec.origin).parent.parent.glob(f"{_PACKAGE}-*.dist-info"):
+            return folder.name.removesuffix(".dist-info").partition("-")[2]
+    from importlib.metadata import version
+
+    return version(_PACKAGE)
