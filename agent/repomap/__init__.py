@@ -1,7 +1,12 @@
 """The map of a repository that a conversation opens with."""
 
-from agent.repomap.build import RepoMap
-from agent.repomap.rank import RankedFile
-from agent.repomap.store import TagStore
+from __future__ import annotations
+
+from agent.repomap.threads import one_thread
+
+with one_thread():
+    from agent.repomap.build import RepoMap
+    from agent.repomap.rank import RankedFile
+    from agent.repomap.store import TagStore
 
 __all__ = ["RankedFile", "RepoMap", "TagStore"]

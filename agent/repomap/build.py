@@ -15,10 +15,9 @@ from agent.grammars import grammars_version
 from agent.repomap.index import LAYOUT, Index, IndexBuilder
 from agent.repomap.rank import RankedFile, Ranker, Ranking
 from agent.repomap.rendering import FileEntry, Form, render_file
-from agent.repomap.scan import SCANNER
 from agent.repomap.select import Choice, Material, choices
 from agent.repomap.store import TagStore
-from agent.repomap.tags import Definition
+from agent.repomap.tags import SCANNER, Definition
 
 CHARACTERS_PER_TOKEN = 4
 """Where no model's own counter is given."""

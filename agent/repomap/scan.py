@@ -12,9 +12,6 @@ from agent.repomap.spans import Span, find_spans
 from agent.repomap.tags import Definition, Tags
 from agent.repomap.words import IDENTIFIER
 
-SCANNER = 3
-"""Part of the key in the store: a changed scanner must not read what an older one stored."""
-
 _MOST_BYTES = 4_000_000
 _LONGEST_HEAD = 160
 _LONGEST_DOC = 120

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.grammars import grammars_version, language_of
-from agent.repomap.scan import SCANNER, scan
-from agent.repomap.tags import Tags
+from agent.repomap.tags import SCANNER, Tags
 
 _BATCH = 200
 # Indexes of whole trees take up to 10 MB and are soon useless: a run needs those at hand.
@@ -50,6 +49,11 @@ class TagStore:
                     found.add(key)
                     yield from ((path, tags) for path in by_key[key])
         missing = [key for key in sorted(by_key) if key not in found]
+        if not missing:
+            return
+        # Parsers are not needed where nothing is new, and take time to import.
+        from agent.repomap.scan import scan
+
         for batch in _batches(missing):
             rows = []
             for key in batch:

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+SCANNER = 3
+"""Part of the key in the store: a changed scanner must not read what an older one stored."""
+
 
 @dataclass(frozen=True)
 class Definition:
