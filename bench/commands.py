@@ -76,6 +76,9 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         InfrastructureError: the dataset cannot be loaded.
     """
     config = _labelled(validated(config))
+    if not options.dry_run:
+        # A wrong name is told before a dataset is fetched.
+        load_agent(config.agent, config.agent_env, config.agent_timeout)
     dataset = load_dataset(options.dataset, options.split, DEMO_DATASET)
     selected = _recorded(config, options, options.selection.apply(dataset.instances()), say)
     store = RunStore(options.out, config.run_name)

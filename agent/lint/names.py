@@ -7,6 +7,7 @@ F702, F704, F706). Style is nobody's business here, nor is ``__all__``.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -26,6 +27,12 @@ _FATAL = (
     messages.BreakOutsideLoop,
     messages.YieldOutsideFunction,
     messages.ReturnOutsideFunction,
+)
+# A file that asks for Python's version may use the names of either.
+_FOR_BOTH = re.compile(r"\bversion_info\b|\bPY[23]\b|\bis_py[23]\b|\bhexversion\b")
+_PYTHON_2_BUILTINS = frozenset(
+    {"apply", "basestring", "buffer", "cmp", "coerce", "execfile", "file", "intern", "long"}
+    | {"raw_input", "reduce", "reload", "unichr", "unicode", "xrange"}
 )
 _Key = Callable[[Finding, Source], Hashable]
 
@@ -57,8 +64,17 @@ def _findings(source: Source) -> list[Finding]:
         found = checker.Checker(tree, filename=source.path).messages
     except RecursionError:
         return []
-    fatal = sorted((m for m in found if isinstance(m, _FATAL)), key=lambda m: (m.lineno, m.col))
+    both = bool(_FOR_BOTH.search(source.text))
+    fatal = sorted(
+        (m for m in found if isinstance(m, _FATAL) and not (both and _is_of_python_2(m))),
+        key=lambda m: (m.lineno, m.col),
+    )
     return [Finding(source.path, m.lineno, m.message % m.message_args) for m in fatal]
+
+
+def _is_of_python_2(message: messages.Message) -> bool:
+    undefined = isinstance(message, messages.UndefinedName)
+    return undefined and message.message_args[0] in _PYTHON_2_BUILTINS
 
 
 def _by_line(finding: Finding, source: Source) -> Hashable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -18,6 +19,9 @@ from agent.repomap.tree import blobs_below
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the map, or with ``--json`` the ranked files, and return the exit code."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without UTF-8 must not stop a map with an accent in it.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         text = sys.stdin.read() if options.text == "-" else _read(Path(options.text))
         blobs = blobs_below(options.folder)

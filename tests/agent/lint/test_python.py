@@ -154,3 +154,11 @@ def test_findings_come_in_order() -> None:
         ("z.py", 1),
         ("z.py", 2),
     ]
+
+
+def test_names_of_python_2_in_a_file_that_asks_for_the_version() -> None:
+    guarded = "import sys\nif sys.version_info[0] < 3:\n    x = unicode('a')\n"
+    assert Linter().new_findings([Change("a.py", "import sys\n", guarded)]) == ()
+    bare = "x = unicode('a')\n"
+    (finding,) = Linter().new_findings([Change("a.py", "", bare)])
+    assert "unicode" in finding.problem
