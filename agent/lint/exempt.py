@@ -24,7 +24,9 @@ _TEMPLATE_MARK = re.compile(r"\{\{-?\s*cookiecutter\.|^# In\[[\d ]*\]:$", re.MUL
 # A tag alone on its line (a comment sign may hide it), a magic or a shell command of a notebook.
 _TEMPLATE_LINE = re.compile(
     r"^\s*(#|//)?\s*\{%-?\s*(if|for|block|extends|include|import|from|set|macro|raw|end\w+|else"
-    r"|elif)\b[^\n]*%\}\s*$|^[%!]\w+ ",
+    r"|elif)\b[^\n]*%\}\s*$|^[%!]\w+ "
+    # A name to be filled in, where no string can be open before it.
+    r"|^[^\n'\"`#]*\{\{-?\s*[A-Za-z_][\w.]*\s*(\|[^\n]*)?-?\}\}",
     re.MULTILINE,
 )
 

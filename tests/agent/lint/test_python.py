@@ -162,3 +162,10 @@ def test_names_of_python_2_in_a_file_that_asks_for_the_version() -> None:
     bare = "x = unicode('a')\n"
     (finding,) = Linter().new_findings([Change("a.py", "", bare)])
     assert "unicode" in finding.problem
+
+
+def test_a_new_template_with_names_to_fill_in() -> None:
+    new = "from {{ app_name }} import z\n\nclass {{ app_name|title }}:\n    pass\n"
+    assert Linter().new_findings([Change("conf/app_template/models.py", None, new)]) == ()
+    broken = 'x = "{{ name }}"\ndef f(:\n'
+    assert Linter().new_findings([Change("a.py", None, broken)])
