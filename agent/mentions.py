@@ -18,6 +18,7 @@ _LIKE_A_FILE = re.compile(r"[._-]")
 # The host of an address or the letter of a Windows drive.
 _ORIGIN = re.compile(r"^(?:\w+://[^/]*/|[A-Za-z]:/)")
 _TRAIL, _LEAD = ",.!;:)]}>'\"`*", "([{<'\"`*"
+_ROOTED = re.compile(r"(?:^[ab]|/(?:blob|raw|tree)/[^/]+)/([^:#?]+)")
 _BEHIND = re.compile(r"[:#?]")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 _MODULE_ENDINGS = (".py", "/__init__.py", ".java")
@@ -79,7 +80,9 @@ class FileIndex:
                 return path
             if _DOTTED.fullmatch(form):
                 return self._by_module(form)
-        return None
+        # A file at the top has no folder to be known by: only these say that it is ours.
+        rooted = _ROOTED.search(token)
+        return rooted[1] if rooted and rooted[1] in self.paths else None
 
     def _by_path(self, form: str) -> str | None:
         if form in self.paths:

@@ -23,6 +23,16 @@ INDEX = FileIndex.of(
 )
 
 
+def test_files_at_the_top_in_diffs_and_addresses() -> None:
+    index = FileIndex.of(["setup.py", "pkg/add.py"])
+    for said in (
+        "--- a/setup.py",
+        "diff --git a/setup.py b/setup.py",
+        "https://github.com/pallets/flask/blob/main/setup.py#L3",
+    ):
+        assert index.mentioned(said) == ("setup.py",), said
+
+
 def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
     index = FileIndex.of(["pkg/core/add.py", "pkg/mul.py", "setup.py", "bin/test"])
     said = "`pkg/core/add.py:12`, (mul.py) and ./setup.py; pkg.mul, core/add.py, test"
