@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.chat import estimate_tokens
 from agent.git import git
 from agent.repomap import RepoMap, TagStore
-from agent.repomap.build import count_characters, render
+from agent.repomap.build import render
 from agent.repomap.rendering import FileEntry, render_file
 from bench.mirrors import Mirrors
 from benchmarks.gold import innermost, touched_lines
@@ -82,7 +83,7 @@ def _row(title: str, results: Sequence[tuple[bool, ...]], goals: Sequence[int | 
 def _shown(repo_map: RepoMap, text: str, tokens: int) -> dict[str, FileEntry]:
     entries = repo_map.select(text, tokens)
     rendered = render(entries)
-    if count_characters(rendered) > tokens:
+    if estimate_tokens(rendered) > tokens:
         raise AssertionError(f"a map of {len(rendered)} characters for {tokens} tokens")
     lines = set(rendered.split("\n"))
     if any(f"{entry.path}:" not in lines for entry in entries):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from agent.formats.base import Edit, Scope, SearchReplace, Unreadable
 from agent.formats.fences import fence_of, path_above, path_in_info, paths_in_prose
+from agent.formats.lines import with_ends
 from agent.formats.names import path_in_line, resolve_existing
 
 # UPDATED and ORIGINAL are the words of 2023.
@@ -143,15 +144,15 @@ class _Blocks:
         if replace and replace[0].strip() == self.path and any(search) and replace[1:] != search:
             replace = replace[1:]
         bare = self._unwrap(search), self._unwrap(replace)
-        as_it_stands = (_text(search), _text(replace))
+        as_it_stands = (with_ends(search), with_ends(replace))
         if bare[0] == search and not (any(search) or bare[1] == replace):
             # A new file whose content is wrapped, as no file of that kind begins and ends.
             markup = str(self.path).endswith(_MARKUP)
-            return [as_it_stands if markup else ("", _text(bare[1]))]
+            return [as_it_stands if markup else ("", with_ends(bare[1]))]
         return (
             [as_it_stands]
             if bare[0] == search
-            else [as_it_stands, (_text(bare[0]), _text(bare[1]))]
+            else [as_it_stands, (with_ends(bare[0]), with_ends(bare[1]))]
         )
 
     def _unwrap(self, lines: Sequence[str]) -> Sequence[str]:
@@ -199,7 +200,3 @@ def _dividers(inside: Sequence[str], size: int) -> list[int]:
         return n > 0 and len(inside[n - 1].rstrip()) == found[n]
 
     return sorted(candidates, key=lambda n: (underlines(n), n))
-
-
-def _text(lines: Sequence[str]) -> str:
-    return "".join(line + "\n" for line in lines)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from agent.formats.base import SearchReplace
-from agent.formats.lines import to_lines
+from agent.formats.lines import to_lines, with_ends
 from agent.formats.settle import settle
 
 _CONTEXT = 3
@@ -26,7 +26,7 @@ def hunks(before: str, after: str) -> list[tuple[str, str]]:
             found = _with_context(old, new, context)
             if _leads_to(old, new, found):
                 return found
-    return [(_text(old), _text(new))]
+    return [(with_ends(old), with_ends(new))]
 
 
 def _with_context(old: Sequence[str], new: Sequence[str], context: int) -> list[tuple[str, str]]:
@@ -34,7 +34,7 @@ def _with_context(old: Sequence[str], new: Sequence[str], context: int) -> list[
     found = []
     for group in matcher.get_grouped_opcodes(context):
         first, last = group[0], group[-1]
-        found.append((_text(old[first[1] : last[2]]), _text(new[first[3] : last[4]])))
+        found.append((with_ends(old[first[1] : last[2]]), with_ends(new[first[3] : last[4]])))
     return found
 
 
@@ -57,5 +57,6 @@ def marked(search: str, replace: str) -> list[str]:
     return out
 
 
-def _text(lines: Sequence[str]) -> str:
-    return "".join(line + "\n" for line in lines)
+def unmarked(line: str) -> str:
+    """Return a line of a diff without its mark; one that has none is as it is."""
+    return line[1:] if line[:1] in (" ", "+", "-") else line

@@ -28,3 +28,8 @@ def final_newline(text: str, before: str | None) -> str:
 def indent_of(line: str) -> str:
     """Return the white space that ``line`` begins with."""
     return line[: len(line) - len(line.lstrip())]
+
+
+def with_ends(lines: Sequence[str]) -> str:
+    """Return ``lines`` as a text in which each of them ends in a newline."""
+    return "".join(line + "\n" for line in lines)

@@ -21,8 +21,8 @@ from agent.formats.base import (
     WholeFile,
 )
 from agent.formats.fences import fence_of
-from agent.formats.hunks import hunks, marked
-from agent.formats.lines import to_lines
+from agent.formats.hunks import hunks, marked, unmarked
+from agent.formats.lines import to_lines, with_ends
 from agent.formats.names import clean_name, resolve_existing, without_bogus_folders
 
 _ACTION = re.compile(r"^\*\*\* (Add|Update|Delete) File: ?(.+)$")
@@ -70,7 +70,7 @@ class _Section:
     def edits(self, scope: Scope) -> Iterator[Edit]:
         path = clean_name(self.given)
         if self.verb == "Add":
-            yield WholeFile(path, _text(_added(self.lines)), new=True)
+            yield WholeFile(path, with_ends(_added(self.lines)), new=True)
             return
         if self.verb == "Delete":
             yield DeleteFile(without_bogus_folders(path, scope))
@@ -133,23 +133,15 @@ def _chunk(path: str, lines: list[str], headers: Sequence[str]) -> Edit:
     lines = [line for line in lines if line.rstrip() != _LAST]
     while lines and not lines[-1]:
         lines.pop()
-    old = [_unmarked(line) for line in lines if not line.startswith("+")]
-    new = [_unmarked(line) for line in lines if not line.startswith("-")]
+    old = [unmarked(line) for line in lines if not line.startswith("+")]
+    new = [unmarked(line) for line in lines if not line.startswith("-")]
     if not lines or old == new:
         return Unreadable(path, f"a part of the patch for {path} changes nothing.")
     return SearchReplace(
         path,
-        _text(old),
-        _text(new),
+        with_ends(old),
+        with_ends(new),
         headers=tuple(headers),
         at_end=at_end,
         appends=at_end,
     )
-
-
-def _unmarked(line: str) -> str:
-    return line[1:] if line[:1] in (" ", "+", "-") else line
-
-
-def _text(lines: Sequence[str]) -> str:
-    return "".join(line + "\n" for line in lines)

@@ -15,8 +15,8 @@ from agent.formats.base import (
     SearchReplace,
 )
 from agent.formats.fences import fence_of, shortest_fence
-from agent.formats.hunks import hunks, marked
-from agent.formats.lines import to_lines
+from agent.formats.hunks import hunks, marked, unmarked
+from agent.formats.lines import to_lines, with_ends
 from agent.formats.names import clean_name, resolve_existing, without_bogus_folders
 
 _OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
@@ -96,10 +96,10 @@ def _has_hunks(lines: Sequence[str], start: int) -> bool:
 
 def _file(old: str, new: str, body: Sequence[Hunk], scope: Scope) -> Iterator[Edit]:
     if new == _NOWHERE:
-        gone = _text(_side(_content(body), "-"))
+        gone = with_ends(_side(_content(body), "-"))
         yield DeleteFile(without_bogus_folders(old, scope), gone or None)
     elif old == _NOWHERE:
-        yield SearchReplace(new, "", _text(_side(_content(body), "+")))
+        yield SearchReplace(new, "", with_ends(_side(_content(body), "+")))
     else:
         path = old if old in scope.known else resolve_existing(new, scope)
         yield from _hunks(path, body)
@@ -165,7 +165,9 @@ def _hunks(path: str, body: Sequence[Hunk]) -> Iterator[Edit]:
         if not any(line[:1] in "+-" and line for line in content):
             continue
         search, replace = _side(content, "-"), _side(content, "+")
-        yield SearchReplace(path, _text(search), _text(replace), line=first, blank_end=False)
+        yield SearchReplace(
+            path, with_ends(search), with_ends(replace), line=first, blank_end=False
+        )
 
 
 def _content(body: Sequence[Hunk]) -> list[str]:
@@ -179,12 +181,4 @@ def _content(body: Sequence[Hunk]) -> list[str]:
 def _side(lines: Sequence[str], sign: str) -> list[str]:
     """Return the old (``-``) or new (``+``) lines; a line without a mark is one that stays."""
     other = "+" if sign == "-" else "-"
-    return [_unmarked(line) for line in lines if not line.startswith(other)]
-
-
-def _unmarked(line: str) -> str:
-    return line[1:] if line[:1] in (" ", "+", "-") else line
-
-
-def _text(lines: Sequence[str]) -> str:
-    return "".join(line + "\n" for line in lines)
+    return [unmarked(line) for line in lines if not line.startswith(other)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
 
+from agent.chat import estimate_tokens
 from agent.grammars import grammars_version
 from agent.repomap.index import LAYOUT, Index, IndexBuilder
 from agent.repomap.rank import RankedFile, Ranker, Ranking
@@ -89,7 +89,7 @@ class RepoMap:
                 for file in sorted(shown, key=lambda file: order[file])
             )
 
-        return _longest(entries, len(offered), tokens, count or count_characters)
+        return _longest(entries, len(offered), tokens, count or estimate_tokens)
 
     @cached_property
     def _ranker(self) -> Ranker:
@@ -144,11 +144,6 @@ class RepoMap:
 def render(entries: Sequence[FileEntry]) -> str:
     """Return ``entries`` as text."""
     return "\n".join(line for entry in entries for line in render_file(entry))
-
-
-def count_characters(text: str) -> int:
-    """Return the tokens of ``text`` where no model says better."""
-    return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 def _build(blobs: Mapping[str, str], root: Path, store: TagStore) -> Index:
