@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.chat import RequestRefusedError
+from agent.chat import BudgetUsedError, RequestRefusedError
 from agent.checks import Checks
 from agent.coder import Coder
 from agent.formats import get_format
@@ -36,6 +36,8 @@ class BuiltinAgent:
         except RequestRefusedError as error:
             # What was edited before the refusal is still a candidate.
             return Work(coder.result(Ending.REFUSED), str(error))
+        except BudgetUsedError as error:
+            return Work(coder.result(Ending.BUDGET), str(error))
         finally:
             task.transcript.messages[:] = coder.messages
             task.transcript.calls[:] = coder.calls

@@ -127,12 +127,18 @@ class ChatModel(Protocol):
             RequestRefusedError: the provider will not answer this request, now or later.
             InfrastructureError: it did not answer, retries included.
             UserError: it refused the key or the account.
+            BudgetUsedError: no more may be spent.
+            StoppedError: the run is stopping.
             ReplayExhaustedError: replies are replayed and none is left.
         """
 
 
 class RequestRefusedError(Exception):
     """A bad request or a content refusal: the attempt ends as ``error``."""
+
+
+class BudgetUsedError(Exception):
+    """No more may be spent: the attempt ends with what it has."""
 
 
 class ReplayExhaustedError(Exception):

@@ -1,4 +1,4 @@
-"""The two ways a run can fail that are not a model's fault, each with its exit code."""
+"""How a run can end that is not a model's fault, each with its exit code."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ class UserError(Exception):
 
 class InfrastructureError(Exception):
     """An engine, network or disk failed: costs no try, writes no prediction. Exit 1."""
+
+
+class StoppedError(Exception):
+    """The run is stopping: whoever works ends here, and what was done is kept. Exit 130."""

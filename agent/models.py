@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,22 +12,32 @@ from typing import Any
 
 import tenacity
 
+from agent.background import background
+from agent.callerrors import TransientError, meaning
 from agent.catalogue import filled, takes_temperature, traits
-from agent.chat import Message, Reply, RequestRefusedError, Tool, Traits, Usage
-from agent.deadline import within
-from agent.errors import InfrastructureError, UserError
+from agent.chat import (
+    Message,
+    Reply,
+    RequestRefusedError,
+    Tool,
+    Traits,
+    Usage,
+    request_sha256,
+)
+from agent.context import size
+from agent.errors import InfrastructureError
+from agent.gate import Answered, Ask, Failed, Gate, OpenGate, Refused
+from agent.pricing import Price, dearest_price
 from agent.registry import price_entry, provider_of, the_litellm
 from agent.settings import ModelSettings
 from agent.tokens import count_tokens
 from agent.wire import continuation, messages_as_sent, prefill, tool_calls_of, tools_as_sent
 
 _NO_KEY = "no-key-needed"
-# A plain rate limit mentions billing pages too, so only these words mean the account.
-_ACCOUNT = re.compile(
-    r"insufficient_quota|billing_hard_limit_reached|billing_not_active|credit balance is too low",
-    re.IGNORECASE,
-)
-_MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
+_PRIMING = 3
+"""Tokens that open every reply (OpenAI's counting guide)."""
+# Token counts are estimates for whoever does not publish a tokenizer.
+_MARGIN = 1.1
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,8 @@ class LiteLLMModel:
         call_timeout: seconds for one call from request to last byte, retries not counted.
         max_output_tokens: the limit to send; without it that of ``settings``, or none.
         settings: what is said of the model; litellm's map holds for the rest.
+        price: the user's, which goes before litellm's map.
+        gate: what every request passes; it keeps replies and limits.
         warn_once: is told what the user should know, such as an unknown price.
     """
 
@@ -58,6 +71,8 @@ class LiteLLMModel:
     settings: ModelSettings = field(default_factory=ModelSettings)
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     warn_once: Callable[[str], None] = print
+    price: Price | None = None
+    gate: Gate = field(default_factory=OpenGate)
 
     @property
     def traits(self) -> Traits:
@@ -69,17 +84,21 @@ class LiteLLMModel:
         return count_tokens(self.name, text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        """Return the reply; see ``ChatModel``."""
+        """Return the reply: one on record, else the provider's; see ``ChatModel``."""
         policy = self.retries
+        recorded = self.gate.recorded(request_sha256(messages))
+        if recorded is not None:
+            return recorded
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(_TransientError),
-            stop=tenacity.stop_after_attempt(policy.attempts),
+            retry=tenacity.retry_if_exception_type(TransientError),
+            stop=_stop(policy),
             wait=_wait(policy),
+            sleep=self.gate.pause,
             reraise=True,
         )
         try:
             return retrying(self._call_once, messages, tools)
-        except _TransientError as error:
+        except TransientError as error:
             raise InfrastructureError(
                 f"{self.name} did not answer in {policy.attempts} calls: {error}"
             ) from error
@@ -88,16 +107,49 @@ class LiteLLMModel:
         return filled(self.settings, self.name, self.api_base)
 
     def _call_once(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Reply:
+        """Send the request once, through the gate."""
+        ticket = self.gate.begin(self._ask(messages, tools))
+        try:
+            reply = self._send(messages, tools)
+        except TransientError as error:
+            error.uses_try = self.gate.end(ticket, error.failure)
+            raise
+        except RequestRefusedError as error:
+            self.gate.end(ticket, Refused(str(error)))
+            raise
+        except BaseException as error:
+            self.gate.end(ticket, Failed(str(error), transient=False))
+            raise
+        self.gate.end(ticket, Answered(reply))
+        return reply
+
+    def _send(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Reply:
         litellm = the_litellm()
         arguments = self._arguments(messages, tools)
         started = time.monotonic()
         try:
-            response = within(lambda: litellm.completion(**arguments), self.call_timeout + 1)
+            response = background().wait(litellm.acompletion(**arguments), self.call_timeout + 1)
         except TimeoutError as error:
-            raise _TransientError(f"no answer within {self.call_timeout:.0f} s", None) from error
+            why = f"no answer within {self.call_timeout:.0f} s"
+            raise TransientError(Failed(why, billed=True)) from error
         except Exception as error:
-            raise _meaning(litellm, self.name, error) from error
+            raise meaning(litellm, self.name, error) from error
         return self._reply(response, prefill(messages), time.monotonic() - started)
+
+    def _ask(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Ask:
+        """Return what is asked, with the most that it can cost."""
+        known = self._known()
+        _, provider = provider_of(self.name, self.api_base)
+        prompt = size(messages, self.count) + _PRIMING
+        prompt += self.count(json.dumps(tools_as_sent(tools))) if tools else 0
+        output = self.max_output_tokens or known.max_output
+        price = self.price or dearest_price(self.name)
+        bound = (
+            None
+            if price is None or output is None
+            else price.bound(math.ceil(prompt * _MARGIN), output)
+        )
+        return Ask(self.name, provider, request_sha256(messages), prompt + (output or 0), bound)
 
     def _arguments(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, Any]:
         known = self._known()
@@ -160,6 +212,8 @@ class LiteLLMModel:
 
     def _cost(self, response: Any, usage: Usage | None) -> float | None:  # noqa: ANN401
         """Return dollars by the price map's exact entry; litellm's guesses are not trusted."""
+        if usage is not None and self.price is not None:
+            return self.price.cost(usage)
         if usage is None or price_entry(self.name) is None:
             what = "reports no usage" if usage is None else "has no known price"
             self.warn_once(f"{self.name} {what}: its cost counts as unknown, not as 0")
@@ -171,12 +225,16 @@ class LiteLLMModel:
         return float(into + out)
 
 
-class _TransientError(Exception):
-    """Worth another try; ``wait`` is what the provider asked for, in seconds."""
+def _stop(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], bool]:
+    used = 0
 
-    def __init__(self, message: str, wait: float | None) -> None:
-        super().__init__(message)
-        self.wait = wait
+    def used_up(state: tenacity.RetryCallState) -> bool:
+        nonlocal used
+        error = state.outcome.exception() if state.outcome else None
+        used += isinstance(error, TransientError) and error.uses_try
+        return used >= policy.attempts
+
+    return used_up
 
 
 def _wait(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], float]:
@@ -186,36 +244,10 @@ def _wait(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], float]:
 
     def seconds(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        asked = error.wait if isinstance(error, _TransientError) else None
+        asked = error.failure.retry_after if isinstance(error, TransientError) else None
         return backoff(state) if asked is None else min(asked, policy.longest_wait)
 
     return seconds
-
-
-def _meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: ANN401
-    """Return what an exception of litellm means for the run."""
-    kinds = litellm.exceptions
-    status = getattr(error, "status_code", None)
-    text = str(error).replace("\n", " ")[:500]
-    if status == 403 and _MODERATED.search(text):
-        return RequestRefusedError(f"{name}: {text}")
-    if status in (401, 402, 403) or _ACCOUNT.search(text + str(getattr(error, "body", ""))):
-        return UserError(f"{name}: the provider refused the key or the account ({text}); mend it")
-    if isinstance(error, kinds.NotFoundError):
-        return UserError(f"{name}: the provider has no such model or address ({text})")
-    if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
-        return RequestRefusedError(f"{name}: {text}")
-    if status is None:
-        return error
-    return _TransientError(text, _retry_after(error))
-
-
-def _retry_after(error: Exception) -> float | None:
-    headers = getattr(error, "litellm_response_headers", None) or {}
-    try:
-        return max(0.0, float(headers.get("retry-after", "")))
-    except ValueError:
-        return None
 
 
 def _usage(response: Any) -> Usage | None:  # noqa: ANN401

@@ -19,6 +19,7 @@ class Ending(str, Enum):
     REPLAY_EXHAUSTED = "replay_exhausted"
     CONTEXT = "context"
     REFUSED = "refused"
+    BUDGET = "budget"
 
 
 @dataclass(frozen=True)
