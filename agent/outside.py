@@ -43,7 +43,7 @@ class CommandAgent:
         """See ``Agent``."""
         asked = Message("user", task.message)
         task.transcript.messages.append(asked)
-        folder = Path(tempfile.mkdtemp(prefix="agent."))
+        folder = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="agent."))
         try:
             result, spent = self._run(task, folder)
             output = self._without_secrets(result.output)

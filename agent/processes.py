@@ -22,6 +22,8 @@ _DRAIN = 5.0
 _ROUNDS = 50
 _BREATH = 0.02
 _MARK = "SWE_RETRY_HARNESS_PROCESS"
+RUN_VARIABLE = "SWE_RETRY_HARNESS_RUN"
+"""Says in a process's environment which run it belongs to, so that it is found after a kill."""
 _PROCESSES = Path("/proc")
 
 
@@ -74,8 +76,9 @@ def run_limited(
     """
     started = time.monotonic()
     mark = secrets.token_hex(16)
+    marks = {_MARK: mark, RUN_VARIABLE: os.environ.get(RUN_VARIABLE, "")}
     process = subprocess.Popen(
-        list(argv), cwd=cwd, env={**env, _MARK: mark}, stdin=subprocess.DEVNULL,
+        list(argv), cwd=cwd, env={**env, **marks}, stdin=subprocess.DEVNULL,
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     tail = tail or Tail()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.mentions import FileIndex
@@ -17,11 +18,13 @@ from bench.checkout import Checkout, make_checkout
 from bench.compilers import linter_for
 from bench.config import EnvironmentKind, TestChoice
 from bench.environments import Session, UnavailableError
+from bench.gate import recorded_calls
 from bench.instances import Instance
 from bench.preexisting import Preexisting, TestLimits
 from bench.records import AttemptRecord
 from bench.services import Services
-from bench.statuses import AttemptStatus
+from bench.slots import Slot
+from bench.statuses import AttemptStatus, InstanceStatus
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Solver:
     instance: Instance
     services: Services
     log: logging.Logger
+    slot: Slot
     records: list[AttemptRecord] = field(default_factory=list)
 
     def solve(self) -> Solved:
@@ -54,6 +58,7 @@ class Solver:
         Raises:
             InfrastructureError: something outside failed; the instance must be redone.
             UserError: the run cannot go on (credentials, another model recorded).
+            StoppedError: the run is stopping.
         """
         config, instance = self.services.config, self.instance
         mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
@@ -72,7 +77,7 @@ class Solver:
             shutil.rmtree(folder, ignore_errors=True)
         candidates = [record.candidate for record in self.records]
         choice = choose(candidates, require_tests=config.require_tests)
-        return Solved(instance, tuple(self.records), choice)
+        return Solved(instance, tuple(self.records), _budgeted(choice, self.records))
 
     def _all_attempts(
         self, snapshot: Path, base: Checkout, folder: Path, tests: Preexisting | None
@@ -81,7 +86,9 @@ class Solver:
         index = FileIndex.of(base.tracked_files())
         tree = None if config.outside_agent else self._repo_map(base)
         linter = linter_for(self.instance)
+        entries = self.services.hub.entries(self.instance.instance_id)
         for number in range(1, len(config.models) * config.tries + 1):
+            self.services.stop.check()
             root = folder / f"attempt-{number}"
             checkout = make_checkout(snapshot, self.instance.base_commit, root)
             record = Attempt(
@@ -96,12 +103,21 @@ class Solver:
                 linter=linter,
                 log=self.log,
                 save=self.records.append,
+                slot=self.slot,
+                recorded=recorded_calls(entries, number),
             ).run()
             self.records.append(record)
             shutil.rmtree(root, ignore_errors=True)
             self.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
             if self._enough(record) and not config.all_attempts:
                 break
+            if self._all_without_money():
+                break
+
+    def _all_without_money(self) -> bool:
+        """Whether the last attempts of all models ended for want of money."""
+        last = self.records[-len(self.services.config.models) :]
+        return all(record.status is AttemptStatus.BUDGET for record in last)
 
     def _repo_map(self, base: Checkout) -> RepoMap:
         return RepoMap.of(base.blobs(), base.root, self.services.tags)
@@ -136,3 +152,12 @@ class Solver:
             identity=self.services.environment.identity(self.instance),
             log=self.log,
         )
+
+
+def _budgeted(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
+    """Say of an instance that more money might have made it plausible."""
+    ended = [r.attempt for r in records if r.status is AttemptStatus.BUDGET]
+    if not ended or choice.status is InstanceStatus.PLAUSIBLE:
+        return choice
+    reason = f"{choice.reason}; the budget ended attempt {ended[0]}"
+    return replace(choice, status=InstanceStatus.BUDGET, reason=reason)

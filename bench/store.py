@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from agent.errors import UserError
 # Known to reports alone; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
 _RUN_FILE = "run.json"
+_KINDS = ("prediction", "trajectory", "transcript", "unfinished")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,25 @@ class RunStore:
         """Return the path of an instance's trajectory."""
         return self.folder / "trajectories" / f"{instance_id}.json"
 
+    @property
+    def journals(self) -> Path:
+        """The folder of the run's journals."""
+        return self.logs / "journals"
+
+    @property
+    def ledger(self) -> Path:
+        """The run's ledger."""
+        return self.folder / "ledger.jsonl"
+
+    @property
+    def story(self) -> Path:
+        """The log of the whole run."""
+        return self.folder / "harness.log"
+
+    def unfinished(self, instance_id: str) -> Path:
+        """Return the path of what there is of an instance that has to be redone."""
+        return self.logs / f"{instance_id}.unfinished.json"
+
     def verdict(self, instance_id: str) -> Path:
         """Return the path of what ``report.py`` learned of an instance."""
         return self.folder / "verdicts" / f"{instance_id}.json"
@@ -74,10 +95,42 @@ class RunStore:
         write_json_atomic(self.trajectory(instance_id), trajectory)
         write_text_atomic(self.folder / f"{instance_id}.md", transcript)
         write_json_atomic(self.prediction(instance_id), prediction)
+        self.unfinished(instance_id).unlink(missing_ok=True)
 
     def save_unfinished(self, instance_id: str, trajectory: Mapping[str, Any]) -> None:
         """Write what there is of an instance that has to be redone: no prediction file."""
-        write_json_atomic(self.logs / f"{instance_id}.unfinished.json", trajectory)
+        write_json_atomic(self.unfinished(instance_id), trajectory)
+
+    def result(self, instance_id: str) -> dict[str, Any] | None:
+        """Return an instance's prediction, else its unfinished trajectory, else None.
+
+        Raises:
+            UserError: the prediction is broken.
+        """
+        if self.prediction(instance_id).exists():
+            return self.read_prediction(self.prediction(instance_id))
+        try:
+            data = json.loads(self.unfinished(instance_id).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return data if isinstance(data, dict) else None
+
+    def put_aside(self, instance_id: str) -> None:
+        """Move an instance's files to ``replaced/``, the prediction first: it is to be redone."""
+        files = (
+            self.prediction(instance_id),
+            self.trajectory(instance_id),
+            self.folder / f"{instance_id}.md",
+            self.unfinished(instance_id),
+        )
+        place = next(p for n in count(1) if not (p := self._replaced(instance_id, n)).exists())
+        place.mkdir(parents=True)
+        for kind, path in zip(_KINDS, files, strict=True):
+            if path.exists():
+                path.replace(place / f"{kind}{path.suffix}")
+
+    def _replaced(self, instance_id: str, number: int) -> Path:
+        return self.folder / "replaced" / f"{instance_id}.{number}"
 
     def read_prediction(self, path: Path) -> dict[str, Any]:
         """Return a prediction without what only reports may know.
@@ -103,6 +156,11 @@ class RunStore:
         if not _is_prediction(data):
             raise UserError(f"{path} is not a prediction; mend it or delete it to redo it")
         return fill_attempts(data)
+
+    def begun(self) -> bool:
+        """Tell whether anything was done that another configuration must not be mixed with."""
+        paid = self.ledger.exists() and self.ledger.stat().st_size > 0
+        return paid or any(self.prediction_paths())
 
     def prediction_paths(self) -> Iterator[Path]:
         """Yield the prediction files, by instance id."""

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from agent.processes import run_limited
-from bench.commands import Options, run_command
+from bench.assembly import Options
+from bench.commands import run_command
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
 from bench.dataset import Selection, load_dataset
 from bench.environments.choice import engine_answers
