@@ -49,16 +49,17 @@ class Display(Protocol):
         """Write a line, as a warning."""
 
 
-def make_display(stream: TextIO, board: Board, spent: Spending) -> Display:
+def make_display(stream: TextIO, board: Board, spent: Spending, every: float = _EVERY) -> Display:
     """Return the display for ``stream``: a terminal's, unless it is none or a dumb one.
 
     Args:
         stream: where everything is written.
         board: what is shown.
         spent: gives the dollars for the board's instances so far, None when unknown.
+        every: seconds from one drawing to the next.
     """
     if stream.isatty() and os.environ.get("TERM") != "dumb":
-        return TerminalDisplay(stream, board, spent)
+        return TerminalDisplay(stream, board, spent, every)
     return PlainDisplay(stream, board)
 
 
@@ -119,10 +120,11 @@ class TerminalDisplay:
     One thread alone writes to the terminal: an interrupt in another breaks no line in two.
     """
 
-    def __init__(self, stream: TextIO, board: Board, spent: Spending) -> None:
+    def __init__(self, stream: TextIO, board: Board, spent: Spending, every: float) -> None:
         self._stream = stream
         self._board = board
         self._spent = spent
+        self._every = every
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._stop = Event()
         self._thread = Thread(target=self._show, name="display", daemon=True)
@@ -157,7 +159,7 @@ class TerminalDisplay:
     def _show(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # the terminal is gone
             try:
-                while not self._stop.wait(_EVERY):
+                while not self._stop.wait(self._every):
                     self._draw()
                 self._draw()
             finally:

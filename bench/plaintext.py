@@ -1,4 +1,4 @@
-"""Pure: text of models and repositories as one plain line, which no terminal takes for a command."""
+"""Pure: text of models and repositories as one plain line, which commands no terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` in one line: no escape sequences or control characters, white space as one."""
+    """Return ``text`` in one line, without escape sequences and control characters."""
     return " ".join("".join(map(_seen, _ESCAPE.sub("", text))).split())
 
 

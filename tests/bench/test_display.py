@@ -31,7 +31,7 @@ def wait_for_a_draw():
     enough = len(asked) + 2  # a drawing begins by asking for the dollars
     while len(asked) < enough:
         time.sleep(0.01)
-with make_display(sys.stderr, board, spent) as display:
+with make_display(sys.stderr, board, spent, every=0.05) as display:
     for name in ("own__thing-1", "own__thing-2", "own__thing-3"):
         board.started(name)
     board.step("own__thing-1", 2, "gpt\\x1b[31m-4o", Step.TESTING)
@@ -132,10 +132,10 @@ def test_on_a_terminal_a_bar_the_running_ones_below_and_the_finished_above() -> 
         "  own__thing-2  waiting  ",
         "  own__thing-3  waiting  ",
     ]
-    later = next(lines for lines in seen if len(lines) == 5 and "-3" in lines[4])
-    assert later[:3] == PLAIN
-    assert later[3].startswith("2/4 done, 1 plausible, 1 failed, $1.50 of ~$3.00, 0:0")
-    assert later[4].startswith("  own__thing-3  waiting")
+    later = [lines[3:] for lines in seen if lines[:3] == PLAIN and len(lines) == 5]
+    (bar, running) = later[-1]
+    assert bar.startswith("2/4 done, 1 plausible, 1 failed, $1.50 of ~$3.00, 0:0")
+    assert running.startswith("  own__thing-3  waiting")
     assert seen[-1] == [*PLAIN, "the end"], "nothing of the bar is left"
 
 
