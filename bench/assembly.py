@@ -76,6 +76,7 @@ def make_hub(config: RunConfig, options: Options, store: RunStore, stop: Stop, s
         providers=_providers(config),
         give_up_after=options.scale.give_up_after,
         say=say,
+        redact=store.redact,
     )
     for path in sorted(store.journals.glob("*.jsonl")):
         # A finished instance's ledger is complete: it was flushed before the prediction.

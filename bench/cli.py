@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from agent.errors import InfrastructureError, UserError
+from agent.redaction import Redactor
 
 
 def run_cli(command: Callable[..., None]) -> int:
@@ -32,5 +34,6 @@ def run_cli(command: Callable[..., None]) -> int:
 
 
 def _say(error: object, code: int) -> int:
-    print(f"error: {error}", file=sys.stderr)
+    redact = Redactor.of_environment(os.environ)
+    print(redact(f"error: {error}"), file=sys.stderr)
     return code

@@ -12,29 +12,32 @@ from pathlib import Path
 
 from agent.agents import load_agent
 from agent.errors import UserError
+from agent.redaction import Redactor
 from bench.assembly import Options, Say, make_hub, make_mirrors, make_services
 from bench.board import Board
 from bench.checks import check_models
 from bench.config import EnvironmentKind, RunConfig, validated
 from bench.dataset import Dataset, load_dataset
-from bench.display import make_display
+from bench.display import make_display, stream_of
 from bench.engines.choice import make_engine
 from bench.environments.choice import engine_answers
 from bench.hub import Hub
 from bench.instances import Instance
-from bench.ledger import by_instance, read_lines, total
+from bench.ledger import by_instance, known_dollars, read_lines
 from bench.leftovers import clean_run, mark_children, run_key
 from bench.modelsource import recorded_label, replay_folder
-from bench.overview import lines, overview
+from bench.overview import overview
 from bench.preflight import preflight
 from bench.prior import plausible_instances
 from bench.redo import Redo, prepare
-from bench.run import Run, Summary, open_run, recorded_differences
+from bench.run import Run, open_run, recorded_differences
 from bench.runlock import run_lock
 from bench.signals import heeding_signals
+from bench.standing import lines
 from bench.stop import Stop
 from bench.store import RunStore
 from bench.story import run_log
+from bench.summary_json import RunSummary
 from bench.timings import Timings
 from bench.transcript import dollars
 from demo.setup import DEMO_DATASET
@@ -66,7 +69,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         load_agent(config.agent, config.agent_env, config.agent_timeout)
     dataset = load_dataset(options.dataset, options.split, DEMO_DATASET)
     selected = _recorded(config, options, options.selection.apply(dataset.instances()), say)
-    store = RunStore(options.out, config.run_name)
+    store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{option} {folder} is not a folder; choose another")
@@ -146,7 +149,7 @@ class _Session:
         key = run_key(self.store.folder)
         mark_children(key)
         stop = Stop()
-        with run_log(self.store.story) as log:
+        with run_log(self.store.story, self.store.redact) as log:
             say = _both(self.say, log.info)
             with heeding_signals(stop, say, self._last_rites):
                 summary = self._execute(stop, key, log, say)
@@ -154,12 +157,15 @@ class _Session:
         self._tell(summary)
         return summary.exit_code
 
-    def _execute(self, stop: Stop, key: str, log: logging.Logger, say: Say) -> Summary:
+    def _execute(self, stop: Stop, key: str, log: logging.Logger, say: Say) -> RunSummary:
         hub = make_hub(self.config, self.options, self.store, stop, log.warning)
         todo = self._todo(hub, say)
+        hub.ledger.begin()
         board = Board(len(todo))
         hub.called = board.called
-        display = make_display(sys.stdout, board, lambda: total(hub.ledger.lines()))
+        display = make_display(
+            stream_of(self.say), board, lambda: known_dollars(hub.ledger.since_begun())
+        )
         warn_once = Once(_both(display.note, log.warning))
         services = make_services(self.config, self.options, hub, stop, board, key, warn_once)
         engine = make_engine(self.config, self.options, services, self.store, log)
@@ -182,17 +188,17 @@ class _Session:
     def _last_rites(self) -> None:
         clean_run(self.store, self.options.cache, self.config.environment)
 
-    def _tell(self, summary: Summary) -> None:
+    def _tell(self, summary: RunSummary) -> None:
+        if self.options.as_json:
+            self.say(summary.text())
+            return
         counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
-        words = [counts or "nothing to do", f"cost {dollars(summary.cost)}"]
+        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}"]
         if summary.stopped:
             words.append(f"ended early: {summary.stopped}")
-        if summary.left:
-            words.append(f"{len(summary.left)} left to do: the same command goes on")
-        if self.options.as_json:
-            self.say(json.dumps({}))
-        else:
-            self.say(f"{self.store.folder}: {'; '.join(words)}")
+        if summary.unfinished:
+            words.append(f"{len(summary.unfinished)} left to do: the same command goes on")
+        self.say(f"{self.store.folder}: {'; '.join(words)}")
 
 
 def status_command(config: RunConfig, options: Options, say: Say) -> int:

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from types import TracebackType
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, cast
 
 from tqdm import tqdm
 
 from bench.board import Board, Seen, headline, running_lines
 from bench.plaintext import one_line
 from bench.statuses import InstanceStatus
+
+
+class Spoken(io.TextIOBase):
+    """A stream whose lines are said, for those who do not print."""
+
+    encoding = "utf-8"
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def write(self, text: str) -> int:
+        """Say ``text``, which is a whole line."""
+        self._say(text.removesuffix("\n"))
+        return len(text)
+
+
+def stream_of(say: Callable[[str], None]) -> TextIO:
+    """Return where ``say`` writes: standard output when it prints, else a stream of its own."""
+    return sys.stdout if say is print else cast(TextIO, Spoken(say))
+
 
 Spending = Callable[[], Decimal | None]
 _EVERY = 0.5

@@ -18,6 +18,7 @@ from typing import Protocol
 from agent.chat import BudgetUsedError
 from agent.errors import StoppedError
 from agent.gate import Answered, Ask, Failed, Outcome, Refused
+from agent.redaction import Redactor
 from bench.budget import Budget, OverBudgetError, Reservation, Scope
 from bench.journal import Entry, EntryKind, Journal, asked_and_ended
 from bench.ledger import Ledger, Line, dollars_of
@@ -81,6 +82,7 @@ class Hub:
         providers: those of the run's models.
         give_up_after: seconds after which a run ends when every provider has been down.
         say: takes a line for the run's log.
+        redact: blots secrets out of errors; replies stay as they came, they are served again.
         called: is told of each reply.
         budget_used: why no more may be spent on any instance; empty while more may be.
     """
@@ -93,6 +95,7 @@ class Hub:
     providers: Sequence[str] = ()
     give_up_after: float = float("inf")
     say: Callable[[str], None] = lambda _: None
+    redact: Redactor = field(default_factory=Redactor)
     called: Callable[[], None] = lambda: None
     budget_used: str = ""
     _open: dict[str, _Open] = field(default_factory=dict)
@@ -150,7 +153,7 @@ class Hub:
             flight = self._open.pop(call)
         cost = _cost(flight.ask, outcome)
         try:
-            self.journal(flight.instance_id).append(_ended(call, outcome))
+            self.journal(flight.instance_id).append(_ended(call, outcome, self.redact))
         finally:
             self._settle(call, flight, cost)
         self._note(call, flight, outcome, cost)
@@ -240,11 +243,12 @@ def _asked(call: str, attempt: int, ask: Ask) -> Entry:
     }
 
 
-def _ended(call: str, outcome: Outcome) -> Entry:
+def _ended(call: str, outcome: Outcome, redact: Redactor) -> Entry:
     plain = {"kind": _KINDS[type(outcome)].value, "call": call}
     if isinstance(outcome, Answered):
         return {**plain, "reply": asdict(outcome.reply)}
-    return {**plain, **asdict(outcome)}
+    # Providers quote keys in their errors.
+    return {**plain, **asdict(outcome), "error": redact(outcome.error)}
 
 
 def _lost(asked: Entry) -> Entry:

@@ -68,6 +68,7 @@ class Ledger:
 
     path: Path
     _lines: dict[str, Line] = field(default_factory=dict)
+    _begun_with: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -76,6 +77,10 @@ class Ledger:
         ledger = cls(path)
         ledger._lines.update((line.call, line) for line in read_lines(path))
         return ledger
+
+    def begin(self) -> None:
+        """Count what ``since_begun`` returns from here."""
+        self._begun_with = len(self._lines)
 
     def add(self, line: Line) -> bool:
         """Append ``line`` unless its call is there already, and tell whether it was new.
@@ -95,6 +100,10 @@ class Ledger:
             if self.path.exists():
                 with self.path.open("ab") as stream:
                     os.fsync(stream.fileno())
+
+    def since_begun(self) -> tuple[Line, ...]:
+        """Return the lines that were added since ``begin``."""
+        return self.lines()[self._begun_with :]
 
     def lines(self) -> tuple[Line, ...]:
         """Return all lines in their order."""
@@ -128,3 +137,8 @@ def by_instance(lines: Iterable[Line]) -> dict[str, Decimal]:
     for line in lines:
         sums[line.instance_id] = sums.get(line.instance_id, Decimal()) + (line.cost or Decimal())
     return sums
+
+
+def known_dollars(lines: Iterable[Line]) -> Decimal:
+    """Return the exact sum of what is known of ``lines``."""
+    return sum((line.cost for line in lines if line.cost is not None), Decimal())

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from decimal import Decimal
 from typing import Any
 
 from agent.chat import Call
@@ -28,37 +27,10 @@ from bench.records import AttemptRecord, total_cost
 from bench.solving import Finished
 from bench.statuses import InstanceStatus
 from bench.store import RunStore, differences
+from bench.summary_json import RunSummary
 from bench.timings import Timings
-from bench.transcript import dollars, transcript
+from bench.transcript import transcript
 from bench.versions import versions
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How a run ended.
-
-    Attributes:
-        counts: instances by status.
-        cost: dollars of all calls of the run, from its ledger; None when a price is unknown.
-        calls: requests that the ledger holds.
-        seconds: wall-clock time.
-        left: ids of the instances that were asked for now and have no prediction yet.
-        stopped: why the run ended before its time; empty when it did not.
-    """
-
-    counts: dict[InstanceStatus, int]
-    cost: Decimal | None
-    calls: int
-    seconds: float
-    left: tuple[str, ...]
-    stopped: str
-
-    @property
-    def exit_code(self) -> int:
-        """130 when interrupted, 1 when something is left to do, else 0."""
-        if self.counts.get(InstanceStatus.INTERRUPTED) or (self.stopped and self.left):
-            return 130
-        return 1 if self.left else 0
 
 
 @dataclass
@@ -79,7 +51,7 @@ class Run:
     say: Callable[[str], None]
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
 
-    def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> Summary:
+    def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> RunSummary:
         """Solve ``instances`` and return the summary.
 
         Args:
@@ -95,27 +67,29 @@ class Run:
         try:
             with self.display:
                 for finished in self.engine.run(ordered, self._may_start):
-                    self._take(finished, len(instances))
+                    self._take(finished)
         finally:
             self.hub.ledger.sync()
         lines = self.hub.ledger.lines()
         names = [instance.instance_id for instance in instances]
-        return Summary(
+        return RunSummary(
+            run=self.store.run,
+            folder=self.store.folder,
             counts=self._counts,
-            cost=total(lines),
+            dollars=total(lines),
             calls=len(lines),
             seconds=time.monotonic() - started,
-            left=tuple(name for name in names if not self.store.prediction(name).exists()),
+            unfinished=tuple(n for n in names if not self.store.prediction(n).exists()),
             stopped=self.hub.stopping() or self.hub.budget_used,
+            interrupted=bool(self.hub.stopping()),
         )
 
     def _may_start(self) -> bool:
         return not self.hub.stopping() and not self.hub.budget_used
 
-    def _take(self, finished: Finished, count: int) -> None:
+    def _take(self, finished: Finished) -> None:
         """Save an instance that has ended, and say so."""
         name, status, reason = finished.instance_id, finished.status, finished.reason
-        cost: float | None = total_cost(finished.records)
         if finished.solved is None:
             self._keep_unfinished(finished)
         else:
@@ -125,10 +99,8 @@ class Run:
             except OSError as error:  # a full disk must not take what others do
                 status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
         self._counts[status] = self._counts.get(status, 0) + 1
-        done = sum(self._counts.values())
-        self.display.finished(
-            name, status, f"[{done}/{count}] {name}: {status.value}; {reason}; {dollars(cost)}"
-        )
+        cost = dollars_of(total_cost(finished.records))
+        self.display.finished(name, status, self.store.redact(reason), cost)
 
     def _save(self, solved: Solved) -> None:
         name = solved.instance.instance_id

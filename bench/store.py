@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from agent.atomic import write_json_atomic, write_text_atomic
 from agent.errors import UserError
+from agent.redaction import Redactor
 
 # Known to reports alone; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
@@ -25,10 +26,12 @@ class RunStore:
     Attributes:
         out: the folder that holds ``predictions/`` and ``logs/``.
         run: the run's name.
+        redact: blots secrets out of whatever is written.
     """
 
     out: Path
     run: str
+    redact: Redactor = field(default_factory=Redactor)
 
     @classmethod
     def of_folder(cls, folder: Path) -> RunStore:
@@ -41,7 +44,7 @@ class RunStore:
         if not folder.is_dir():
             raise UserError(f"there is no run {folder}; give a folder under predictions/")
         out = folder.parent.parent if folder.parent.name == "predictions" else folder.parent
-        return _LooseStore(out, folder.name, folder)
+        return _LooseStore(out, folder.name, place=folder)
 
     @property
     def folder(self) -> Path:
@@ -92,14 +95,14 @@ class RunStore:
         transcript: str,
     ) -> None:
         """Write a finished instance; the prediction comes last, for it says that all is there."""
-        write_json_atomic(self.trajectory(instance_id), trajectory)
-        write_text_atomic(self.folder / f"{instance_id}.md", transcript)
-        write_json_atomic(self.prediction(instance_id), prediction)
+        write_json_atomic(self.trajectory(instance_id), self.redact.of(trajectory))
+        write_text_atomic(self.folder / f"{instance_id}.md", self.redact(transcript))
+        write_json_atomic(self.prediction(instance_id), self.redact.of(prediction))
         self.unfinished(instance_id).unlink(missing_ok=True)
 
     def save_unfinished(self, instance_id: str, trajectory: Mapping[str, Any]) -> None:
         """Write what there is of an instance that has to be redone: no prediction file."""
-        write_json_atomic(self.unfinished(instance_id), trajectory)
+        write_json_atomic(self.unfinished(instance_id), self.redact.of(trajectory))
 
     def result(self, instance_id: str) -> dict[str, Any] | None:
         """Return an instance's prediction, else its unfinished trajectory, else None.
@@ -188,14 +191,14 @@ class RunStore:
 
     def save_run(self, description: Mapping[str, Any]) -> None:
         """Write ``run.json``."""
-        write_json_atomic(self.folder / _RUN_FILE, description)
+        write_json_atomic(self.folder / _RUN_FILE, self.redact.of(description))
 
 
 @dataclass(frozen=True)
 class _LooseStore(RunStore):
     """A run whose folder need not lie in a folder named ``predictions``."""
 
-    place: Path
+    place: Path = Path()
 
     @property
     def folder(self) -> Path:

@@ -26,7 +26,8 @@ def make_engine(
 
     def worked(instance: Instance) -> Finished:
         name = instance.instance_id
-        with instance_log(store.logs / f"{name}.log", name, log) as own:
+        with instance_log(store.logs / f"{name}.log", name, log, store.redact) as own:
+            services.board.started(name)
             return solve(instance, services, own)
 
     def failed(error: BaseException) -> None:
