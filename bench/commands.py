@@ -20,7 +20,8 @@ from bench.checkout import Snapshots
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, validated
 from bench.dataset import Selection, load_dataset
 from bench.environments import Environment
-from bench.environments.choice import engine_answers, make_environment
+from bench.environments.choice import make_environment
+from bench.environments.engine import engine_answers
 from bench.instances import Instance
 from bench.mirrors import Mirrors
 from bench.modelsource import (
