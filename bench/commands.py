@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,8 @@ from bench.config import EnvironmentKind, RunConfig, validated
 from bench.dataset import Dataset, load_dataset
 from bench.display import make_display, stream_of
 from bench.engines.choice import make_engine
-from bench.environments.choice import engine_answers
+from bench.environments.engine import connect, engine_answers
+from bench.environments.images import pull_ahead
 from bench.hub import Hub
 from bench.instances import Instance
 from bench.ledger import by_instance, known_dollars, read_lines
@@ -167,6 +167,7 @@ class _Session:
             stream_of(self.say), board, lambda: known_dollars(hub.ledger.since_begun())
         )
         warn_once = Once(_both(display.note, log.warning))
+        self._pull(todo, say)
         services = make_services(self.config, self.options, hub, stop, board, key, warn_once)
         engine = make_engine(self.config, self.options, services, self.store, log)
         timings = Timings(self.options.cache / "timings.json")
@@ -184,6 +185,14 @@ class _Session:
         chosen = set(prepare(self.store, hub, Redo.parse(self.options.redo, ids), ids))
         say(f"{len(ids)} instances selected, {len(chosen)} to redo")
         return [instance for instance in self.selected if instance.instance_id in chosen]
+
+    def _pull(self, todo: Sequence[Instance], say: Say) -> None:
+        """Have the images before the work begins: a registry's limit is better met now."""
+        if self.config.environment is not EnvironmentKind.DOCKER:
+            return
+        if (client := connect()) is not None:
+            pull_ahead(client, {instance.image for instance in todo}, say)
+            client.close()
 
     def _last_rites(self) -> None:
         clean_run(self.store, self.options.cache, self.config.environment)

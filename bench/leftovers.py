@@ -13,8 +13,8 @@ from pathlib import Path
 from agent.atomic import UNFINISHED
 from agent.processes import RUN_VARIABLE
 from bench.config import EnvironmentKind
-from bench.environments.docker import connect
-from bench.environments.leftovers import remove_containers
+from bench.environments.engine import connect
+from bench.environments.leftovers import remove_containers, remove_groups
 from bench.store import RunStore
 
 _PROCESSES = Path("/proc")
@@ -28,7 +28,7 @@ def run_key(folder: Path) -> str:
 def clean_run(store: RunStore, cache: Path, environment: EnvironmentKind) -> list[str]:
     """Remove whatever processes of the run left, whose lock we hold, and say what it was."""
     key = run_key(store.folder)
-    found = kill_processes(key)
+    found = kill_processes(key) + [f"control group {name}" for name in remove_groups(key)]
     if environment is EnvironmentKind.DOCKER and (client := connect()) is not None:
         found += [f"container {name}" for name in remove_containers(client, key)]
         client.close()

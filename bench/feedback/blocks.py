@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.testlogs import Runner
+from bench.runners import Runner
 
 _RULE = re.compile(r"^(=+|-+|_+)$")
 _SECTION = re.compile(r"^=+ (.+?) =+$")

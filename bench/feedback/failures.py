@@ -11,7 +11,7 @@ from agent.testreport import Failure
 from bench.feedback.blocks import Block, blocks_of
 from bench.feedback.frames import cause, essence
 from bench.feedback.noise import is_progress, without_noise
-from bench.testlogs import Runner
+from bench.runners import Runner
 
 _CLASS_STEP = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$")
 _HEADINGS = re.compile(r"^_+ .* _+$|^=+ .* =+$|^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")
