@@ -55,10 +55,9 @@ class Window:
             self._head = None
         seconds = self._until_it_fits(now, tokens)
         if self._head:
-            return max(seconds, self._head.fits_at - now, 0.0)
-        if not seconds:
-            return None
-        self._head = _Head(caller, now + seconds, now + seconds + grace)
+            return max(seconds or 0.0, self._head.fits_at - now, 0.0)
+        if seconds is not None:
+            self._head = _Head(caller, now + seconds, now + seconds + grace)
         return seconds
 
     def count(self, now: float, tokens: int) -> None:
@@ -70,8 +69,12 @@ class Window:
         while self._calls and now - self._calls[0][0] >= MINUTE:
             self._held -= self._calls.popleft()[1]
 
-    def _until_it_fits(self, now: float, tokens: int) -> float:
-        calls, held, seconds = len(self._calls), self._held, 0.0
+    def _until_it_fits(self, now: float, tokens: int) -> float | None:
+        """Return the seconds until enough calls have left, None when it fits now.
+
+        Once all have left anything fits, however large.
+        """
+        calls, held, seconds = len(self._calls), self._held, None
         for started, size in self._calls:
             if self._fits(calls, held, tokens):
                 break
@@ -81,5 +84,5 @@ class Window:
 
     def _fits(self, calls: int, held: int, tokens: int) -> bool:
         by_requests = self.requests is None or calls < self.requests
-        by_tokens = self.tokens is None or held + tokens <= self.tokens or not calls
+        by_tokens = self.tokens is None or held + tokens <= self.tokens
         return by_requests and by_tokens

@@ -68,7 +68,20 @@ def test_prices_are_given_per_million_and_kept_per_token() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["m=1", "m=1,2,3", "m=,", "m=1,", "m=-1,2", "m=1,nan", "m=inf,1", "m=a,b", "m", "=1,2"]
+    "text",
+    [
+        "m=1",
+        "m=1,2,3",
+        "m=1,x,2",
+        "m=,",
+        "m=1,",
+        "m=-1,2",
+        "m=1,nan",
+        "m=inf,1",
+        "m=a,b",
+        "m",
+        "=1,2",
+    ],
 )
 def test_wrong_prices(text: str) -> None:
     with pytest.raises(UserError, match=r"^--price .*: give MODEL="):

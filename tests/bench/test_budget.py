@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import product
@@ -301,6 +302,16 @@ def test_when_all_is_settled_a_call_fits_or_never_will(
         budget.release(reservation)
 
 
+@pytest.fixture
+def eager_switches() -> Iterator[None]:
+    """Let threads take turns so often that a missing lock shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager_switches")
 def test_64_threads_do_not_pass_a_limit_together() -> None:
     limits = BudgetLimits(D("2.5"), D("1.5"), {"gpt": D(1)}, 300)
     budget = Budget(limits)
