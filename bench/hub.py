@@ -115,10 +115,11 @@ class Hub:
 
     def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
         """See ``CallHub``."""
-        self._check_providers()
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
         if seconds := self._admit(instance_id, ask):
+            # Asked here, where somebody waits: who asks nothing for an hour was not held up.
+            self._check_providers()
             return Wait(seconds)
         try:
             reservation = self.budget.reserve(instance_id, ask.model, dollars_of(ask.bound))

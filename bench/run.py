@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -95,10 +96,11 @@ class Run:
         else:
             try:
                 self._save(finished.solved)
-                self.timings.note(name, finished.seconds)
             except OSError as error:  # a full disk must not take what others do
                 status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
         self._counts[status] = self._counts.get(status, 0) + 1
+        with suppress(OSError):  # it only decides an order
+            self.timings.note(name, finished.seconds)
         cost = dollars_of(total_cost(finished.records))
         self.display.finished(name, status, self.store.redact(reason), cost)
 
