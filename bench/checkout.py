@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
 
+from agent.atomic import scratch_folder
 from agent.errors import InfrastructureError
 from agent.git import GitError, git, git_text
 
@@ -84,23 +84,16 @@ class Snapshots:
 
 
 def _pack(mirror: Path, commit: str, target: Path) -> None:
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{commit[:12]}."))
-    try:
-        # --no-object-names keeps a strange path from ending up in the list of hashes.
-        tree = f"{commit}^{{tree}}"
-        hashes = git("rev-list", "--objects", "--no-object-names", tree, cwd=mirror)
-        git(
-            "pack-objects",
-            "-q",
-            temporary / "pack",
-            cwd=mirror,
-            stdin=hashes + f"{commit}\n".encode(),
-        )
+    with scratch_folder(target) as temporary:
+        try:
+            # --no-object-names keeps a strange path from ending up in the list of hashes.
+            tree = f"{commit}^{{tree}}"
+            hashes = git("rev-list", "--objects", "--no-object-names", tree, cwd=mirror)
+            objects = hashes + f"{commit}\n".encode()
+            git("pack-objects", "-q", temporary / "pack", cwd=mirror, stdin=objects)
+        except GitError as error:
+            raise InfrastructureError(f"cannot pack {commit} of {mirror}: {error}") from error
         temporary.replace(target)
-    except GitError as error:
-        raise InfrastructureError(f"cannot pack {commit} of {mirror}: {error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def make_checkout(snapshot: Path, commit: str, root: Path) -> Checkout:

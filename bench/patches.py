@@ -187,7 +187,8 @@ def applies(root: Path, base_commit: str, patch: str) -> bool:
 
     Checked against an index of its own, so the work tree is neither needed nor touched.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    # Beside the checkout, where the next start looks when this process is killed.
+    with tempfile.TemporaryDirectory(dir=root.parent) as folder:
         env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
         git("read-tree", base_commit, cwd=root, env=env)
         data = patch.encode("utf-8", "surrogateescape")
