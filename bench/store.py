@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.atomic import write_json_atomic, write_text_atomic
 from agent.errors import UserError
+from agent.redaction import Redactor
 
 # Known to reports alone; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
@@ -23,10 +24,12 @@ class RunStore:
     Attributes:
         out: the folder that holds ``predictions/`` and ``logs/``.
         run: the run's name.
+        redact: blots secrets out of all that is written of instances and of the run.
     """
 
     out: Path
     run: str
+    redact: Redactor = field(default_factory=Redactor, kw_only=True)
 
     @classmethod
     def of_folder(cls, folder: Path) -> RunStore:
@@ -71,13 +74,14 @@ class RunStore:
         transcript: str,
     ) -> None:
         """Write a finished instance; the prediction comes last, for it says that all is there."""
-        write_json_atomic(self.trajectory(instance_id), trajectory)
-        write_text_atomic(self.folder / f"{instance_id}.md", transcript)
-        write_json_atomic(self.prediction(instance_id), prediction)
+        write_json_atomic(self.trajectory(instance_id), self.redact.of(trajectory))
+        write_text_atomic(self.folder / f"{instance_id}.md", self.redact(transcript))
+        write_json_atomic(self.prediction(instance_id), self.redact.of(prediction))
 
     def save_unfinished(self, instance_id: str, trajectory: Mapping[str, Any]) -> None:
         """Write what there is of an instance that has to be redone: no prediction file."""
-        write_json_atomic(self.logs / f"{instance_id}.unfinished.json", trajectory)
+        path = self.logs / f"{instance_id}.unfinished.json"
+        write_json_atomic(path, self.redact.of(trajectory))
 
     def read_prediction(self, path: Path) -> dict[str, Any]:
         """Return a prediction without what only reports may know.
@@ -130,7 +134,7 @@ class RunStore:
 
     def save_run(self, description: Mapping[str, Any]) -> None:
         """Write ``run.json``."""
-        write_json_atomic(self.folder / _RUN_FILE, description)
+        write_json_atomic(self.folder / _RUN_FILE, self.redact.of(description))
 
 
 @dataclass(frozen=True)
