@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from agent.errors import InfrastructureError, StoppedError, UserError
@@ -16,6 +17,7 @@ from agent.outcomes import Ending, Limits, Result
 from agent.protocol import Changes, Task, Transcript, Work
 from agent.repomap import RepoMap
 from agent.testreport import TestReport
+from bench.board import Step
 from bench.candidates import Candidate, attempt_status
 from bench.checkout import Checkout, renew_repository
 from bench.config import EnvironmentKind
@@ -84,6 +86,7 @@ class Attempt:
             return _with_status(record, AttemptStatus.NOT_RECORDED)
         traits = None if config.outside_agent else turn.model.traits
         record = replace(record, model=turn.name, edit_format=turn.edit_format, traits=traits)
+        self._step(turn.name, Step.MAP)
         record = self._work(record, self._task(record, turn))
         return replace(record, seconds=time.monotonic() - started)
 
@@ -105,12 +108,12 @@ class Attempt:
             message=self.instance.problem_statement,
             repo_map=self._rendered_map(turn),
             files=self.files,
-            model=WaitingModel(turn.model, self.slot),
+            model=WaitingModel(turn.model, self.slot, partial(self._step, turn.name)),
             model_name=turn.name,
             edit_format=turn.edit_format,
             temperature=record.temperature,
             limits=Limits(config.max_reflections, until_exhausted=replay_on),
-            run_tests=self._tested if self.tests else None,
+            run_tests=partial(self._tested, turn.name) if self.tests else None,
             linter=self.linter,
             matching=config.matching,
             on_failure=config.on_failed_edit,
@@ -146,9 +149,13 @@ class Attempt:
         with self.slot.given_back():
             return self.services.agent.work(task)
 
-    def _tested(self, changes: Changes) -> TestReport:
+    def _step(self, model: str, step: Step) -> None:
+        self.services.board.step(self.instance.instance_id, self.number, model, step)
+
+    def _tested(self, model: str, changes: Changes) -> TestReport:
         assert self.tests is not None
         self.services.stop.check()
+        self._step(model, Step.TESTING)
         return self.tests.judge(changes)
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:

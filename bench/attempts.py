@@ -13,6 +13,7 @@ from agent.mentions import FileIndex
 from agent.repomap import RepoMap
 from agent.workspace import Workspace
 from bench.attempt import Attempt
+from bench.board import Step
 from bench.candidates import Choice, choose
 from bench.checkout import Checkout, make_checkout
 from bench.compilers import linter_for
@@ -61,6 +62,7 @@ class Solver:
             StoppedError: the run is stopping.
         """
         config, instance = self.services.config, self.instance
+        self._step(Step.CHECKOUT)
         mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
         snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
         self.services.work.mkdir(parents=True, exist_ok=True)
@@ -113,6 +115,9 @@ class Solver:
                 break
             if self._all_without_money():
                 break
+
+    def _step(self, step: Step) -> None:
+        self.services.board.step(self.instance.instance_id, 0, "", step)
 
     def _all_without_money(self) -> bool:
         """Whether the last attempts of all models ended for want of money."""
