@@ -7,14 +7,13 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from agent.errors import InfrastructureError, UserError
 from agent.lint import Linter
 from agent.mentions import FileIndex
 from agent.outcomes import Ending, Limits, Result
 from agent.protocol import Task, Transcript, Work
-from agent.repomap import RepoMap
+from agent.repomap import RenderedMaps
 from bench.candidates import Candidate, attempt_status
 from bench.checkout import Checkout, renew_repository
 from bench.config import EnvironmentKind
@@ -25,6 +24,7 @@ from bench.patches import applies, fit_patch, take_patch
 from bench.preexisting import Preexisting
 from bench.records import AttemptRecord
 from bench.services import Services
+from bench.snapshots import Snapshot
 from bench.statuses import AttemptStatus
 
 
@@ -36,7 +36,7 @@ class Attempt:
         number: from 1 over the whole instance.
         snapshot: what the checkout was made of.
         files: the tracked files.
-        repo_map: the map of the base commit; None where nobody reads it.
+        repo_map: maps of the base commit; None where nobody reads them.
         tests: the pre-existing tests, None where none can run.
         linter: judges edited files as the instance's own Python would.
         save: takes the record of an attempt that ends in an exception.
@@ -46,9 +46,9 @@ class Attempt:
     services: Services
     number: int
     checkout: Checkout
-    snapshot: Path
+    snapshot: Snapshot
     files: FileIndex
-    repo_map: RepoMap | None
+    repo_map: RenderedMaps | None
     tests: Preexisting | None
     linter: Linter
     log: logging.Logger
@@ -102,8 +102,13 @@ class Attempt:
         """Return the map for the first message, measured as the model itself would."""
         if self.repo_map is None:
             return ""
-        tokens = self.services.config.map_tokens
-        return self.repo_map.render(self.instance.problem_statement, tokens, count=turn.model.count)
+        return self.repo_map.render(
+            self.checkout.root,
+            self.instance.problem_statement,
+            self.services.config.map_tokens,
+            count=turn.model.count,
+            counter=turn.counter,
+        )
 
     def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
         said = task.transcript
@@ -120,15 +125,14 @@ class Attempt:
             return replace(_said(record, said, AttemptStatus.ERROR), error=traceback.format_exc())
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
-        root, commit = self.checkout.root, self.checkout.base_commit
         result = work.result or self._judged(task)
         # What outside agents leave behind is as a commit of theirs would be: without ignored files.
-        raw = take_patch(root, commit, ignored=work.result is not None)
+        raw = take_patch(self.checkout, ignored=work.result is not None)
         fit = fit_patch(raw)
         candidate = Candidate(
             attempt=self.number,
             fit_patch=fit.patch,
-            applies=not fit.patch or applies(root, commit, fit.patch),
+            applies=not fit.patch or applies(self.checkout.root, fit.patch),
             edit=result.edit,
             lint=result.lint,
             test=result.test,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.mentions import FileIndex
-from agent.repomap import RepoMap
+from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempt import Attempt
 from bench.candidates import Choice, choose
@@ -21,6 +21,7 @@ from bench.instances import Instance
 from bench.preexisting import Preexisting, TestLimits
 from bench.records import AttemptRecord
 from bench.services import Services
+from bench.snapshots import Snapshot
 from bench.statuses import AttemptStatus
 
 
@@ -61,10 +62,9 @@ class Solver:
         self.services.work.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=self.services.work, prefix=f"{instance.instance_id}."))
         try:
-            base = make_checkout(snapshot, instance.base_commit, folder / "base")
-            tests = self._tests(base)
+            tests = self._tests(snapshot, folder / "base")
             try:
-                self._all_attempts(snapshot, base, folder, tests)
+                self._all_attempts(snapshot, folder, tests)
             finally:
                 if tests:
                     tests.session.stop()
@@ -74,16 +74,15 @@ class Solver:
         choice = choose(candidates, require_tests=config.require_tests)
         return Solved(instance, tuple(self.records), choice)
 
-    def _all_attempts(
-        self, snapshot: Path, base: Checkout, folder: Path, tests: Preexisting | None
-    ) -> None:
+    def _all_attempts(self, snapshot: Snapshot, folder: Path, tests: Preexisting | None) -> None:
         config = self.services.config
-        index = FileIndex.of(base.tracked_files())
-        tree = None if config.outside_agent else self._repo_map(base)
+        index = FileIndex.of(snapshot.blobs)
+        outside, tags = config.outside_agent, self.services.tags
+        maps = None if outside else RenderedMaps(snapshot.blobs, tags)
         linter = linter_for(self.instance)
         for number in range(1, len(config.models) * config.tries + 1):
             root = folder / f"attempt-{number}"
-            checkout = make_checkout(snapshot, self.instance.base_commit, root)
+            checkout = make_checkout(snapshot, root)
             record = Attempt(
                 instance=self.instance,
                 services=self.services,
@@ -91,7 +90,7 @@ class Solver:
                 checkout=checkout,
                 snapshot=snapshot,
                 files=index,
-                repo_map=tree,
+                repo_map=maps,
                 tests=tests,
                 linter=linter,
                 log=self.log,
@@ -103,18 +102,16 @@ class Solver:
             if self._enough(record) and not config.all_attempts:
                 break
 
-    def _repo_map(self, base: Checkout) -> RepoMap:
-        return RepoMap.of(base.blobs(), base.root, self.services.tags)
-
     def _enough(self, record: AttemptRecord) -> bool:
         if self.services.config.require_tests:
             return record.status is AttemptStatus.PLAUSIBLE
         return record.candidate.plausible
 
-    def _tests(self, base: Checkout) -> Preexisting | None:
+    def _tests(self, snapshot: Snapshot, root: Path) -> Preexisting | None:
         config = self.services.config
         if config.tests is TestChoice.NONE or config.environment is EnvironmentKind.NONE:
             return None
+        base = make_checkout(snapshot, root)
         try:
             session = self.services.environment.start(self.instance, base)
         except UnavailableError as error:

@@ -16,7 +16,7 @@ from agent.models import LiteLLMModel, RetryPolicy
 from agent.registry import resolve_model
 from agent.replay import RecordedAttempt, ReplayModel, read_trajectory
 from agent.settings import our_settings
-from agent.tokens import count_tokens
+from agent.tokens import ESTIMATE, count_tokens, counter_name
 from bench.config import ModelChoice, RunConfig
 
 
@@ -26,11 +26,16 @@ class NotRecordedError(Exception):
 
 @dataclass(frozen=True)
 class Turn:
-    """Whose turn it is: the model, its name for the record, and the edit format it writes."""
+    """Whose turn it is: the model, its name for the record, and the edit format it writes.
+
+    Attributes:
+        counter: names what the model counts tokens with; empty where nobody knows.
+    """
 
     model: ChatModel
     name: str
     edit_format: str
+    counter: str = ""
 
 
 class ModelSource(Protocol):
@@ -65,7 +70,7 @@ class LiveModels:
             retries=self.retries,
             warn_once=self.warn_once,
         )
-        return Turn(model, choice.name, choice.edit_format)
+        return Turn(model, choice.name, choice.edit_format, counter_name(choice.name))
 
 
 @dataclass
@@ -96,7 +101,7 @@ class ReplayedModels:
                 f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is no edit format: "
                 "what an outside agent did cannot be replayed"
             )
-        return Turn(_replay(recorded), recorded.model, recorded.edit_format)
+        return _replay(recorded)
 
     def _attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
         if instance_id not in self._read:
@@ -105,11 +110,13 @@ class ReplayedModels:
         return self._read[instance_id]
 
 
-def _replay(recorded: RecordedAttempt) -> ReplayModel:
+def _replay(recorded: RecordedAttempt) -> Turn:
     """A recording that says what was known of its model is taken through the same decisions."""
+    name, edit_format = recorded.model, recorded.edit_format
     if recorded.traits is None:
-        return ReplayModel(recorded)
-    return ReplayModel(recorded, recorded.traits, partial(count_tokens, recorded.model))
+        return Turn(ReplayModel(recorded), name, edit_format, ESTIMATE)
+    model = ReplayModel(recorded, recorded.traits, partial(count_tokens, name))
+    return Turn(model, name, edit_format, counter_name(name))
 
 
 def replay_folder(given: Path) -> Path:

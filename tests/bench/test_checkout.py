@@ -14,6 +14,7 @@ from agent.errors import InfrastructureError, UserError
 from agent.git import git
 from bench.checkout import LeakError, Snapshots, make_checkout, verify
 from bench.mirrors import Mirrors
+from bench.snapshots import Snapshot
 from demo.setup import commit_all
 
 LATIN = os.fsdecode(b"caf\xe9.txt")
@@ -52,8 +53,11 @@ def _commit(work: Path, message: str) -> str:
 
 
 def checkout(tmp_path: Path, mirror: Path, commit: str) -> Path:
-    snapshot = Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
-    return make_checkout(snapshot, commit, tmp_path / "fresh").root
+    return make_checkout(a_snapshot(tmp_path, mirror, commit), tmp_path / "fresh").root
+
+
+def a_snapshot(tmp_path: Path, mirror: Path, commit: str) -> Snapshot:
+    return Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
 
 
 def test_the_tree_is_the_base_commits_byte_for_byte(
@@ -92,28 +96,92 @@ def test_nothing_of_another_commit_can_be_found(
     assert b"secret fix" not in everything
 
 
-@pytest.mark.parametrize("what", ["tag", "remote", "reflog", "alternates", "object", "dirt"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "tag", "remote", "reflog", "alternates", "object", "dirt", "packed tag", "hook", "fetched",
+        "second pack", "grown pack", "other base", "exchanged file", "link",
+    ],
+)  # fmt: skip
 def test_verification_notices_every_leak(
     tmp_path: Path, history: tuple[Path, str, str], what: str
 ) -> None:
-    mirror, base, _ = history
-    root = checkout(tmp_path, mirror, base)
-    verify(root, base)
+    mirror, base, fix = history
+    snapshot = a_snapshot(tmp_path, mirror, base)
+    root = make_checkout(snapshot, tmp_path / "fresh").root
+    dot_git = root / ".git"
+    (pack,) = (dot_git / "objects/pack").glob("*.pack")
+    verify(snapshot, root)
     if what == "tag":
         git("tag", "v1", cwd=root)
     elif what == "remote":
         git("remote", "add", "origin", mirror, cwd=root)
     elif what == "reflog":
-        (root / ".git" / "logs").mkdir()
+        (dot_git / "logs").mkdir()
     elif what == "alternates":
-        (root / ".git/objects/info").mkdir(exist_ok=True)
-        (root / ".git/objects/info/alternates").write_text(f"{mirror}/objects\n")
+        (dot_git / "objects/info").mkdir(exist_ok=True)
+        (dot_git / "objects/info/alternates").write_text(f"{mirror}/objects\n")
     elif what == "object":
         git("hash-object", "-w", "--stdin", cwd=root, stdin=b"from the future")
+    elif what == "packed tag":
+        (dot_git / "packed-refs").write_text(f"{base} refs/tags/v1\n")
+    elif what == "hook":
+        (dot_git / "hooks").mkdir()
+    elif what == "fetched":
+        (dot_git / "FETCH_HEAD").write_text("the future")
+    elif what == "second pack":
+        git("pack-objects", "-q", pack.parent / "pack", cwd=mirror, stdin=fix.encode())
+    elif what == "grown pack":
+        pack.write_bytes(pack.read_bytes() + b"x")
+    elif what == "other base":
+        (dot_git / "refs/heads/base").write_text(f"{fix}\n")
+    elif what == "exchanged file":
+        (root / "sub" / "form.py").write_bytes(b"x = 'the secret fix'\n")
+    elif what == "link":
+        (dot_git / "refs/heads/more").symlink_to("base")
     else:
         (root / "new").write_text("x")
     with pytest.raises(LeakError):
-        verify(root, base)
+        verify(snapshot, root)
+
+
+@pytest.mark.parametrize("broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}'])
+def test_a_snapshot_of_another_layout_is_made_anew(
+    tmp_path: Path, history: tuple[Path, str, str], broken: str
+) -> None:
+    mirror, base, _ = history
+    folder = a_snapshot(tmp_path, mirror, base).folder
+    (folder / "manifest.json").write_text(broken)
+    (folder / "pack-0.pack").write_text("of an older harness")
+    snapshot = a_snapshot(tmp_path, mirror, base)
+    assert make_checkout(snapshot, tmp_path / "fresh").tracked_files()
+    assert not (folder / "pack-0.pack").exists()
+
+
+def test_git_finds_nothing_wrong_with_a_repository_that_it_did_not_make(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    root = checkout(tmp_path, *history[:2])
+    assert git("fsck", "--full", "--strict", cwd=root) == b""
+    assert git("status", "--porcelain", "--ignored", cwd=root) == b""
+    settings = git("config", "--local", "--list", cwd=root).decode().split()
+    git("init", "-q", "--template=", tmp_path / "theirs", cwd=tmp_path)
+    theirs = git("config", "--local", "--list", cwd=tmp_path / "theirs").decode().split()
+    assert settings == [s.replace("updates=true", "updates=false") for s in theirs]
+
+
+def test_the_files_of_a_checkout_are_those_of_its_commit(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    mirror, base, _ = history
+    fresh = make_checkout(a_snapshot(tmp_path, mirror, base), tmp_path / "fresh")
+    listed = git("ls-tree", "-r", base, cwd=mirror).decode().splitlines()
+    regular = [row.split() for row in listed if row.startswith("100")]
+    blobs = fresh.snapshot.blobs
+    assert sorted(blobs.values()) == sorted(row[2] for row in regular)
+    assert fresh.tracked_files() == tuple(sorted(blobs))
+    assert "link" not in blobs
+    assert LATIN in blobs
 
 
 def test_the_environment_and_global_settings_do_not_matter(
@@ -136,7 +204,7 @@ def test_a_half_made_snapshot_is_not_used(tmp_path: Path, history: tuple[Path, s
     snapshots = Snapshots(tmp_path / "snapshots")
     folder = tmp_path / "snapshots" / "own__thing"
     (folder / f".{base[:12]}.killed").mkdir(parents=True)
-    make_checkout(snapshots.get(mirror, "own/thing", base), base, tmp_path / "fresh")
+    make_checkout(snapshots.get(mirror, "own/thing", base), tmp_path / "fresh")
 
 
 @pytest.mark.parametrize("layout", ["own+thing/repo", "own__thing.git", "thing.git"])

@@ -71,9 +71,9 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheck
         space.write({path: "new\n" + (space.read(path) or "")})
     space.write({"diff.md": "diff --git a/no b/no\nBinary files differ\n", "new/empty.py": ""})
     (tree.root / "old.py").unlink()
-    patch = take_patch(tree.root, tree.base_commit)
+    patch = take_patch(tree)
     patch.encode("utf-8")
-    assert applies(tree.root, tree.base_commit, patch)
+    assert applies(tree.root, patch)
     fit = fit_patch(patch)
     assert (fit.patch, fit.dropped) == (patch, ())
     assert len(patch_paths(patch)) == 9
@@ -99,7 +99,7 @@ def test_unfit_files_are_dropped_and_listed(make_tree: MakeCheckout) -> None:
             "x.egg-info/PKG-INFO": "x\n",
         }
     )
-    fit = fit_patch(take_patch(tree.root, tree.base_commit))
+    fit = fit_patch(take_patch(tree))
     assert set(patch_paths(fit.patch)) == {"a.py", "tox.ini"}
     assert set(fit.dropped) == {
         "tests/test_a.py",
@@ -108,7 +108,7 @@ def test_unfit_files_are_dropped_and_listed(make_tree: MakeCheckout) -> None:
         "build/lib/a.py",
         "x.egg-info/PKG-INFO",
     }
-    assert applies(tree.root, tree.base_commit, fit.patch)
+    assert applies(tree.root, fit.patch)
 
 
 def test_words_like_headers_and_foreign_patches_survive() -> None:
@@ -135,18 +135,18 @@ def test_renames_quotes_and_mode_changes_are_read_from_their_headers() -> None:
 def test_patches_that_do_not_apply(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
     wrong = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-9\n+2\n"
-    assert not applies(tree.root, tree.base_commit, wrong)
+    assert not applies(tree.root, wrong)
 
 
 def test_an_untouched_tree_has_an_empty_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
-    assert take_patch(tree.root, tree.base_commit) == ""
+    assert take_patch(tree) == ""
     assert fit_patch("").patch == ""
 
 
 def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
     Workspace(tree.root).write({".gitattributes": "* -diff\n*.py binary\n", "a.py": "2\n"})
-    patch = take_patch(tree.root, tree.base_commit)
+    patch = take_patch(tree)
     assert "-1\n+2\n" in patch
-    assert applies(tree.root, tree.base_commit, patch)
+    assert applies(tree.root, patch)
