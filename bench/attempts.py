@@ -8,12 +8,13 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.builtin import BuiltinAgent
 from agent.mentions import FileIndex
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempt import Attempt
 from bench.candidates import Choice, choose
-from bench.checkout import Checkout, make_checkout
+from bench.checkout import Checkout, make_checkout, renew_checkout
 from bench.compilers import linter_for
 from bench.config import EnvironmentKind, TestChoice
 from bench.environments import Session, UnavailableError
@@ -80,9 +81,9 @@ class Solver:
         outside, tags = config.outside_agent, self.services.tags
         maps = None if outside else RenderedMaps(snapshot.blobs, tags)
         linter = linter_for(self.instance)
+        checkout: Checkout | None = None
         for number in range(1, len(config.models) * config.tries + 1):
-            root = folder / f"attempt-{number}"
-            checkout = make_checkout(snapshot, root)
+            checkout = self._checkout(snapshot, folder / f"attempt-{number}", checkout)
             record = Attempt(
                 instance=self.instance,
                 services=self.services,
@@ -97,10 +98,17 @@ class Solver:
                 save=self.records.append,
             ).run()
             self.records.append(record)
-            shutil.rmtree(root, ignore_errors=True)
             self.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
             if self._enough(record) and not config.all_attempts:
                 break
+
+    def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
+        """Return a fresh checkout; the ``used`` one again where only our own agent wrote to it."""
+        if used and isinstance(self.services.agent, BuiltinAgent):
+            return renew_checkout(used)
+        if used:
+            shutil.rmtree(used.root, ignore_errors=True)
+        return make_checkout(snapshot, root)
 
     def _enough(self, record: AttemptRecord) -> bool:
         if self.services.config.require_tests:

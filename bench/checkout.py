@@ -18,9 +18,17 @@ from pathlib import Path
 from agent.errors import InfrastructureError
 from agent.git import GitError, git
 from bench.snapshots import INDEX, Entry, PackFile, Snapshot, Snapshots
-from bench.worktree import Stamp, let_clock_tick, stamps
+from bench.worktree import Stamp, differences, let_clock_tick, stamps
 
-__all__ = ["Checkout", "LeakError", "Snapshots", "make_checkout", "renew_repository", "verify"]
+__all__ = [
+    "Checkout",
+    "LeakError",
+    "Snapshots",
+    "make_checkout",
+    "renew_checkout",
+    "renew_repository",
+    "verify",
+]
 
 BASE_INDEX = Path(".git/base-index")
 """An index of the base commit beside git's own, which changes when files are added."""
@@ -84,6 +92,45 @@ def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
         ) from error
     let_clock_tick(fresh)
     return Checkout(root, snapshot, fresh)
+
+
+def renew_checkout(checkout: Checkout) -> Checkout:
+    """Make ``checkout`` fresh again, in place, and verify it as a new one.
+
+    New files go, and whatever was touched since it was fresh is checked out again: writing a whole
+    tree and removing it takes more than an attempt does otherwise. Only for trees that the harness
+    alone wrote to, never for one in which an agent's commands ran: a process that is still alive
+    could write to the tree again.
+
+    Raises:
+        LeakError: it cannot be made fresh.
+        InfrastructureError: git or the disk failed.
+    """
+    snapshot, root = checkout.snapshot, checkout.root
+    try:
+        touched, new = differences(checkout.fresh, stamps(root))
+        for path in new:
+            _remove(root, path)
+        shutil.rmtree(root / ".git")
+        _make_repository(snapshot, root)
+        shutil.copyfile(snapshot.folder / INDEX, root / ".git" / INDEX)
+        names = b"".join(os.fsencode(path) + b"\0" for path in touched)
+        git("checkout-index", "--force", "-z", "--stdin", cwd=root, stdin=names)
+        fresh = verify(snapshot, root)
+    except (GitError, OSError) as error:
+        raise InfrastructureError(f"cannot renew the checkout {root}: {error}") from error
+    let_clock_tick(fresh)
+    return Checkout(root, snapshot, fresh)
+
+
+def _remove(root: Path, path: str) -> None:
+    """Remove a file, and the folders above it that are empty then."""
+    place = root / path
+    place.unlink()
+    for folder in place.relative_to(root).parents[:-1]:
+        if any((root / folder).iterdir()):
+            break
+        (root / folder).rmdir()
 
 
 def _fill(snapshot: Snapshot, root: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from agent.git import git, git_result
 from bench.checkout import BASE_INDEX, Checkout
-from bench.worktree import stamps
+from bench.worktree import differences, stamps
 
 _HEADER = b"diff --git "
 _TEST_FOLDERS = frozenset({"tests", "__tests__", "e2e"})
@@ -161,11 +161,10 @@ def _compared(checkout: Checkout, *, ignored: bool) -> list[str] | None:
     them all.
     """
     root, base, fresh = checkout.root, checkout.base_commit, checkout.fresh
-    now = stamps(root)
-    if now.keys() - fresh.keys():
+    touched, new = differences(fresh, stamps(root))
+    if new:
         git("add", "--all", *(["--force"] if ignored else []), ".", cwd=root)
         return ["--cached", base, "--"]
-    touched = [path for path in fresh if now.get(path) != fresh[path]]
     if not touched:
         return None
     return [base, "--", *(touched if len(touched) <= _MOST_NAMED else [])]

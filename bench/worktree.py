@@ -51,6 +51,14 @@ def stamps(root: Path) -> dict[str, Stamp]:
     return found
 
 
+def differences(
+    before: Mapping[str, Stamp], now: Mapping[str, Stamp]
+) -> tuple[list[str], list[str]]:
+    """Return the paths of ``before`` that were touched or are gone, and those that are new."""
+    touched = [path for path, stamp in before.items() if now.get(path) != stamp]
+    return touched, [path for path in now if path not in before]
+
+
 def let_clock_tick(found: Mapping[str, Stamp]) -> None:
     """Wait until whatever is written from now on gets another time than all in ``found``.
 

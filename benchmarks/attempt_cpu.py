@@ -44,6 +44,7 @@ _LONGEST_SHOWN = 35_000
 # Where the time goes: functions by the module that defines them, and the phase they belong to.
 _PHASES = {
     ("bench.checkout", "make_checkout"): "checkout",
+    ("bench.checkout", "renew_checkout"): "renewal",
     ("agent.builtin", "BuiltinAgent.work"): "conversation",
     ("bench.attempt", "Attempt._rendered_map"): "map",
     ("bench.patches", "take_patch"): "patch",
