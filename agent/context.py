@@ -34,7 +34,7 @@ class Window:
         """Tell whether ``messages`` fit; they are only counted where that is in doubt."""
         return (
             self.tokens is None
-            or size(messages, _bytes) <= self.tokens
+            or size(messages, most_tokens) <= self.tokens
             or size(messages, count) <= self.tokens
         )
 
@@ -44,8 +44,8 @@ def size(messages: Sequence[Message], count: Count) -> int:
     return sum(_PER_MESSAGE + count(_text(message)) for message in messages)
 
 
-def _bytes(text: str) -> int:
-    """Return the length in bytes: tokenizers make no more tokens than a text has."""
+def most_tokens(text: str) -> int:
+    """Return the most tokens that ``text`` can be: tokenizers make none of less than a byte."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 

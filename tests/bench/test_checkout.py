@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import git as gitpython
@@ -12,7 +13,7 @@ import pytest
 
 from agent.errors import InfrastructureError, UserError
 from agent.git import git
-from bench.checkout import LeakError, Snapshots, make_checkout, verify
+from bench.checkout import LeakError, Snapshots, make_checkout, renew_checkout, verify
 from bench.mirrors import Mirrors
 from bench.snapshots import Snapshot
 from demo.setup import commit_all
@@ -96,53 +97,93 @@ def test_nothing_of_another_commit_can_be_found(
     assert b"secret fix" not in everything
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
-        "tag", "remote", "reflog", "alternates", "object", "dirt", "packed tag", "hook", "fetched",
-        "second pack", "grown pack", "other base", "exchanged file", "link",
-    ],
-)  # fmt: skip
+def _written(name: str, text: str) -> Callable[[Path, Path], object]:
+    """Return what writes ``text`` into the file ``name`` of a checkout."""
+
+    def write(root: Path, mirror: Path) -> None:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+
+    return write
+
+
+def _pack_the_fix(root: Path, mirror: Path) -> None:
+    tip = git("rev-parse", "HEAD", cwd=mirror)
+    git("pack-objects", "-q", root / ".git/objects/pack/pack", cwd=mirror, stdin=tip)
+
+
+def _grow_the_pack(root: Path, mirror: Path) -> None:
+    (pack,) = root.glob(".git/objects/pack/*.pack")
+    pack.write_bytes(pack.read_bytes() + b"x")
+
+
+_LEAKS: dict[str, Callable[[Path, Path], object]] = {
+    "tag": lambda root, _: git("tag", "v1", cwd=root),
+    "remote": lambda root, mirror: git("remote", "add", "origin", mirror, cwd=root),
+    "reflog": lambda root, _: (root / ".git/logs").mkdir(),
+    "alternates": _written(".git/objects/info/alternates", "/elsewhere/objects\n"),
+    "object": lambda root, _: git(
+        "hash-object", "-w", "--stdin", cwd=root, stdin=b"from the future"
+    ),
+    "dirt": _written("new", "x"),
+    "packed tag": _written(".git/packed-refs", f"{'1' * 40} refs/tags/v1\n"),
+    "hook": _written(".git/hooks/post-checkout", "#!/bin/sh\n"),
+    "fetched": _written(".git/FETCH_HEAD", "the future"),
+    "other base": _written(".git/refs/heads/base", f"{'1' * 40}\n"),
+    "other index": _written(".git/base-index", ""),
+    "second pack": _pack_the_fix,
+    "grown pack": _grow_the_pack,
+    "exchanged file": _written("sub/form.py", "x = 'the secret fix'\n"),
+    "lost file": lambda root, _: (root / "run.sh").unlink(),
+    "link": lambda root, _: (root / ".git/refs/heads/more").symlink_to("base"),
+}
+
+
+@pytest.mark.parametrize("what", list(_LEAKS))
 def test_verification_notices_every_leak(
     tmp_path: Path, history: tuple[Path, str, str], what: str
 ) -> None:
-    mirror, base, fix = history
-    snapshot = a_snapshot(tmp_path, mirror, base)
+    snapshot = a_snapshot(tmp_path, *history[:2])
     root = make_checkout(snapshot, tmp_path / "fresh").root
-    dot_git = root / ".git"
-    (pack,) = (dot_git / "objects/pack").glob("*.pack")
     verify(snapshot, root)
-    if what == "tag":
-        git("tag", "v1", cwd=root)
-    elif what == "remote":
-        git("remote", "add", "origin", mirror, cwd=root)
-    elif what == "reflog":
-        (dot_git / "logs").mkdir()
-    elif what == "alternates":
-        (dot_git / "objects/info").mkdir(exist_ok=True)
-        (dot_git / "objects/info/alternates").write_text(f"{mirror}/objects\n")
-    elif what == "object":
-        git("hash-object", "-w", "--stdin", cwd=root, stdin=b"from the future")
-    elif what == "packed tag":
-        (dot_git / "packed-refs").write_text(f"{base} refs/tags/v1\n")
-    elif what == "hook":
-        (dot_git / "hooks").mkdir()
-    elif what == "fetched":
-        (dot_git / "FETCH_HEAD").write_text("the future")
-    elif what == "second pack":
-        git("pack-objects", "-q", pack.parent / "pack", cwd=mirror, stdin=fix.encode())
-    elif what == "grown pack":
-        pack.write_bytes(pack.read_bytes() + b"x")
-    elif what == "other base":
-        (dot_git / "refs/heads/base").write_text(f"{fix}\n")
-    elif what == "exchanged file":
-        (root / "sub" / "form.py").write_bytes(b"x = 'the secret fix'\n")
-    elif what == "link":
-        (dot_git / "refs/heads/more").symlink_to("base")
-    else:
-        (root / "new").write_text("x")
+    _LEAKS[what](root, history[0])
     with pytest.raises(LeakError):
         verify(snapshot, root)
+
+
+def _everything(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Return modes and contents of all in a checkout but git's index, which holds times."""
+    places = [p for p in sorted(root.rglob("*")) if p != root / ".git/index"]
+    return {
+        str(p.relative_to(root)): (
+            p.lstat().st_mode,
+            os.readlink(bytes(p)) if p.is_symlink() else p.read_bytes() if p.is_file() else b"",
+        )
+        for p in places
+    }
+
+
+def test_a_renewed_checkout_is_as_a_fresh_one(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    used = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
+    root, before = used.root, _everything(used.root)
+    for round_ in range(2):
+        same_size = (root / "crlf.txt").read_bytes()[::-1]
+        (root / "crlf.txt").write_bytes(same_size)
+        (root / "run.sh").chmod(0o644)
+        shutil.rmtree(root / "sub")
+        (root / "sub").symlink_to("/")
+        (root / "link").unlink()
+        (root / "link").mkdir()
+        (root / "link/new.py").write_text("x")
+        (root / "deep/er").mkdir(parents=True)
+        (root / "deep/er/new.py").write_text("x")
+        git("-c", "core.logAllRefUpdates=true", "commit", "-aqm", f"mine {round_}", cwd=root)
+        git("tag", f"v{round_}", cwd=root)
+        used = renew_checkout(used)
+        assert _everything(root) == before
+        assert git("status", "--porcelain", "--ignored", cwd=root) == b""
 
 
 @pytest.mark.parametrize("broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}'])

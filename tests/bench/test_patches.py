@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -150,3 +151,36 @@ def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -
     patch = take_patch(tree)
     assert "-1\n+2\n" in patch
     assert applies(tree.root, patch)
+
+
+def test_touched_files_give_the_patch_that_adding_all_would_give(make_tree: MakeCheckout) -> None:
+    latin, glob = os.fsdecode(b"na\xefve.txt"), "a[*]?.py"
+    files = ("same.py", "gone.py", "run.sh", "size.py", "latin.py", "folder.py", latin, glob)
+    tree = make_tree({name: f"# {number}\nx = 1\n" for number, name in enumerate(files)})
+    (tree.root / "gone.py").unlink()
+    (tree.root / "run.sh").chmod(0o755)
+    (tree.root / "size.py").write_text("# 3\nx = 2\n")
+    (tree.root / "latin.py").write_bytes(b"# 4\nx = '\xe9'\n")
+    (tree.root / "folder.py").unlink()
+    (tree.root / "folder.py").mkdir()
+    (tree.root / latin).write_text("y = 1\n")
+    (tree.root / glob).unlink()
+    (tree.root / glob).symlink_to("same.py")
+    patch = take_patch(tree)
+    assert len(set(patch_paths(patch))) == 7
+    assert take_patch(replace(tree, fresh={})) == patch
+    assert applies(tree.root, patch)
+
+
+def test_a_file_that_is_written_again_as_it_was_has_no_patch(make_tree: MakeCheckout) -> None:
+    tree = make_tree({"a.py": "1\n", "b.py": "2\n"})
+    (tree.root / "a.py").write_text("1\n")
+    assert take_patch(tree) == ""
+
+
+def test_a_change_of_the_same_size_right_after_the_checkout_is_seen(
+    make_tree: MakeCheckout,
+) -> None:
+    tree = make_tree({"a.py": "1\n"})
+    (tree.root / "a.py").write_text("2\n")
+    assert "-1\n+2\n" in take_patch(tree)
