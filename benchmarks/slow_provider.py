@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's chat protocol and takes its time: ``python -m benchmarks.slow_provider``.
+"""A slow server for OpenAI's chat protocol: ``python -m benchmarks.slow_provider SECONDS``.
 
 It answers by the number of messages alone: first it names a file, then it writes an edit that has
 no place, then one that has. ``GET /figures`` tells what it saw since ``GET /reset``.

@@ -9,7 +9,7 @@ import subprocess
 import tokenize
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -32,15 +32,41 @@ class Compiler(Protocol):
         """
 
 
+@dataclass(frozen=True)
 class OwnCompiler:
-    """The compiler of the Python that the harness runs on."""
+    """The compiler of the Python that the harness runs on.
+
+    Attributes:
+        version: stands for an interpreter of this version, as ``InterpreterCompiler`` would start
+            one: it reads files as they are saved, and findings name it.
+    """
+
+    version: str = ""
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
         """Return the first syntax error of each file; see ``Compiler.check``."""
-        return [_compile(path, text) for path, text in files]
+        if not self.version:
+            return [_compile(path, text) for path, text in files]
+        found = [_compile(path, _as_saved(text)) for path, text in files]
+        return [f and replace(f, problem=f"{f.problem} (Python {self.version})") for f in found]
 
 
-def _compile(path: str, text: str) -> Finding | None:
+@dataclass(frozen=True)
+class RememberingCompiler:
+    """Asks ``compiler`` once for each text: of an edited file, one of two was judged before."""
+
+    compiler: Compiler
+    _known: dict[tuple[str, str], Finding | None] = field(default_factory=dict)
+
+    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+        """Return the first syntax error of each file; see ``Compiler.check``."""
+        new = [file for file in dict.fromkeys(files) if file not in self._known]
+        if new:
+            self._known.update(zip(new, self.compiler.check(new), strict=True))
+        return [self._known[file] for file in files]
+
+
+def _compile(path: str, text: str | bytes) -> Finding | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

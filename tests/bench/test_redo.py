@@ -194,7 +194,7 @@ def test_unpriced_models_need_a_price_or_leave(
     assert {line.cost for line in read_lines(RunStore(tmp_path, "r").ledger)} == {
         Decimal("0.00012")
     }
-    with pytest.raises(UserError, match="how long a reply of my-own can be.*--max-output-tokens"):
+    with pytest.raises(UserError, match=r"how long a reply of my-own can be.*--max-output-tokens"):
         limited = read_money(mine, prices=["my-own=1,2"], usd="1")
         run_command(
             live(provider, models=mine, run="s"),
