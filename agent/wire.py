@@ -112,6 +112,6 @@ def _readable(arguments: str) -> str:
     """Return ``arguments`` when they are a JSON object, else an object that holds them."""
     try:
         readable = isinstance(json.loads(arguments), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         readable = False
     return arguments if readable else json.dumps({"unreadable": arguments})
