@@ -189,6 +189,12 @@ class Workspace:
         return self._inside(path, path.split("/"))
 
     def _inside(self, path: str, parts: list[str]) -> Path:
+        try:
+            return self._regular(path, parts)
+        except OSError as error:
+            raise UnsafePathError(f"{path}: {error.strerror}") from error
+
+    def _regular(self, path: str, parts: list[str]) -> Path:
         place = self.root
         for part in parts:
             place = place / part

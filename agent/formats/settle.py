@@ -17,8 +17,9 @@ from agent.formats.tolerant import Place, Step, find_places, stands_exactly
 
 # Looking for likeness takes time, and a model that errs this often does not copy at all.
 _MOST_LIKENED = 20
-# Lines to compare for the blocks that one reply has for one file: minutes of work are refused.
-_MOST_COMPARED = 20_000_000
+# Lines to compare for the blocks that one reply has for one file; a place counts as several.
+_MOST_COMPARED = 5_000_000
+_PLACE = 10
 # Each is looked for in the whole file; definitions do not nest deeper.
 _MOST_HEADERS = 20
 # No reply has as many equal blocks as this.
@@ -74,6 +75,7 @@ class _Effort:
         self.compared += (len(lines) + edit.search.count("\n")) * readings
         step, found = look(lines, edit, likeness=self.missed < _MOST_LIKENED)
         self.missed += not found
+        self.compared += _PLACE * len(found)
         return step, found
 
 
