@@ -205,6 +205,7 @@ def _run(
         models=tuple(ModelChoice.parse(m, replay=True) for m in ("model-a@diff", "model-b@diff")),
         run=name,
         label="scripted",
+        api_base="http://127.0.0.1:9/v1",
         all_attempts=True,
     )
     options = Options(

@@ -25,7 +25,7 @@ from agent.mentions import FileIndex
 from agent.testreport import describe
 from agent.wire import messages_as_sent
 from bench.feedback import failures_of
-from bench.testlogs import Runner
+from bench.runners import Runner
 from benchmarks.hostile_inputs import ARGUMENTS, LOGS, PATH, REPLIES, SOURCES, Make
 
 # Sorting, and the processor's caches, cost a little more than linear time.
