@@ -7,15 +7,16 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 
 from agent.errors import InfrastructureError, StoppedError, UserError
 from agent.lint import Linter
 from agent.mentions import FileIndex
 from agent.outcomes import Ending, Limits, Result
 from agent.protocol import Changes, Task, Transcript, Work
-from agent.repomap import RepoMap
+from agent.repomap import RenderedMaps
 from agent.testreport import TestReport
+from bench.board import Step
 from bench.candidates import Candidate, attempt_status
 from bench.checkout import Checkout, renew_repository
 from bench.config import EnvironmentKind
@@ -29,6 +30,7 @@ from bench.preexisting import Preexisting
 from bench.records import AttemptRecord
 from bench.services import Services
 from bench.slots import Slot, WaitingModel
+from bench.snapshots import Snapshot
 from bench.statuses import AttemptStatus
 
 
@@ -40,7 +42,7 @@ class Attempt:
         number: from 1 over the whole instance.
         snapshot: what the checkout was made of.
         files: the tracked files.
-        repo_map: the map of the base commit; None where nobody reads it.
+        repo_map: maps of the base commit; None where nobody reads them.
         tests: the pre-existing tests, None where none can run.
         linter: judges edited files as the instance's own Python would.
         save: takes the record of an attempt that ends in an exception.
@@ -52,9 +54,9 @@ class Attempt:
     services: Services
     number: int
     checkout: Checkout
-    snapshot: Path
+    snapshot: Snapshot
     files: FileIndex
-    repo_map: RepoMap | None
+    repo_map: RenderedMaps | None
     tests: Preexisting | None
     linter: Linter
     log: logging.Logger
@@ -84,6 +86,7 @@ class Attempt:
             return _with_status(record, AttemptStatus.NOT_RECORDED)
         traits = None if config.outside_agent else turn.model.traits
         record = replace(record, model=turn.name, edit_format=turn.edit_format, traits=traits)
+        self._step(turn.name, Step.MAP)
         record = self._work(record, self._task(record, turn))
         return replace(record, seconds=time.monotonic() - started)
 
@@ -105,12 +108,12 @@ class Attempt:
             message=self.instance.problem_statement,
             repo_map=self._rendered_map(turn),
             files=self.files,
-            model=WaitingModel(turn.model, self.slot),
+            model=WaitingModel(turn.model, self.slot, partial(self._step, turn.name)),
             model_name=turn.name,
             edit_format=turn.edit_format,
             temperature=record.temperature,
             limits=Limits(config.max_reflections, until_exhausted=replay_on),
-            run_tests=self._tested if self.tests else None,
+            run_tests=partial(self._tested, turn.name) if self.tests else None,
             linter=self.linter,
             matching=config.matching,
             on_failure=config.on_failed_edit,
@@ -122,8 +125,13 @@ class Attempt:
         """Return the map for the first message, measured as the model itself would."""
         if self.repo_map is None:
             return ""
-        tokens = self.services.config.map_tokens
-        return self.repo_map.render(self.instance.problem_statement, tokens, count=turn.model.count)
+        return self.repo_map.render(
+            self.checkout.root,
+            self.instance.problem_statement,
+            self.services.config.map_tokens,
+            count=turn.model.count,
+            counter=turn.counter,
+        )
 
     def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
         said = task.transcript
@@ -146,21 +154,24 @@ class Attempt:
         with self.slot.given_back():
             return self.services.agent.work(task)
 
-    def _tested(self, changes: Changes) -> TestReport:
+    def _step(self, model: str, step: Step) -> None:
+        self.services.board.step(self.instance.instance_id, self.number, model, step)
+
+    def _tested(self, model: str, changes: Changes) -> TestReport:
         assert self.tests is not None
         self.services.stop.check()
+        self._step(model, Step.TESTING)
         return self.tests.judge(changes)
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
-        root, commit = self.checkout.root, self.checkout.base_commit
         result = work.result or self._judged(task)
         # What outside agents leave behind is as a commit of theirs would be: without ignored files.
-        raw = take_patch(root, commit, ignored=work.result is not None)
+        raw = take_patch(self.checkout, ignored=work.result is not None)
         fit = fit_patch(raw)
         candidate = Candidate(
             attempt=self.number,
             fit_patch=fit.patch,
-            applies=not fit.patch or applies(root, commit, fit.patch),
+            applies=not fit.patch or applies(self.checkout.root, fit.patch),
             edit=result.edit,
             lint=result.lint,
             test=result.test,

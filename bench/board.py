@@ -16,7 +16,12 @@ from bench.plaintext import one_line
 from bench.statuses import InstanceStatus
 
 _MINUTE = 60.0
-_PREDICTED = (InstanceStatus.PLAUSIBLE, InstanceStatus.FALLBACK, InstanceStatus.EMPTY)
+_PREDICTED = (
+    InstanceStatus.PLAUSIBLE,
+    InstanceStatus.FALLBACK,
+    InstanceStatus.EMPTY,
+    InstanceStatus.BUDGET,
+)
 
 
 class Step(str, Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
 
 import typer
@@ -16,7 +17,8 @@ from agent.redaction import Redactor
 def run_cli(command: Callable[..., None]) -> int:
     """Run ``command`` with the options of the command line and return the exit code.
 
-    What the user can mend, and infrastructure that failed, is one line and no traceback.
+    What the user can mend, and infrastructure that failed, is one line and no traceback. No secret
+    of the environment is shown, in tracebacks of mistakes of ours neither.
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(command)
@@ -30,6 +32,8 @@ def run_cli(command: Callable[..., None]) -> int:
         return _say(error, 1)
     except (KeyboardInterrupt, typer.Abort):
         return 130
+    except Exception:
+        return _say(traceback.format_exc(), 1)
     return int(code or 0)
 
 

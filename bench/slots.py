@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from agent.chat import ChatModel, Message, Reply, Tool, Traits
 from agent.errors import StoppedError
+from bench.board import Step
 from bench.stop import Stop
 
 _PATIENCE = 0.5
@@ -103,10 +104,11 @@ class Slot:
 
 @dataclass(frozen=True)
 class WaitingModel:
-    """A model that is waited for without a slot."""
+    """A model that is waited for without a slot; ``step`` is told what goes on."""
 
     model: ChatModel
     slot: Slot
+    step: Callable[[Step], None]
 
     @property
     def traits(self) -> Traits:
@@ -119,5 +121,8 @@ class WaitingModel:
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         """See ``ChatModel``."""
+        self.step(Step.ASKING)
         with self.slot.given_back():
-            return self.model.complete(messages, tools)
+            reply = self.model.complete(messages, tools)
+        self.step(Step.EDITING)
+        return reply

@@ -80,7 +80,7 @@ class _File(logging.FileHandler):
 class _OneRecordOneLine(RedactingFormatter):
     """Indents what follows the first line: a message cannot pass for other records."""
 
-    converter = time.gmtime
+    converter = time.gmtime  # type: ignore[assignment]  # the documented way
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 

@@ -29,8 +29,11 @@ def spent():
     return Decimal("1.5")
 def wait_for_a_draw():
     enough = len(asked) + 2  # a drawing begins by asking for the dollars
-    while len(asked) < enough:
+    for _ in range(3000):  # it may have died
         time.sleep(0.01)
+        if len(asked) >= enough:
+            return
+    raise SystemExit("nothing is drawn")
 with make_display(sys.stderr, board, spent, every=0.05) as display:
     for name in ("own__thing-1", "own__thing-2", "own__thing-3"):
         board.started(name)
@@ -171,7 +174,9 @@ def test_the_size_is_asked_for_at_each_refresh() -> None:
     fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 4, 30, 0, 0))
     wait_for_a_draw()
 """
-    seen = [lines for lines in screens(on_a_terminal(BEGIN + shrink)) if lines]
+    written = on_a_terminal(BEGIN + shrink)
+    assert written.count("\x1b[J") == 2, "what was wrapped is erased"
+    seen = [lines for lines in screens(written) if lines]
     assert max(map(len, seen)) == 4
     assert max(map(len, seen[0])) > 30
     assert seen[-3][0] == "0/4 done, 0 plausible, 0 fail"

@@ -97,7 +97,7 @@ def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> No
 
 
 def test_a_model_is_waited_for_without_a_slot() -> None:
-    slots = Slots(1)
+    slots, steps = Slots(1), []
 
     class Model:
         def complete(self, messages: Any, tools: Any = ()) -> Reply:
@@ -105,9 +105,10 @@ def test_a_model_is_waited_for_without_a_slot() -> None:
                 return Reply("yes")
 
     with Slot(slots) as slot:
-        model = WaitingModel(Model(), slot)  # type: ignore[arg-type]
+        model = WaitingModel(Model(), slot, steps.append)  # type: ignore[arg-type]
         assert model.complete([Message("user", "?")]).content == "yes"
         assert slots._taken == 1
+    assert [step.value for step in steps] == ["asking", "editing"]
 
 
 def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
