@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,17 +40,28 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
+def long(size: int) -> Any:
+    """Leave a size to the long form."""
+    return pytest.param(size, marks=pytest.mark.long)
+
+
 def enlarge(place: Path) -> None:
     words = ["mount", "-o", "remount,size=500m", str(place)]
     subprocess.run(words, check=True)
 
 
-@pytest.fixture
-def trial(tmp_path: Path, cache: Path) -> Iterator[Trial]:
-    provider = DemoProvider()
-    with provider, Harness(tmp_path) as harness:
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Trial]:
+    provider, place = DemoProvider(), tmp_path_factory.mktemp("trial")
+    with provider, Harness(place) as harness:
         options = ("--environment", "none", "--tries", "3")
-        yield Trial(harness, provider, tmp_path, options, random.Random(0), cache)
+        yield Trial(harness, provider, place, options, random.Random(0), cache)
+
+
+@pytest.fixture(scope="module")
+def whole(trial: Trial) -> Left:
+    """An undisturbed run."""
+    return trial.undisturbed().left
 
 
 def check_mended(trial: Trial, whole: Left, left: Left, asked: int) -> None:
@@ -62,11 +74,10 @@ def check_mended(trial: Trial, whole: Left, left: Left, asked: int) -> None:
     assert 0 <= extra <= lost.total()
 
 
-@pytest.mark.parametrize("kilobytes", [24, 64, 120])
+@pytest.mark.parametrize("kilobytes", [*map(long, (24, 40, 90, 120)), 64])
 def test_a_full_disk_of_results_ends_in_infra_error_and_goes_on_when_there_is_room(
-    tmp_path: Path, trial: Trial, kilobytes: int
+    tmp_path: Path, trial: Trial, whole: Left, kilobytes: int
 ) -> None:
-    whole = trial.undisturbed().left
     trial.provider.requests.clear()
     with small_disk(tmp_path / "small", f"{kilobytes}k") as disk:
         left = Left(disk)
@@ -83,11 +94,10 @@ def test_a_full_disk_of_results_ends_in_infra_error_and_goes_on_when_there_is_ro
         assert left.litter(trial.cache_of(disk)) == []
 
 
-@pytest.mark.parametrize("kilobytes", [60, 500])
+@pytest.mark.parametrize("kilobytes", [*map(long, (60, 300)), 500])
 def test_a_full_disk_of_the_cache_ends_in_infra_error_and_goes_on_when_there_is_room(
-    tmp_path: Path, trial: Trial, kilobytes: int
+    tmp_path: Path, trial: Trial, whole: Left, kilobytes: int
 ) -> None:
-    whole = trial.undisturbed().left
     trial.provider.requests.clear()
     left = Left(tmp_path / "out")
     with small_disk(tmp_path / "small", f"{kilobytes}k") as disk:
