@@ -24,8 +24,8 @@ class Line:
 
     Attributes:
         call: names the call; a ledger holds each once.
-        kind: as in the journal (``answered``, ``refused``, ``failed``, ``lost``), ``agent`` for
-            what a command says that it spent, ``replayed`` for what a recording once cost.
+        kind: as in the journal (``answered``, ``refused``, ``failed``, ``lost``), or ``replayed``
+            for what a recording once cost.
         cost: dollars; None when unknown. A ``lost`` or unanswered call counts with its bound.
     """
 
