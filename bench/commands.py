@@ -21,6 +21,7 @@ from bench.display import make_display, stream_of
 from bench.engines.choice import make_engine
 from bench.environments.engine import connect, engine_answers
 from bench.environments.images import pull_ahead
+from bench.files import allow_files
 from bench.hub import Hub
 from bench.instances import Instance
 from bench.ledger import by_instance, known_dollars, read_lines
@@ -147,6 +148,7 @@ class _Session:
     def run(self) -> int:
         """Work on what is to do and return the exit code."""
         key = run_key(self.store.folder)
+        allow_files()
         mark_children(key)
         stop = Stop()
         with run_log(self.store.story, self.store.redact) as log:
@@ -202,7 +204,7 @@ class _Session:
             self.say(summary.text())
             return
         counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
-        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}"]
+        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}", _used(summary)]
         if summary.stopped:
             words.append(f"ended early: {summary.stopped}")
         if summary.unfinished:
@@ -253,6 +255,12 @@ def _dry_run(
     for difference in recorded_differences(store, config, dataset.identity()):
         say(f"refused: the run {store.run} was made otherwise: {difference}")
     return 0
+
+
+def _used(summary: RunSummary) -> str:
+    used = summary.tokens
+    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
+    return f"{summary.calls:,} calls, {read}, {used.completion_tokens:,} out"
 
 
 def _both(one: Say, two: Say) -> Say:
