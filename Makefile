@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup setup-dev demo test check clean
+.PHONY: setup setup-dev demo test test-long check clean
 
 setup: $(VENV)/.run-ready
 setup-dev: $(VENV)/.dev-ready
@@ -27,6 +27,9 @@ demo: setup
 
 test: setup-dev
 	$(BIN)/python -m pytest
+
+test-long: setup-dev
+	$(BIN)/python -m pytest -m long
 
 check: setup-dev
 	$(BIN)/ruff check .

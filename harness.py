@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +17,21 @@ from agent.models import RetryPolicy
 from agent.reflections import Reflections
 from agent.settings import load_settings
 from bench import options as opt
+from bench import scale_options as scale
+from bench.assembly import Options
 from bench.cli import run_cli
-from bench.commands import Options, default_cache, default_environment, list_models, run_command
+from bench.commands import (
+    clean_command,
+    default_cache,
+    default_environment,
+    run_command,
+    status_command,
+)
 from bench.config import ModelChoice, RunConfig, TestChoice
 from bench.dataset import Selection, read_ids
+from bench.limits import read_money, read_rates
+from bench.modellist import list_models
+from bench.scale import EngineKind, Scale
 
 _HERE = Path(__file__).resolve().parent
 _REFLECTIONS = str(Reflections())
@@ -71,6 +83,21 @@ def main(
     matching: opt.MatchingChoice = Matching.TOLERANT,
     on_failed_edit: opt.OnFailedEdit = OnFailure.KEEP,
     max_reflections: opt.MaxReflections = _REFLECTIONS,
+    workers: scale.Workers = 4,
+    jobs: scale.Jobs = None,
+    engine: scale.EngineName = EngineKind.LOCAL,
+    ray_address: scale.RayAddress = "auto",
+    cpus_per_instance: scale.CpusPerInstance = None,
+    rpm: scale.Rpm = "",
+    tpm: scale.Tpm = "",
+    give_up_after: scale.GiveUpAfter = 1800,
+    budget_usd: scale.BudgetUsd = "",
+    budget_usd_per_instance: scale.BudgetPerInstance = "",
+    budget_usd_per_model: scale.BudgetPerModel = "",
+    max_calls: scale.MaxCalls = None,
+    max_seconds_per_attempt: scale.MaxSeconds = None,
+    price: scale.Prices = None,
+    allow_unpriced: scale.AllowUnpriced = False,
     map_tokens: opt.MapTokens = 2048,
     max_output_tokens: opt.MaxOutputTokens = None,
     call_timeout: opt.CallTimeout = 300,
@@ -80,6 +107,10 @@ def main(
     cache: opt.Cache = None,
     all_attempts: opt.AllAttempts = False,
     dry_run: opt.DryRun = False,
+    redo: scale.RedoWords = "",
+    status: scale.Status = False,
+    clean: scale.Clean = False,
+    as_json: scale.AsJson = False,
 ) -> None:
     """Attempt SWE-bench instances with alternating models until a patch is plausible."""
     book = load_settings(model_settings, format_names())
@@ -117,6 +148,7 @@ def main(
         agent=agent,
         agent_env=_names(agent_env or ()),
         agent_timeout=agent_timeout,
+        max_seconds_per_attempt=max_seconds_per_attempt,
     )
     options = Options(
         dataset=dataset,
@@ -129,8 +161,29 @@ def main(
         dry_run=dry_run,
         retries=RetryPolicy(attempts=1 + call_retries),
         settings=book,
+        scale=Scale(
+            workers=workers,
+            jobs=jobs or os.cpu_count() or 1,
+            engine=engine,
+            ray_address=ray_address,
+            cpus_per_instance=cpus_per_instance,
+            rates=read_rates(rpm, tpm, config.models),
+            give_up_after=give_up_after,
+        ),
+        money=read_money(
+            config.models,
+            usd=budget_usd,
+            usd_per_instance=budget_usd_per_instance,
+            usd_per_model=budget_usd_per_model,
+            calls=max_calls,
+            prices=price or (),
+            allow_unpriced=allow_unpriced,
+        ),
+        redo=redo,
+        as_json=as_json,
     )
-    raise typer.Exit(run_command(config, options, print))
+    command = status_command if status else clean_command if clean else run_command
+    raise typer.Exit(command(config, options, print))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+UNFINISHED = ".tmp"
+"""How the name of a file ends that is being written; one that a killed process left is litter."""
+
 
 def write_bytes_atomic(path: Path, data: bytes) -> None:
     """Write ``data`` to a temporary name beside ``path``, flush it to disk and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.")
+    descriptor, name = tempfile.mkstemp(
+        dir=path.parent, prefix=f".{path.name[:80]}.", suffix=UNFINISHED
+    )
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as handle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.chat import BudgetUsedError, RequestRefusedError
+from agent.chat import BudgetUsedError, RequestRefusedError, TimeUsedError
 from agent.checks import Checks
 from agent.coder import Coder
 from agent.formats import get_format
@@ -37,7 +37,8 @@ class BuiltinAgent:
             # What was edited before the refusal is still a candidate.
             return Work(coder.result(Ending.REFUSED), str(error))
         except BudgetUsedError as error:
-            return Work(coder.result(Ending.BUDGET), str(error))
+            late = isinstance(error, TimeUsedError)
+            return Work(coder.result(Ending.TIME if late else Ending.BUDGET), str(error))
         finally:
             task.transcript.messages[:] = coder.messages
             task.transcript.calls[:] = coder.calls

@@ -134,11 +134,23 @@ class ChatModel(Protocol):
 
 
 class RequestRefusedError(Exception):
-    """A bad request or a content refusal: the attempt ends as ``error``."""
+    """A bad request or a content refusal: the attempt ends as ``error``.
+
+    Attributes:
+        cost: dollars, where the provider bills what it refused; None when unknown.
+    """
+
+    def __init__(self, message: str, cost: float | None = 0.0) -> None:
+        super().__init__(message)
+        self.cost = cost
 
 
 class BudgetUsedError(Exception):
     """No more may be spent: the attempt ends with what it has."""
+
+
+class TimeUsedError(BudgetUsedError):
+    """The attempt's time is up."""
 
 
 class ReplayExhaustedError(Exception):

@@ -42,9 +42,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class Refused:
-    """The provider will never answer this request; nothing is billed for that."""
+    """The provider will never answer this request; ``cost`` as in ``RequestRefusedError``."""
 
     error: str
+    cost: float | None = 0.0
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class LiteLLMModel:
             error.uses_try = self.gate.end(ticket, error.failure)
             raise
         except RequestRefusedError as error:
-            self.gate.end(ticket, Refused(str(error)))
+            self.gate.end(ticket, Refused(str(error), error.cost))
             raise
         except BaseException as error:
             self.gate.end(ticket, Failed(str(error), transient=False))
@@ -196,10 +196,11 @@ class LiteLLMModel:
         finish = choice.finish_reason if choice else ""
         content = (message.content if message else None) or ""
         extra = getattr(message, "provider_specific_fields", None) or {}
+        usage = _usage(response)
         if finish == "content_filter" or extra.get("refusal"):
             why = extra.get("refusal") or content[:200]
-            raise RequestRefusedError(f"{self.name} refused to answer: {why}")
-        usage = _usage(response)
+            cost = self._cost(response, usage)
+            raise RequestRefusedError(f"{self.name} refused to answer: {why}", cost)
         return Reply(
             content=continuation(begun, content),
             truncated=finish == "length",

@@ -20,6 +20,7 @@ class Ending(str, Enum):
     CONTEXT = "context"
     REFUSED = "refused"
     BUDGET = "budget"
+    TIME = "time"
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from pathlib import Path
 from agent.chat import Call, Message, Reply, request_sha256
 from agent.errors import InfrastructureError, UserError
 from agent.output import Tail
-from agent.processes import CommandResult, names_secret, run_limited
+from agent.processes import CommandResult, run_limited
 from agent.protocol import Task, Work
+from agent.redaction import Redactor
 from agent.spent import UNKNOWN, Spent, read_spent
 
 PREFIX = "command:"
 _PLACEHOLDER = re.compile(r"\{(message_file|model|result_file|temperature)\}")
 _HEAD_BYTES = 20_000
 _TAIL_BYTES = 30_000
-_SHORTEST_SECRET = 8
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,11 @@ class CommandAgent:
         """See ``Agent``."""
         asked = Message("user", task.message)
         task.transcript.messages.append(asked)
-        folder = Path(tempfile.mkdtemp(prefix="agent."))
+        folder = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="agent."))
         try:
             result, spent = self._run(task, folder)
-            output = self._without_secrets(result.output)
+            # Trajectories are published; a command may print what it was given.
+            output = Redactor.of_environment(self.environment)(result.output)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         notes = [note for note in (_ending(result, self.seconds), spent.note) if note]
@@ -80,13 +81,6 @@ class CommandAgent:
             raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
         asks = any("{result_file}" in word for word in self.argv)
         return result, read_spent(result_file) if asks else UNKNOWN
-
-    def _without_secrets(self, output: str) -> str:
-        """Trajectories are published; a command may print what it was given."""
-        for name, value in self.environment.items():
-            if _is_secret(name, value):
-                output = output.replace(value, f"[{name}]")
-        return output
 
     def _variables(self, folder: Path) -> dict[str, str]:
         places = {"HOME": folder / "home", "TMPDIR": folder / "tmp"}
@@ -136,13 +130,8 @@ def _named(names: Sequence[str]) -> dict[str, str]:
 
 def _refuse_secrets(template: str) -> None:
     """The template stands in ``run.json``, which is published."""
-    for name, value in os.environ.items():
-        if _is_secret(name, value) and value in template:
-            raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return len(value) >= _SHORTEST_SECRET and names_secret(name)
+    if name := Redactor.of_environment(os.environ).named_in(template):
+        raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
 
 
 def _ending(result: CommandResult, seconds: float) -> str:

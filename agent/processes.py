@@ -9,7 +9,7 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -21,7 +21,10 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZUR
 _DRAIN = 5.0
 _ROUNDS = 50
 _BREATH = 0.02
+_POLL = 1.0
 _MARK = "SWE_RETRY_HARNESS_PROCESS"
+RUN_VARIABLE = "SWE_RETRY_HARNESS_RUN"
+"""Says in a process's environment which run it belongs to, so that it is found after a kill."""
 _PROCESSES = Path("/proc")
 
 
@@ -65,17 +68,20 @@ def run_limited(
     env: Mapping[str, str],
     timeout: float,
     tail: Tail | None = None,
+    too_much: Callable[[], bool] | None = None,
 ) -> CommandResult:
     """Run ``argv`` in a process group of its own and leave nothing of it running at the end.
 
     The group is killed also when the command ended by itself: what it started may hold its output
     open for ever. What left the group is found by a mark in its environment (on Linux). Standard
-    input is empty; ``tail`` keeps the output.
+    input is empty; ``tail`` keeps the output. ``too_much`` is asked every second whether the
+    command has used more than it may; it is killed then, and its exit code says so.
     """
     started = time.monotonic()
     mark = secrets.token_hex(16)
+    marks = {_MARK: mark, RUN_VARIABLE: os.environ.get(RUN_VARIABLE, "")}
     process = subprocess.Popen(
-        list(argv), cwd=cwd, env={**env, _MARK: mark}, stdin=subprocess.DEVNULL,
+        list(argv), cwd=cwd, env={**env, **marks}, stdin=subprocess.DEVNULL,
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     tail = tail or Tail()
@@ -84,7 +90,7 @@ def run_limited(
     reader.start()
     code: int | None
     try:
-        code = process.wait(timeout)
+        code = _wait(process, timeout, too_much)
     except subprocess.TimeoutExpired:
         code = None
     finally:
@@ -92,6 +98,23 @@ def run_limited(
         _kill_marked(f"{_MARK}={mark}".encode())
     reader.join(_DRAIN)
     return CommandResult(tail.text(), code, time.monotonic() - started)
+
+
+def _wait(
+    process: subprocess.Popen[bytes], timeout: float, too_much: Callable[[], bool] | None
+) -> int:
+    """Return the exit code, that of a killed command when it is ``too_much``.
+
+    Raises:
+        subprocess.TimeoutExpired: the time is up.
+    """
+    end = time.monotonic() + timeout
+    while too_much is not None and time.monotonic() + _POLL < end:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(_POLL)
+        if too_much():
+            return -signal.SIGKILL
+    return process.wait(max(0.0, end - time.monotonic()))
 
 
 def _read(stream: IO[bytes], tail: Tail) -> None:

@@ -122,8 +122,13 @@ def _traits(raw: Mapping[str, Any] | None) -> Traits | None:
 
 
 def _call(raw: Mapping[str, Any]) -> RecordedCall:
+    return RecordedCall(reply_of_json(raw), raw.get("request_sha256"))
+
+
+def reply_of_json(raw: Mapping[str, Any]) -> Reply:
+    """Return the reply that stands in a trajectory's call."""
     usage = raw.get("usage")
-    reply = Reply(
+    return Reply(
         content=str(raw["content"]),
         truncated=bool(raw.get("truncated", False)),
         usage=Usage(**usage) if usage else None,
@@ -132,7 +137,6 @@ def _call(raw: Mapping[str, Any]) -> RecordedCall:
         model=str(raw.get("model", "")),
         tool_calls=tuple(ToolCall(**call) for call in raw.get("tool_calls", ())),
     )
-    return RecordedCall(reply, raw.get("request_sha256"))
 
 
 def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:

@@ -7,23 +7,31 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from agent.errors import InfrastructureError, UserError
+from agent.chat import BudgetUsedError, Message, request_sha256
+from agent.errors import InfrastructureError, StoppedError, UserError
+from agent.gate import Answered, Ask, Failed
 from agent.lint import Linter
 from agent.mentions import FileIndex
 from agent.outcomes import Ending, Limits, Result
-from agent.protocol import Task, Transcript, Work
+from agent.protocol import Changes, Task, Transcript, Work
 from agent.repomap import RenderedMaps
+from agent.testreport import TestReport
+from bench.board import Step
 from bench.candidates import Candidate, attempt_status
 from bench.checkout import Checkout, renew_repository
 from bench.config import EnvironmentKind
+from bench.gate import AttemptGate
 from bench.instances import Instance
+from bench.journal import Entry
 from bench.judge import judge
 from bench.modelsource import NotRecordedError, Turn
 from bench.patches import applies, fit_patch, take_patch
 from bench.preexisting import Preexisting
 from bench.records import AttemptRecord
 from bench.services import Services
+from bench.slots import Slot, WaitingModel
 from bench.snapshots import Snapshot
 from bench.statuses import AttemptStatus
 
@@ -40,6 +48,8 @@ class Attempt:
         tests: the pre-existing tests, None where none can run.
         linter: judges edited files as the instance's own Python would.
         save: takes the record of an attempt that ends in an exception.
+        slot: is given back while a model is waited for.
+        recorded: calls that an earlier process made for this attempt.
     """
 
     instance: Instance
@@ -53,12 +63,14 @@ class Attempt:
     linter: Linter
     log: logging.Logger
     save: Callable[[AttemptRecord], None]
+    slot: Slot
+    recorded: list[tuple[str, Entry]]
 
     def run(self) -> AttemptRecord:
         """Let the agent work and return the record; an exception in it is part of the record.
 
         Raises:
-            InfrastructureError, UserError: as ``Solver.solve``.
+            InfrastructureError, UserError, StoppedError: as ``Solver.solve``.
         """
         config = self.services.config
         choice = config.models[(self.number - 1) % len(config.models)]
@@ -69,13 +81,26 @@ class Attempt:
         started = time.monotonic()
         name = self.instance.instance_id
         try:
-            turn = self.services.models.turn(name, self.number, choice, record.temperature)
+            turn = self.services.models.turn(
+                name, self.number, choice, record.temperature, self._gate()
+            )
         except NotRecordedError:
             return _with_status(record, AttemptStatus.NOT_RECORDED)
         traits = None if config.outside_agent else turn.model.traits
         record = replace(record, model=turn.name, edit_format=turn.edit_format, traits=traits)
+        self._step(turn.name, Step.MAP)
         record = self._work(record, self._task(record, turn))
         return replace(record, seconds=time.monotonic() - started)
+
+    def _gate(self) -> AttemptGate:
+        return AttemptGate(
+            hub=self.services.hub,
+            instance_id=self.instance.instance_id,
+            attempt=self.number,
+            recorded_calls=self.recorded,
+            sleep=self.services.stop.wait,
+            seconds=self.services.config.max_seconds_per_attempt,
+        )
 
     def _task(self, record: AttemptRecord, turn: Turn) -> Task:
         config = self.services.config
@@ -85,12 +110,12 @@ class Attempt:
             message=self.instance.problem_statement,
             repo_map=self._rendered_map(turn),
             files=self.files,
-            model=turn.model,
+            model=WaitingModel(turn.model, self.slot, partial(self._step, turn.name)),
             model_name=turn.name,
             edit_format=turn.edit_format,
             temperature=record.temperature,
             limits=Limits(config.max_reflections, until_exhausted=replay_on),
-            run_tests=self.tests.judge if self.tests else None,
+            run_tests=partial(self._tested, turn.name) if self.tests else None,
             linter=self.linter,
             matching=config.matching,
             on_failure=config.on_failed_edit,
@@ -113,16 +138,47 @@ class Attempt:
     def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
         said = task.transcript
         try:
-            work = self.services.agent.work(task)
+            work = self._worked(task)
             return self._finished(record, task, work)
         except (InfrastructureError, UserError, OSError):
             self.save(_said(record, said, AttemptStatus.INFRA_ERROR))
             raise
-        except KeyboardInterrupt:
+        except (StoppedError, KeyboardInterrupt):
             self.save(_said(record, said, AttemptStatus.INTERRUPTED))
             raise
         except Exception:  # an attempt must not take the run with it
             return replace(_said(record, said, AttemptStatus.ERROR), error=traceback.format_exc())
+
+    def _worked(self, task: Task) -> Work:
+        if not self.services.config.outside_agent:
+            return self.services.agent.work(task)
+        try:
+            return self._command_worked(task, self._gate())
+        except BudgetUsedError as error:
+            return Work(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
+
+    def _command_worked(self, task: Task, gate: AttemptGate) -> Work:
+        """Have a command work: it calls models itself, so it is charged with what it reports."""
+        asked = request_sha256([Message("user", task.message)])
+        # Like a model, it is mostly waited for.
+        with self.slot.given_back():
+            ticket = gate.begin(Ask(task.model_name, "command", asked, 0, None))
+            try:
+                work = self.services.agent.work(task)
+            except BaseException as error:
+                gate.end(ticket, Failed(str(error), transient=False, billed=True))
+                raise
+            gate.end(ticket, Answered(task.transcript.calls[-1].reply))
+            return work
+
+    def _step(self, model: str, step: Step) -> None:
+        self.services.board.step(self.instance.instance_id, self.number, model, step)
+
+    def _tested(self, model: str, changes: Changes) -> TestReport:
+        assert self.tests is not None
+        self.services.stop.check()
+        self._step(model, Step.TESTING)
+        return self.tests.judge(changes)
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
         result = work.result or self._judged(task)
@@ -155,12 +211,18 @@ class Attempt:
         return judge(self.checkout, task.linter, task.run_tests)
 
 
+_EARLY = {
+    Ending.REFUSED: AttemptStatus.ERROR,
+    Ending.CONTEXT: AttemptStatus.CONTEXT,
+    Ending.BUDGET: AttemptStatus.BUDGET,
+    Ending.TIME: AttemptStatus.TIMEOUT,
+}
+
+
 def _ended_early(ending: Ending, limits: Limits) -> AttemptStatus | None:
     """Return the status of a conversation that did not end by its outcomes."""
-    if ending is Ending.REFUSED:
-        return AttemptStatus.ERROR
-    if ending is Ending.CONTEXT:
-        return AttemptStatus.CONTEXT
+    if ending in _EARLY:
+        return _EARLY[ending]
     exhausted = ending is Ending.REPLAY_EXHAUSTED and not limits.until_exhausted
     return AttemptStatus.REPLAY_EXHAUSTED if exhausted else None
 

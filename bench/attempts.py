@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.builtin import BuiltinAgent
@@ -13,17 +14,20 @@ from agent.mentions import FileIndex
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempt import Attempt
+from bench.board import Step
 from bench.candidates import Choice, choose
 from bench.checkout import Checkout, make_checkout, renew_checkout
 from bench.compilers import linter_for
 from bench.config import EnvironmentKind, TestChoice
 from bench.environments import Session, UnavailableError
+from bench.gate import recorded_calls
 from bench.instances import Instance
 from bench.preexisting import Preexisting, TestLimits
 from bench.records import AttemptRecord
 from bench.services import Services
+from bench.slots import Slot
 from bench.snapshots import Snapshot
-from bench.statuses import AttemptStatus
+from bench.statuses import AttemptStatus, InstanceStatus
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Solver:
     instance: Instance
     services: Services
     log: logging.Logger
+    slot: Slot
     records: list[AttemptRecord] = field(default_factory=list)
 
     def solve(self) -> Solved:
@@ -56,8 +61,10 @@ class Solver:
         Raises:
             InfrastructureError: something outside failed; the instance must be redone.
             UserError: the run cannot go on (credentials, another model recorded).
+            StoppedError: the run is stopping.
         """
         config, instance = self.services.config, self.instance
+        self._step(Step.CHECKOUT)
         mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
         snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
         self.services.work.mkdir(parents=True, exist_ok=True)
@@ -73,7 +80,7 @@ class Solver:
             shutil.rmtree(folder, ignore_errors=True)
         candidates = [record.candidate for record in self.records]
         choice = choose(candidates, require_tests=config.require_tests)
-        return Solved(instance, tuple(self.records), choice)
+        return Solved(instance, tuple(self.records), _budgeted(choice, self.records))
 
     def _all_attempts(self, snapshot: Snapshot, folder: Path, tests: Preexisting | None) -> None:
         config = self.services.config
@@ -81,8 +88,10 @@ class Solver:
         outside, tags = config.outside_agent, self.services.tags
         maps = None if outside else RenderedMaps(snapshot.blobs, tags)
         linter = linter_for(self.instance)
+        entries = self.services.hub.entries(self.instance.instance_id)
         checkout: Checkout | None = None
         for number in range(1, len(config.models) * config.tries + 1):
+            self.services.stop.check()
             checkout = self._checkout(snapshot, folder / f"attempt-{number}", checkout)
             record = Attempt(
                 instance=self.instance,
@@ -96,11 +105,23 @@ class Solver:
                 linter=linter,
                 log=self.log,
                 save=self.records.append,
+                slot=self.slot,
+                recorded=recorded_calls(entries, number),
             ).run()
             self.records.append(record)
             self.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
             if self._enough(record) and not config.all_attempts:
                 break
+            if self._all_without_money():
+                break
+
+    def _step(self, step: Step) -> None:
+        self.services.board.step(self.instance.instance_id, 0, "", step)
+
+    def _all_without_money(self) -> bool:
+        """Whether the last attempts of all models ended for want of money."""
+        last = self.records[-len(self.services.config.models) :]
+        return all(record.status is AttemptStatus.BUDGET for record in last)
 
     def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
         """Return a fresh checkout; the ``used`` one again where only our own agent wrote to it."""
@@ -141,3 +162,12 @@ class Solver:
             identity=self.services.environment.identity(self.instance),
             log=self.log,
         )
+
+
+def _budgeted(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
+    """Say of an instance that more money might have made it plausible."""
+    ended = [r.attempt for r in records if r.status is AttemptStatus.BUDGET]
+    if not ended or choice.status is InstanceStatus.PLAUSIBLE:
+        return choice
+    reason = f"{choice.reason}; the budget ended attempt {ended[0]}"
+    return replace(choice, status=InstanceStatus.BUDGET, reason=reason)

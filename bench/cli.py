@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Callable
 
 import typer
 from typer.exceptions import TyperException
 
 from agent.errors import InfrastructureError, UserError
+from agent.redaction import Redactor
 
 
 def run_cli(command: Callable[..., None]) -> int:
     """Run ``command`` with the options of the command line and return the exit code.
 
-    What the user can mend, and infrastructure that failed, is one line and no traceback.
+    What the user can mend, and infrastructure that failed, is one line and no traceback. No secret
+    of the environment is shown, in tracebacks of mistakes of ours neither.
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(command)
@@ -28,9 +32,12 @@ def run_cli(command: Callable[..., None]) -> int:
         return _say(error, 1)
     except (KeyboardInterrupt, typer.Abort):
         return 130
+    except Exception:
+        return _say(traceback.format_exc(), 1)
     return int(code or 0)
 
 
 def _say(error: object, code: int) -> int:
-    print(f"error: {error}", file=sys.stderr)
+    redact = Redactor.of_environment(os.environ)
+    print(redact(f"error: {error}"), file=sys.stderr)
     return code

@@ -2,59 +2,48 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.agents import load_agent
-from agent.catalogue import filled
 from agent.errors import UserError
-from agent.formats import get_format
-from agent.listing import Listed, table
-from agent.models import RetryPolicy
-from agent.registry import missing_key
-from agent.repomap import TagStore
-from agent.settings import SettingsBook, our_settings
-from bench.checkout import Snapshots
-from bench.config import EnvironmentKind, ModelChoice, RunConfig, validated
-from bench.dataset import Selection, load_dataset
-from bench.environments import Environment
-from bench.environments.choice import engine_answers, make_environment
+from agent.redaction import Redactor
+from bench.assembly import Options, Say, make_hub, make_mirrors, make_services
+from bench.board import Board
+from bench.checks import check_models
+from bench.config import EnvironmentKind, RunConfig, validated
+from bench.dataset import Dataset, load_dataset
+from bench.display import make_display, stream_of
+from bench.engines.choice import make_engine
+from bench.environments.engine import connect, engine_answers
+from bench.environments.images import pull_ahead
+from bench.files import allow_files
+from bench.hub import Hub
 from bench.instances import Instance
-from bench.mirrors import Mirrors
-from bench.modelsource import (
-    LiveModels,
-    ModelSource,
-    ReplayedModels,
-    recorded_label,
-    replay_folder,
-)
+from bench.ledger import by_instance, known_dollars, read_lines
+from bench.leftovers import clean_run, mark_children, run_key
+from bench.modelsource import recorded_label, replay_folder
+from bench.overview import overview
 from bench.preflight import preflight
 from bench.prior import plausible_instances
-from bench.run import Run, recorded_differences
-from bench.services import Services
+from bench.redo import Redo, prepare
+from bench.run import Run, open_run, recorded_differences
+from bench.runlock import run_lock
+from bench.signals import heeding_signals
+from bench.standing import lines
+from bench.stop import Stop
 from bench.store import RunStore
+from bench.story import run_log
+from bench.summary_json import RunSummary
+from bench.timings import Timings
 from bench.transcript import dollars
-from demo.setup import DEMO_DATASET, build_mirrors
+from demo.setup import DEMO_DATASET
 
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of ``harness.py`` that are not part of the run's configuration."""
-
-    dataset: str
-    split: str
-    selection: Selection
-    out: Path
-    cache: Path
-    repos: Path | None = None
-    prior: Sequence[Path] = ()
-    dry_run: bool = False
-    retries: RetryPolicy = field(default_factory=RetryPolicy)
-    settings: SettingsBook = field(default_factory=our_settings)
+__all__ = ["Options", "clean_command", "run_command", "status_command"]
 
 
 def default_cache() -> Path:
@@ -81,49 +70,19 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         load_agent(config.agent, config.agent_env, config.agent_timeout)
     dataset = load_dataset(options.dataset, options.split, DEMO_DATASET)
     selected = _recorded(config, options, options.selection.apply(dataset.instances()), say)
-    store = RunStore(options.out, config.run_name)
+    store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{option} {folder} is not a folder; choose another")
-    todo = _todo(store, selected, options.prior, say)
-    mirrors = _mirrors(options)
     if options.dry_run:
-        for line in preflight(config, todo, mirrors, options.out, options.cache):
-            say(line)
-        for difference in recorded_differences(store, config, dataset.identity()):
-            say(f"refused: the run {store.run} was made otherwise: {difference}")
-        return 0
-    _check_keys(config)
-    _check_tools(config)
-    once = Once(say)
-    services = _services(config, options, mirrors, once)
-    names = [instance.instance_id for instance in selected]
-    return _execute(Run(store, dataset.identity(), services, say), todo, names, say)
-
-
-def list_models(names: Sequence[str], book: SettingsBook, api_base: str | None, say: Say) -> None:
-    """Say the table of ``names``, and without any that of all aliases and the default models.
-
-    Raises:
-        UserError: litellm knows no provider for a name.
-    """
-
-    def parsed(name: str) -> ModelChoice:
-        return ModelChoice.parse(name, book=book, any_name=bool(api_base))
-
-    aliases: dict[str, list[str]] = {}
-    for alias in book.aliases:
-        aliases.setdefault(parsed(alias).name, []).append(alias)
-    listed = [
-        Listed(
-            choice.name,
-            tuple(aliases.get(choice.name, ())),
-            replace(choice.settings, edit_format=choice.edit_format),
-        )
-        for choice in map(parsed, names or aliases)
-    ]
-    for line in table(listed, api_base):
-        say(line)
+        return _dry_run(config, options, store, dataset, selected, say)
+    check_models(config, options.money)
+    with run_lock(store.folder) as died:
+        if died is not None:
+            say(f"{died} did not end this run by itself: going on from what it left")
+        for thing in clean_run(store, options.cache, config.environment):
+            say(f"removed {thing}")
+        return _Session(config, options, store, dataset, selected, say).run()
 
 
 def _labelled(config: RunConfig) -> RunConfig:
@@ -144,13 +103,6 @@ def _recorded(
     if left_out := len(selected) - len(recorded):
         say(f"{left_out} instances of the dataset have no recording in {folder}: left out")
     return recorded
-
-
-def _execute(run: Run, todo: Sequence[Instance], selected: Sequence[str], say: Say) -> int:
-    summary = run.execute(todo, selected)
-    counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
-    say(f"{run.store.folder}: {counts or 'nothing to do'}; cost {dollars(summary.cost)}")
-    return summary.exit_code
 
 
 @dataclass
@@ -182,46 +134,138 @@ def _todo(
     return todo
 
 
-def _mirrors(options: Options) -> Mirrors:
-    if options.dataset == "demo":
-        return Mirrors(build_mirrors(options.cache / "demo-mirrors"))
-    return Mirrors(options.repos or options.cache / "mirrors")
+@dataclass(frozen=True)
+class _Session:
+    """One process's work on a run whose lock it holds."""
+
+    config: RunConfig
+    options: Options
+    store: RunStore
+    dataset: Dataset
+    selected: Sequence[Instance]
+    say: Say
+
+    def run(self) -> int:
+        """Work on what is to do and return the exit code."""
+        key = run_key(self.store.folder)
+        allow_files()
+        mark_children(key)
+        stop = Stop()
+        with run_log(self.store.story, self.store.redact) as log:
+            say = _both(self.say, log.info)
+            with heeding_signals(stop, say, self._last_rites):
+                summary = self._execute(stop, key, log, say)
+        clean_run(self.store, self.options.cache, self.config.environment)
+        self._tell(summary)
+        return summary.exit_code
+
+    def _execute(self, stop: Stop, key: str, log: logging.Logger, say: Say) -> RunSummary:
+        hub = make_hub(self.config, self.options, self.store, stop, log.warning)
+        todo = self._todo(hub, say)
+        hub.ledger.begin()
+        board = Board(len(todo))
+        hub.called = board.called
+        display = make_display(
+            stream_of(self.say), board, lambda: known_dollars(hub.ledger.since_begun())
+        )
+        warn_once = Once(_both(display.note, log.warning))
+        self._pull(todo, say)
+        services = make_services(self.config, self.options, hub, stop, board, key, warn_once)
+        engine = make_engine(self.config, self.options, services, self.store, log)
+        timings = Timings(self.options.cache / "timings.json")
+        run = Run(
+            self.store, self.dataset.identity(), self.config, hub, engine, display, timings, say
+        )
+        return run.execute(todo, [instance.instance_id for instance in self.selected])
+
+    def _todo(self, hub: Hub, say: Say) -> list[Instance]:
+        if not self.options.redo:
+            return _todo(self.store, self.selected, self.options.prior, say)
+        ids = [instance.instance_id for instance in self.selected]
+        # Another configuration must not put the files of this run aside.
+        open_run(self.store, self.config, self.dataset.identity(), ids)
+        chosen = set(prepare(self.store, hub, Redo.parse(self.options.redo, ids), ids))
+        say(f"{len(ids)} instances selected, {len(chosen)} to redo")
+        return [instance for instance in self.selected if instance.instance_id in chosen]
+
+    def _pull(self, todo: Sequence[Instance], say: Say) -> None:
+        """Have the images before the work begins: a registry's limit is better met now."""
+        if self.config.environment is not EnvironmentKind.DOCKER:
+            return
+        if (client := connect()) is not None:
+            pull_ahead(client, {instance.image for instance in todo}, say)
+            client.close()
+
+    def _last_rites(self) -> None:
+        clean_run(self.store, self.options.cache, self.config.environment)
+
+    def _tell(self, summary: RunSummary) -> None:
+        if self.options.as_json:
+            self.say(summary.text())
+            return
+        counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
+        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}", _used(summary)]
+        if summary.stopped:
+            words.append(f"ended early: {summary.stopped}")
+        if summary.unfinished:
+            words.append(f"{len(summary.unfinished)} left to do: the same command goes on")
+        self.say(f"{self.store.folder}: {'; '.join(words)}")
 
 
-def _check_keys(config: RunConfig) -> None:
-    if not config.calls_models:
-        return
-    for model in config.models:
-        if missing := missing_key(model.name, config.api_base):
-            raise UserError(f"{model.given} needs a key: set the environment variable {missing}")
+def status_command(config: RunConfig, options: Options, say: Say) -> int:
+    """Print the table of a run, without starting anything.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    store = RunStore(options.out, config.run_name)
+    seen = overview(store, by_instance(read_lines(store.ledger)))
+    for line in [json.dumps(seen.as_json())] if options.as_json else lines(seen):
+        say(line)
+    return 0
 
 
-def _check_tools(config: RunConfig) -> None:
-    """Refuse formats of function calls for models that are known to have none."""
-    if not config.calls_models:
-        return
-    for model in config.models:
-        known = filled(model.settings, model.name, config.api_base)
-        if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
-            raise UserError(f"{model.given} cannot call functions; use @diff or @whole")
+def clean_command(config: RunConfig, options: Options, say: Say) -> int:
+    """Remove what a killed process of a run left, and only that.
+
+    Raises:
+        UserError: there is no such run, or a process works on it.
+    """
+    store = RunStore(options.out, config.run_name)
+    if not store.folder.is_dir():
+        raise UserError(f"there is no run {store.folder}; check --run and --out")
+    with run_lock(store.folder):
+        found = clean_run(store, options.cache, EnvironmentKind.DOCKER)
+    for thing in found or ["nothing: no process of this run left anything"]:
+        say(f"removed {thing}")
+    return 0
 
 
-def _services(config: RunConfig, options: Options, mirrors: Mirrors, once: Once) -> Services:
-    environment: Environment = make_environment(config.environment, options.cache, once)
-    models: ModelSource
-    if config.replay:
-        models = ReplayedModels(replay_folder(config.replay), options.settings.aliases)
-    else:
-        models = LiveModels(config, options.retries, once)
-    return Services(
-        config=config,
-        mirrors=mirrors,
-        snapshots=Snapshots(options.cache / "snapshots"),
-        tags=TagStore(options.cache / "tags.sqlite"),
-        environment=environment,
-        models=models,
-        work=options.cache / "work",
-        baselines=options.cache / "baselines",
-        agent=load_agent(config.agent, config.agent_env, config.agent_timeout),
-        warn_once=once,
-    )
+def _dry_run(
+    config: RunConfig,
+    options: Options,
+    store: RunStore,
+    dataset: Dataset,
+    selected: Sequence[Instance],
+    say: Say,
+) -> int:
+    todo = _todo(store, selected, options.prior, say)
+    for line in preflight(config, todo, make_mirrors(options), options.out, options.cache):
+        say(line)
+    for difference in recorded_differences(store, config, dataset.identity()):
+        say(f"refused: the run {store.run} was made otherwise: {difference}")
+    return 0
+
+
+def _used(summary: RunSummary) -> str:
+    used = summary.tokens
+    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
+    return f"{summary.calls:,} calls, {read}, {used.completion_tokens:,} out"
+
+
+def _both(one: Say, two: Say) -> Say:
+    def say(text: str) -> None:
+        one(text)
+        two(text)
+
+    return say

@@ -101,6 +101,7 @@ class RunConfig:
         agent_env: names of the environment variables that reach a command.
         agent_timeout: seconds that a command has for an attempt.
         replay: folder of trajectories or a run that replies come from, None to call models.
+        max_seconds_per_attempt: after which an attempt asks its model nothing more.
     """
 
     models: tuple[ModelChoice, ...]
@@ -125,6 +126,7 @@ class RunConfig:
     agent: str = BUILTIN
     agent_env: tuple[str, ...] = ()
     agent_timeout: float = 1800.0
+    max_seconds_per_attempt: float | None = None
 
     @property
     def outside_agent(self) -> bool:
@@ -226,6 +228,7 @@ def validated(config: RunConfig) -> RunConfig:
         ("--test-timeout", config.test_timeout, 1),
         ("--baseline-timeout", config.baseline_timeout, 1),
         ("--agent-timeout", config.agent_timeout, 1),
+        ("--max-seconds-per-attempt", config.max_seconds_per_attempt or 1, 1),
     ):
         if not least <= number < math.inf:
             raise UserError(f"{option} {number}: must be at least {least}")

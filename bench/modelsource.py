@@ -12,7 +12,9 @@ from typing import Protocol
 from agent.chat import ChatModel
 from agent.errors import UserError
 from agent.formats import format_names
+from agent.gate import Gate, OpenGate
 from agent.models import LiteLLMModel, RetryPolicy
+from agent.pricing import Price
 from agent.registry import resolve_model
 from agent.replay import RecordedAttempt, ReplayModel, read_trajectory
 from agent.settings import our_settings
@@ -41,8 +43,15 @@ class Turn:
 class ModelSource(Protocol):
     """Gives the model for an attempt."""
 
-    def turn(self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float) -> Turn:
-        """Return the model that answers in ``attempt`` of ``instance_id``.
+    def turn(
+        self,
+        instance_id: str,
+        attempt: int,
+        choice: ModelChoice,
+        temperature: float,
+        gate: Gate | None = None,
+    ) -> Turn:
+        """Return the model of ``attempt`` of ``instance_id``; its requests pass ``gate``.
 
         Raises:
             NotRecordedError: replies are replayed, and this attempt has none.
@@ -57,8 +66,16 @@ class LiveModels:
     config: RunConfig
     retries: RetryPolicy
     warn_once: Callable[[str], None]
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
-    def turn(self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float) -> Turn:
+    def turn(
+        self,
+        instance_id: str,
+        attempt: int,
+        choice: ModelChoice,
+        temperature: float,
+        gate: Gate | None = None,
+    ) -> Turn:
         """Return a model that is really called; see ``ModelSource``."""
         model = LiteLLMModel(
             name=choice.name,
@@ -69,6 +86,8 @@ class LiveModels:
             settings=choice.settings,
             retries=self.retries,
             warn_once=self.warn_once,
+            price=self.prices.get(choice.name),
+            gate=gate or OpenGate(),
         )
         return Turn(model, choice.name, choice.edit_format, counter_name(choice.name))
 
@@ -85,7 +104,14 @@ class ReplayedModels:
     aliases: Mapping[str, str] = field(default_factory=lambda: our_settings().aliases)
     _read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
 
-    def turn(self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float) -> Turn:
+    def turn(
+        self,
+        instance_id: str,
+        attempt: int,
+        choice: ModelChoice,
+        temperature: float,
+        gate: Gate | None = None,
+    ) -> Turn:
         """Return the replies of the same instance and attempt; see ``ModelSource``."""
         recorded = self._attempts(instance_id).get(attempt)
         if recorded is None:

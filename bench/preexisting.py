@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import secrets
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +21,8 @@ from bench.feedback import failures_of
 from bench.instances import Instance
 from bench.patches import configures_tests, is_unfit
 from bench.related import directives, related_tests
-from bench.testlogs import Results, Runner, broken, parse_results, passing, runner_of
+from bench.runners import Runner, runner_of
+from bench.testlogs import Results, TestRun, broken, passing, read_run, told
 
 ALL_TESTS = ""
 """Stands for the whole suite where a test file is named."""
@@ -143,12 +145,11 @@ class Preexisting:
         return not baseline.timed_out or seconds >= self.limits.baseline
 
     def _cached_baseline(self, runner: Runner, path: str, seconds: float) -> Baseline:
-        command = self._command(runner, path)
         key = json.dumps(
             [
                 self.instance.instance_id,
                 self.instance.base_commit,
-                command,
+                told(self._command(runner, path), runner, ""),
                 self.identity,
                 self.limits.baseline,
             ]
@@ -159,9 +160,8 @@ class Preexisting:
         with FileLock(f"{file}.lock"):
             found = _read_baseline(file)
             if found is None:
-                result = self.session.run({}, command, seconds)
-                results = parse_results(result.output, self.instance, runner)
-                found = Baseline(results, result.seconds, result.timed_out, _died(result))
+                result, run = self._run({}, runner, path, seconds)
+                found = Baseline(run.results, result.seconds, result.timed_out, _died(result))
                 if self._final(found, seconds):
                     write_json_atomic(file, asdict(found))
         self.log.info(
@@ -174,6 +174,15 @@ class Preexisting:
         )
         return found
 
+    def _run(
+        self, changes: Changes, runner: Runner, path: str, seconds: float
+    ) -> tuple[CommandResult, TestRun]:
+        """Run the tests of ``path``; what the code under test prints is not taken for results."""
+        token = secrets.token_hex(16)
+        command = told(self._command(runner, path), runner, token)
+        result = self.session.run(changes, command, seconds)
+        return result, read_run(result.output, self.instance, runner, token, self.files)
+
     def _command(self, runner: Runner, path: str) -> str:
         if path == ALL_TESTS:
             return self.session.test_command
@@ -183,20 +192,18 @@ class Preexisting:
         self, runner: Runner, path: str, baseline: Baseline, changes: Changes
     ) -> tuple[Failure, ...]:
         """Return what newly fails in ``path``, in two runs; a run that dies is one failure."""
-        command = self._command(runner, path)
         failed: set[str] | None = None
         dead = True
         for _ in range(2):
-            result = self.session.run(changes, command, self.limits.test)
-            results = parse_results(result.output, self.instance, runner)
-            now = set(broken(baseline.results, results))
+            result, run = self._run(changes, runner, path, self.limits.test)
+            now = set(broken(baseline.results, run.results))
             failed = now if failed is None else failed & now
             dead = dead and _died(result) and not baseline.died
             if not failed and not dead:
                 return ()
         ended = self._ended(result)
         names = sorted(failed or ()) or [path or "the test suite"]
-        found = failures_of(result.output, runner, names, ended)
+        found = failures_of(run.log, runner, names, ended)
         return tuple(replace(one, name=_full_name(runner, path, one.name)) for one in found)
 
     def _ended(self, result: CommandResult) -> str:

@@ -11,7 +11,8 @@ from agent.agents import load_agent
 from agent.errors import UserError
 from agent.registry import missing_key
 from bench.config import EnvironmentKind, RunConfig
-from bench.environments.choice import engine_answers, missing_images
+from bench.environments.engine import engine_answers
+from bench.environments.images import missing_images
 from bench.instances import Instance
 from bench.mirrors import Mirrors, has_commit
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
 from bench.patches import is_test_path
-from bench.testlogs import Runner
+from bench.runners import Runner
 
 _MOST_FILES = 8
 _SOURCE_ROOTS = ("src", "lib")

@@ -1,65 +1,58 @@
-"""A run: the instances that are still to do, one after the other, each saved when it is done."""
+"""A run: the instances that are still to do, worked on by an engine, each saved as it ends.
+
+Everything under ``predictions/`` and ``logs/`` is written here, by one thread of one process.
+"""
 
 from __future__ import annotations
 
-import logging
-import sys
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from agent.errors import InfrastructureError, UserError
+from agent.chat import Call
+from agent.errors import UserError
 from agent.registry import price_map_version
-from bench.attempts import Solved, Solver
-from bench.checkout import LeakError
+from bench.attempts import Solved
 from bench.config import RunConfig
 from bench.dataset import DatasetIdentity
+from bench.display import Display
+from bench.engines import Engine
+from bench.hub import Hub
 from bench.instances import Instance
-from bench.records import total_cost
-from bench.services import Services
+from bench.ledger import Line, dollars_of, tokens, total
+from bench.ordering import longest_first
+from bench.records import AttemptRecord, total_cost
+from bench.solving import Finished
 from bench.statuses import InstanceStatus
 from bench.store import RunStore, differences
-from bench.transcript import dollars, transcript
+from bench.summary_json import RunSummary
+from bench.timings import Timings
+from bench.transcript import transcript
 from bench.versions import versions
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How a run ended: instances by status, and what it cost (None: a price is unknown)."""
-
-    counts: dict[InstanceStatus, int]
-    cost: float | None
-
-    @property
-    def exit_code(self) -> int:
-        """130 when interrupted, 1 when an instance failed for infrastructure, else 0."""
-        if self.counts.get(InstanceStatus.INTERRUPTED):
-            return 130
-        return 1 if self.counts.get(InstanceStatus.INFRA_ERROR) else 0
 
 
 @dataclass
 class Run:
-    """Runs instances and saves them.
+    """Has instances worked on and saves them.
 
     Attributes:
-        say: prints a line for the user.
+        say: prints a line for the user, and keeps it in the run's log.
     """
 
     store: RunStore
     dataset: DatasetIdentity
-    services: Services
+    config: RunConfig
+    hub: Hub
+    engine: Engine
+    display: Display
+    timings: Timings
     say: Callable[[str], None]
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
-    _costs: list[float | None] = field(default_factory=list)
 
-    def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> Summary:
+    def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> RunSummary:
         """Solve ``instances`` and return the summary.
 
         Args:
@@ -69,64 +62,56 @@ class Run:
         Raises:
             UserError: the recorded run differs, or the run cannot go on; finished work is kept.
         """
-        self._open(selected)
-        bar = tqdm(total=len(instances), unit="instance", disable=not sys.stderr.isatty())
-        with bar:
-            for instance in instances:
-                status, line = self._one(instance)
-                self._counts[status] = self._counts.get(status, 0) + 1
-                bar.update(1)
-                done = sum(self._counts.values())
-                bar.write(f"[{done}/{len(instances)}] {line}", file=sys.stdout)
-                if status is InstanceStatus.INTERRUPTED:
-                    break
-        known = [cost for cost in self._costs if cost is not None]
-        return Summary(self._counts, sum(known) if len(known) == len(self._costs) else None)
+        open_run(self.store, self.config, self.dataset, selected)
+        started = time.monotonic()
+        ordered = longest_first(instances, self.timings.load())
+        try:
+            with self.display:
+                for finished in self.engine.run(ordered, self._may_start):
+                    self._take(finished)
+        finally:
+            self.hub.ledger.sync()
+        lines = self.hub.ledger.lines()
+        names = [instance.instance_id for instance in instances]
+        return RunSummary(
+            run=self.store.run,
+            folder=self.store.folder,
+            counts=self._counts,
+            dollars=total(lines),
+            calls=len(lines),
+            tokens=tokens(lines),
+            seconds=time.monotonic() - started,
+            unfinished=tuple(n for n in names if not self.store.prediction(n).exists()),
+            stopped=self.hub.stopping() or self.hub.budget_used,
+            interrupted=bool(self.hub.stopping()),
+        )
 
-    def _open(self, selected: Iterable[str]) -> None:
-        """Write ``run.json``, or compare with the one that is there; note what is selected."""
-        config = self.services.config
-        deciding = config.deciding(self.dataset.sha256)
-        recorded = self.store.read_run()
-        differ = recorded_differences(self.store, config, self.dataset)
-        begun = any(self.store.prediction_paths())
-        if recorded is None and begun:
-            raise UserError(
-                f"{self.store.folder} has predictions but no run.json: they were not made by this "
-                "harness; choose another --run"
-            )
-        if recorded is None or not begun:
-            recorded = describe_run(config, self.dataset, deciding)
-        elif differ:
-            raise UserError(
-                f"the run {self.store.run} was made otherwise ({'; '.join(differ)}); "
-                "repeat its options or choose another --run"
-            )
-        every = sorted({*recorded.get("selected", ()), *selected})
-        self.store.save_run({**recorded, "selected": every})
+    def _may_start(self) -> bool:
+        return not self.hub.stopping() and not self.hub.budget_used
 
-    def _one(self, instance: Instance) -> tuple[InstanceStatus, str]:
-        name = instance.instance_id
-        with instance_log(self.store.logs / f"{name}.log", name) as log:
-            solver = Solver(instance, self.services, log)
+    def _take(self, finished: Finished) -> None:
+        """Save an instance that has ended, and say so."""
+        name, status, reason = finished.instance_id, finished.status, finished.reason
+        if finished.solved is None:
+            self._keep_unfinished(finished)
+        else:
             try:
-                solved = solver.solve()
-                self._save(solved)
-            except KeyboardInterrupt:
-                self._unfinished(solver, InstanceStatus.INTERRUPTED, "interrupted")
-                return InstanceStatus.INTERRUPTED, f"{name}: interrupted"
-            except (InfrastructureError, LeakError, OSError) as error:
-                log.error("%s", traceback.format_exc())
-                self._unfinished(solver, InstanceStatus.INFRA_ERROR, str(error))
-                return InstanceStatus.INFRA_ERROR, f"{name}: infrastructure failed: {error}"
-            log.info("%s", solved.choice.reason)
-        self._costs.append(total_cost(solved.attempts))
-        status = solved.choice.status
-        return status, f"{name}: {status.value}; {solved.choice.reason}; {dollars(self._costs[-1])}"
+                self._save(finished.solved)
+            except OSError as error:  # a full disk must not take what others do
+                status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
+        self._counts[status] = self._counts.get(status, 0) + 1
+        with suppress(OSError):  # it only decides an order
+            self.timings.note(name, finished.seconds)
+        cost = dollars_of(total_cost(finished.records))
+        self.display.finished(name, status, self.store.redact(reason), cost)
 
     def _save(self, solved: Solved) -> None:
         name = solved.instance.instance_id
-        label = self.services.config.model_name_or_path
+        if not self.config.calls_models and not self.config.outside_agent:
+            for line in _replayed(name, solved.attempts):
+                self.hub.ledger.add(line)
+        self.hub.ledger.sync()
+        label = self.config.model_name_or_path
         trajectory = self._trajectory(name, solved)
         self.store.save_instance(name, prediction(solved, label), trajectory, transcript(solved))
 
@@ -138,24 +123,75 @@ class Run:
             "reason": solved.choice.reason,
             "winner": winner.attempt if winner else None,
             "attempts": [record.as_trajectory() for record in solved.attempts],
-            "config": self.services.config.as_json(),
+            "config": self.config.as_json(),
             "versions": {**versions(), "price_map_sha256": price_map_version()},
         }
 
-    def _unfinished(self, solver: Solver, status: InstanceStatus, why: str) -> None:
-        attempts = [record.as_trajectory() for record in solver.records]
-        name = solver.instance.instance_id
-        content = {"instance_id": name, "status": status.value, "reason": why, "attempts": attempts}
+    def _keep_unfinished(self, finished: Finished) -> None:
+        name = finished.instance_id
+        content = {
+            "instance_id": name,
+            "status": finished.status.value,
+            "reason": finished.reason,
+            "attempts": [record.as_trajectory() for record in finished.records],
+        }
         try:
             self.store.save_unfinished(name, content)
         except OSError as error:  # a full disk must not hide what went wrong first
             self.say(f"{name}: cannot save what was done: {error}")
 
 
+def _replayed(name: str, records: Sequence[AttemptRecord]) -> Iterable[Line]:
+    """Yield the ledger's lines of replayed replies: what they once cost."""
+    for record in records:
+        for number, call in enumerate(record.calls, 1):
+            yield _replayed_line(f"{name}:{record.attempt}:{number}", name, record, call)
+
+
+def _replayed_line(key: str, name: str, record: AttemptRecord, call: Call) -> Line:
+    return Line(
+        call=key,
+        kind="replayed",
+        instance_id=name,
+        attempt=record.attempt,
+        model=record.model,
+        cost=dollars_of(call.reply.cost),
+        usage=call.reply.usage,
+    )
+
+
+def open_run(
+    store: RunStore, config: RunConfig, dataset: DatasetIdentity, selected: Iterable[str]
+) -> None:
+    """Write ``run.json``, or compare with the one that is there; note what is selected.
+
+    Raises:
+        UserError: the recorded run differs.
+    """
+    deciding = config.deciding(dataset.sha256)
+    recorded = store.read_run()
+    differ = recorded_differences(store, config, dataset)
+    begun = store.begun()
+    if recorded is None and begun:
+        raise UserError(
+            f"{store.folder} has predictions but no run.json: they were not made by this "
+            "harness; choose another --run"
+        )
+    if recorded is None or not begun:
+        recorded = {**describe_run(config, dataset, deciding), "selected": []}
+    elif differ:
+        raise UserError(
+            f"the run {store.run} was made otherwise ({'; '.join(differ)}); "
+            "repeat its options or choose another --run"
+        )
+    every = sorted({*recorded.get("selected", ()), *selected})
+    store.save_run({**recorded, "selected": every})
+
+
 def recorded_differences(store: RunStore, config: RunConfig, dataset: DatasetIdentity) -> list[str]:
     """Return in words how a begun run differs from ``config`` in what decides results."""
     recorded = store.read_run()
-    if recorded is None or not any(store.prediction_paths()):
+    if recorded is None or not store.begun():
         return []
     return differences(recorded.get("deciding"), config.deciding(dataset.sha256))
 
@@ -194,17 +230,3 @@ def describe_run(
         "versions": {**versions(), "price_map_sha256": price_map_version()},
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-
-
-@contextmanager
-def instance_log(path: Path, name: str) -> Iterator[logging.Logger]:
-    """Give a logger that writes to ``path`` while the instance is worked on."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    logger = logging.Logger(name, logging.INFO)
-    handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logger.addHandler(handler)
-    try:
-        yield logger
-    finally:
-        handler.close()

@@ -12,8 +12,12 @@ from agent.repomap import TagStore
 from bench.checkout import Snapshots
 from bench.config import RunConfig
 from bench.environments import Environment
+from bench.hub import CallHub
 from bench.mirrors import Mirrors
 from bench.modelsource import ModelSource
+from bench.slots import Slots
+from bench.steps import Steps
+from bench.stop import Stop
 
 
 @dataclass(frozen=True)
@@ -29,4 +33,8 @@ class Services:
     work: Path
     baselines: Path
     warn_once: Callable[[str], None]
+    hub: CallHub
+    slots: Slots
+    stop: Stop
+    board: Steps
     agent: Agent = field(default_factory=BuiltinAgent)

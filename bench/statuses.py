@@ -15,6 +15,8 @@ class AttemptStatus(str, Enum):
     TESTS_FAILED = "tests_failed"
     EMPTY = "empty"
     ERROR = "error"
+    BUDGET = "budget"
+    TIMEOUT = "timeout"
     CONTEXT = "context"
     REPLAY_EXHAUSTED = "replay_exhausted"
     NOT_RECORDED = "not_recorded"
@@ -23,10 +25,12 @@ class AttemptStatus(str, Enum):
 
 
 class InstanceStatus(str, Enum):
-    """How an instance ended; only the first three write a prediction."""
+    """How an instance ended; only the first four write a prediction."""
 
     PLAUSIBLE = "plausible"
     FALLBACK = "fallback"
     EMPTY = "empty"
+    BUDGET = "budget"
+    ERROR = "error"
     INFRA_ERROR = "infra_error"
     INTERRUPTED = "interrupted"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from agent.atomic import write_json_atomic, write_text_atomic
 from agent.errors import UserError
+from agent.redaction import Redactor
 
 # Known to reports alone; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
 _RUN_FILE = "run.json"
+_KINDS = ("prediction", "trajectory", "transcript", "unfinished")
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,12 @@ class RunStore:
     Attributes:
         out: the folder that holds ``predictions/`` and ``logs/``.
         run: the run's name.
+        redact: blots secrets out of whatever is written.
     """
 
     out: Path
     run: str
+    redact: Redactor = field(default_factory=Redactor)
 
     @classmethod
     def of_folder(cls, folder: Path) -> RunStore:
@@ -39,7 +44,7 @@ class RunStore:
         if not folder.is_dir():
             raise UserError(f"there is no run {folder}; give a folder under predictions/")
         out = folder.parent.parent if folder.parent.name == "predictions" else folder.parent
-        return _LooseStore(out, folder.name, folder)
+        return _LooseStore(out, folder.name, place=folder)
 
     @property
     def folder(self) -> Path:
@@ -59,6 +64,25 @@ class RunStore:
         """Return the path of an instance's trajectory."""
         return self.folder / "trajectories" / f"{instance_id}.json"
 
+    @property
+    def journals(self) -> Path:
+        """The folder of the run's journals."""
+        return self.logs / "journals"
+
+    @property
+    def ledger(self) -> Path:
+        """The run's ledger."""
+        return self.folder / "ledger.jsonl"
+
+    @property
+    def story(self) -> Path:
+        """The log of the whole run."""
+        return self.folder / "harness.log"
+
+    def unfinished(self, instance_id: str) -> Path:
+        """Return the path of what there is of an instance that has to be redone."""
+        return self.logs / f"{instance_id}.unfinished.json"
+
     def verdict(self, instance_id: str) -> Path:
         """Return the path of what ``report.py`` learned of an instance."""
         return self.folder / "verdicts" / f"{instance_id}.json"
@@ -71,13 +95,45 @@ class RunStore:
         transcript: str,
     ) -> None:
         """Write a finished instance; the prediction comes last, for it says that all is there."""
-        write_json_atomic(self.trajectory(instance_id), trajectory)
-        write_text_atomic(self.folder / f"{instance_id}.md", transcript)
-        write_json_atomic(self.prediction(instance_id), prediction)
+        write_json_atomic(self.trajectory(instance_id), self.redact.of(trajectory))
+        write_text_atomic(self.folder / f"{instance_id}.md", self.redact(transcript))
+        write_json_atomic(self.prediction(instance_id), self.redact.of(prediction))
+        self.unfinished(instance_id).unlink(missing_ok=True)
 
     def save_unfinished(self, instance_id: str, trajectory: Mapping[str, Any]) -> None:
         """Write what there is of an instance that has to be redone: no prediction file."""
-        write_json_atomic(self.logs / f"{instance_id}.unfinished.json", trajectory)
+        write_json_atomic(self.unfinished(instance_id), self.redact.of(trajectory))
+
+    def result(self, instance_id: str) -> dict[str, Any] | None:
+        """Return an instance's prediction, else its unfinished trajectory, else None.
+
+        Raises:
+            UserError: the prediction is broken.
+        """
+        if self.prediction(instance_id).exists():
+            return self.read_prediction(self.prediction(instance_id))
+        try:
+            data = json.loads(self.unfinished(instance_id).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return data if isinstance(data, dict) else None
+
+    def put_aside(self, instance_id: str) -> None:
+        """Move an instance's files to ``replaced/``, the prediction first: it is to be redone."""
+        files = (
+            self.prediction(instance_id),
+            self.trajectory(instance_id),
+            self.folder / f"{instance_id}.md",
+            self.unfinished(instance_id),
+        )
+        place = next(p for n in count(1) if not (p := self._replaced(instance_id, n)).exists())
+        place.mkdir(parents=True)
+        for kind, path in zip(_KINDS, files, strict=True):
+            if path.exists():
+                path.replace(place / f"{kind}{path.suffix}")
+
+    def _replaced(self, instance_id: str, number: int) -> Path:
+        return self.folder / "replaced" / f"{instance_id}.{number}"
 
     def read_prediction(self, path: Path) -> dict[str, Any]:
         """Return a prediction without what only reports may know.
@@ -103,6 +159,11 @@ class RunStore:
         if not _is_prediction(data):
             raise UserError(f"{path} is not a prediction; mend it or delete it to redo it")
         return fill_attempts(data)
+
+    def begun(self) -> bool:
+        """Tell whether anything was done that another configuration must not be mixed with."""
+        paid = self.ledger.exists() and self.ledger.stat().st_size > 0
+        return paid or any(self.prediction_paths())
 
     def prediction_paths(self) -> Iterator[Path]:
         """Yield the prediction files, by instance id."""
@@ -130,14 +191,14 @@ class RunStore:
 
     def save_run(self, description: Mapping[str, Any]) -> None:
         """Write ``run.json``."""
-        write_json_atomic(self.folder / _RUN_FILE, description)
+        write_json_atomic(self.folder / _RUN_FILE, self.redact.of(description))
 
 
 @dataclass(frozen=True)
 class _LooseStore(RunStore):
     """A run whose folder need not lie in a folder named ``predictions``."""
 
-    place: Path
+    place: Path = Path()
 
     @property
     def folder(self) -> Path:

@@ -1,15 +1,16 @@
-"""Test output to results per test, with swebench's own parsers."""
+"""Test output to results per test: from pytest's report file, else with swebench's own parsers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 from typing import Any
 
+from bench.credible import credible, tame
 from bench.instances import Instance
+from bench.junit import report_results, split_report, with_report
+from bench.runners import Runner, runner_of
 
 Results = Mapping[str, str]
 """Test name to swebench's status: PASSED, FAILED, ERROR, SKIPPED, XFAIL."""
@@ -19,32 +20,12 @@ _PASSING = frozenset({"PASSED", "XFAIL"})
 _MAINTAINED = _PASSING | {"SKIPPED"}
 
 
-class Runner(str, Enum):
-    """The kinds of test runners that the benchmark's repositories use."""
-
-    PYTEST = "pytest"
-    DJANGO = "django"
-    SYMPY = "sympy"
-    UNITTEST = "unittest"
-
-
 _FALLBACK_PARSERS = {
     Runner.PYTEST: "parse_log_sphinx",  # pytest's -rA summary, names with spaces kept whole
     Runner.DJANGO: "parse_log_django",
     Runner.SYMPY: "parse_log_sympy",
     Runner.UNITTEST: "parse_log_django",
 }
-_COMMANDS = (
-    (re.compile(r"\bruntests\.py\b"), Runner.DJANGO),
-    (re.compile(r"(^|[\s/])bin/test\b"), Runner.SYMPY),
-    (re.compile(r"\b(pytest|py\.test|tox)\b"), Runner.PYTEST),
-    (re.compile(r"\bunittest\b"), Runner.UNITTEST),
-)
-
-
-def runner_of(command: str) -> Runner | None:
-    """Return the kind of runner that ``command`` starts, None for an unknown one."""
-    return next((runner for pattern, runner in _COMMANDS if pattern.search(command)), None)
 
 
 def fallback_parser(command: str) -> str:
@@ -60,8 +41,43 @@ class _Parsed:
     version: str = ""
 
 
-def parse_results(output: str, instance: Instance, runner: Runner) -> Results:
-    """Return the results per test in ``output``: by the row's parser, else by the runner's."""
+@dataclass(frozen=True)
+class TestRun:
+    """What a runner's output says once it is read.
+
+    Attributes:
+        log: the output as a person would read it.
+        results: status per test; none where the output is contradictory or was cut off.
+    """
+
+    __test__ = False
+
+    log: str
+    results: Results
+
+
+def told(command: str, runner: Runner, token: str) -> str:
+    """Return ``command`` so that its output can be read by ``read_run`` with the same ``token``.
+
+    Code under test runs with the command and prints into its output. ``token`` is a word that it
+    cannot know, new for each run.
+    """
+    return with_report(command, token) if runner is Runner.PYTEST else command
+
+
+def read_run(
+    output: str, instance: Instance, runner: Runner, token: str, files: Collection[str]
+) -> TestRun:
+    """Read the output of a command that ``told`` gave; ``files`` are those of the tree."""
+    if runner is Runner.PYTEST:
+        log, report = split_report(output, token)
+        return TestRun(log, report_results(report, files))
+    text = tame(output)
+    return TestRun(output, credible(_parsed(text, instance, runner), text, runner))
+
+
+def _parsed(output: str, instance: Instance, runner: Runner) -> dict[str, str]:
+    """Return what swebench's parsers make of ``output``: the row's parser, else the runner's."""
     parsers = _registry()
     name = instance.log_parser or _FALLBACK_PARSERS[runner]
     parser = parsers.get(name, parsers[_FALLBACK_PARSERS[runner]])

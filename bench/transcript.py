@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from bench.attempts import Solved
 from bench.records import AttemptRecord, total_cost
@@ -58,6 +59,6 @@ def _runs(text: str) -> Iterator[str]:
         yield stripped[: len(stripped) - len(stripped.lstrip("`"))]
 
 
-def dollars(cost: float | None) -> str:
+def dollars(cost: float | Decimal | None) -> str:
     """Return a cost in words."""
     return "unknown" if cost is None else f"${cost:.4f}"

@@ -8,12 +8,14 @@ warmed by one run before the one that is measured.
 from __future__ import annotations
 
 import functools
+import logging
 import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,20 +23,25 @@ from typing import Annotated, Any
 import typer
 
 from agent.chat import Message, Reply, Tool, Traits, Usage, estimate_tokens
+from agent.gate import Gate
 from agent.git import git
-from agent.repomap import TagStore
 from agent.tokens import ESTIMATE, count_tokens, counter_name
-from bench.checkout import Snapshots
-from bench.config import EnvironmentKind, ModelChoice, RunConfig
+from bench.assembly import Options, make_hub, make_services
+from bench.board import Board
+from bench.config import ModelChoice, RunConfig
 from bench.dataset import Dataset, Selection, load_dataset
-from bench.environments.choice import make_environment
+from bench.display import make_display, stream_of
+from bench.engines.choice import make_engine
 from bench.instances import Instance
 from bench.mirrors import Mirrors
 from bench.modelsource import Turn
 from bench.patches import is_test_path
 from bench.run import Run
-from bench.services import Services
+from bench.scale import Scale
+from bench.steps import Unseen
+from bench.stop import Stop
 from bench.store import RunStore
+from bench.timings import Timings
 from demo.setup import DEMO_DATASET, build_mirrors
 
 _GOAL = 200.0
@@ -89,7 +96,14 @@ class ScriptedModels:
     models: list[ScriptedModel] = field(default_factory=list)
     _edits: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def turn(self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float) -> Turn:
+    def turn(
+        self,
+        instance_id: str,
+        attempt: int,
+        choice: ModelChoice,
+        temperature: float,
+        gate: Gate | None = None,
+    ) -> Turn:
         """See ``ModelSource``."""
         model = ScriptedModel(*self.edit(instance_id), self.counter)
         self.models.append(model)
@@ -193,20 +207,20 @@ def _run(
         models=tuple(ModelChoice.parse(m, replay=True) for m in ("model-a@diff", "model-b@diff")),
         run=name,
         label="scripted",
+        api_base="http://127.0.0.1:9/v1",
         all_attempts=True,
     )
-    services = Services(
-        config=config,
-        mirrors=models.mirrors,
-        snapshots=Snapshots(cache / "snapshots"),
-        tags=TagStore(cache / "tags.sqlite"),
-        environment=make_environment(EnvironmentKind.NONE, cache, print),
-        models=models,
-        work=cache / "work",
-        baselines=cache / "baselines",
-        warn_once=print,
+    options = Options(
+        dataset.name, "test", Selection(), cache / "out", cache, scale=Scale(workers=1)
     )
-    run = Run(RunStore(cache / "out", name), dataset.identity(), services, print)
+    store, stop = RunStore(options.out, name), Stop()
+    hub = make_hub(config, options, store, stop, print)
+    services = make_services(config, options, hub, stop, Unseen(), name, print)
+    services = replace(services, models=models, mirrors=models.mirrors)
+    engine = make_engine(config, options, services, store, logging.Logger("benchmark"))
+    display = make_display(stream_of(lambda _: None), Board(len(instances)), Decimal)
+    timings = Timings(cache / "timings.json")
+    run = Run(store, dataset.identity(), config, hub, engine, display, timings, print)
     run.execute(instances, [instance.instance_id for instance in instances])
 
 

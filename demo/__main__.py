@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from agent.errors import InfrastructureError
-from bench.environments.choice import engine_answers
+from bench.environments.engine import engine_answers
 from demo.images import build_images
 from demo.setup import DEMO_DATASET
 

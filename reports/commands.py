@@ -12,7 +12,7 @@ from agent.atomic import write_json_atomic
 from agent.errors import UserError
 from bench.checkout import Snapshots
 from bench.dataset import Dataset, load_dataset
-from bench.environments.choice import engine_answers
+from bench.environments.engine import engine_answers
 from bench.environments.local import LocalEnvironment
 from bench.instances import Evaluation, split_row
 from bench.mirrors import Mirrors

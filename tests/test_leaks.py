@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from agent.processes import run_limited
-from bench.commands import Options, run_command
+from bench.assembly import Options
+from bench.commands import run_command
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
 from bench.dataset import Selection, load_dataset
-from bench.environments.choice import engine_answers
+from bench.environments.engine import engine_answers
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
 from tests.provider import Provider

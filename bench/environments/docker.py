@@ -6,79 +6,68 @@ import contextlib
 import io
 import secrets
 import tarfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import docker
 import docker.errors
-import requests.exceptions
+import docker.types
 
 from agent.deadline import within
-from agent.errors import InfrastructureError
 from agent.output import Tail
 from bench.checkout import Checkout
 from bench.environments.base import Changes, CommandResult, Session, UnavailableError
+from bench.environments.engine import ENGINE_ERRORS, engine_errors
+from bench.environments.images import holds, pull
+from bench.environments.limits import ResourceLimits
 from bench.evalscript import TestSetup
 from bench.instances import Instance
 
 LABEL = "swe-retry-harness"
 _FOLDER = "/testbed"
-_SCRIPT = "/tmp/harness-command.sh"
-_MEMORY = "8g"
-_PROCESSES = 1024
+# Not in /tmp: what is put into a container does not show under what is mounted there.
+_SCRIPT = "/harness-command.sh"
+_HOME = "/tmp/home"
+# What set-up lines of images need to own and change files as root, and no more than that.
+_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
 _GRACE = 15.0
+_POLL = 1.0
 _KILLED = 137
-_ENGINE_ERRORS = (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
 
 
-def connect() -> Any | None:  # noqa: ANN401 - the SDK has no types
-    """Return a client of the engine that the environment names, None when none answers."""
-    try:
-        client = docker.from_env(timeout=120)
-        client.ping()
-    except _ENGINE_ERRORS:
-        return None
-    return client
-
-
-@contextmanager
-def _engine() -> Iterator[None]:
-    """Turn what the SDK raises into the harness's word for it."""
-    try:
-        yield
-    except _ENGINE_ERRORS as error:
-        raise InfrastructureError(f"the Docker engine failed: {error}") from error
+def label_of(run_key: str) -> dict[str, str]:
+    """Return the label that all of a run's containers carry."""
+    return {f"{LABEL}.run": run_key}
 
 
 @dataclass(frozen=True)
 class DockerEnvironment:
-    """Sessions in containers of one engine."""
+    """Sessions in containers of one engine, which carry ``run_key`` as a label."""
 
     client: Any
+    run_key: str = ""
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     name: str = field(default="docker", init=False)
 
     def start(self, instance: Instance, base: Checkout) -> Session:
         """Return a session in the instance's image, pulled when the engine does not hold it."""
         if instance.test_setup is None:
             raise UnavailableError("the row has no eval_script whose test runner is known")
-        with _engine():
-            self._have(instance.image)
-        return DockerSession(self.client, instance.image, instance.instance_id, instance.test_setup)
+        with engine_errors():
+            if not holds(self.client, instance.image):
+                pull(self.client, instance.image)
+        labels = {LABEL: "1", f"{LABEL}.instance": instance.instance_id}
+        labels |= label_of(self.run_key) if self.run_key else {}
+        return DockerSession(self.client, instance.image, labels, instance.test_setup, self.limits)
 
     def identity(self, instance: Instance) -> str:
         """Return the image's id."""
-        with _engine():
+        with engine_errors():
             return f"docker:{self.client.images.get(instance.image).id}"
-
-    def _have(self, image: str) -> None:
-        try:
-            self.client.images.get(image)
-        except docker.errors.ImageNotFound:
-            repository, _, tag = image.rpartition(":")
-            self.client.images.pull(repository or tag, tag=tag if repository else "latest")
 
 
 @dataclass(frozen=True)
@@ -87,8 +76,9 @@ class DockerSession:
 
     client: Any
     image: str
-    instance_id: str
+    labels: Mapping[str, str]
     setup: TestSetup
+    limits: ResourceLimits
 
     @property
     def test_command(self) -> str:
@@ -99,7 +89,7 @@ class DockerSession:
         """Run ``command`` after the set-up lines; see ``Session.run``."""
         # Named before it is made, so that it is removed whatever interrupts the making of it.
         name = f"{LABEL}-{secrets.token_hex(8)}"
-        with _engine():
+        with engine_errors():
             try:
                 return self._run_in(self._container(name), changes, command, timeout)
             finally:
@@ -110,6 +100,7 @@ class DockerSession:
         """Do nothing: no container outlives its command."""
 
     def _container(self, name: str) -> Any:  # noqa: ANN401
+        limits = self.limits
         return self.client.containers.run(
             self.image,
             ["sleep", "infinity"],
@@ -118,11 +109,20 @@ class DockerSession:
             detach=True,
             init=True,
             network_mode="none",
-            mem_limit=_MEMORY,
-            pids_limit=_PROCESSES,
+            mem_limit=limits.memory,
+            memswap_limit=limits.memory,
+            pids_limit=limits.processes,
+            ulimits=[
+                docker.types.Ulimit(name="fsize", soft=limits.file_size, hard=limits.file_size),
+                docker.types.Ulimit(name="core", soft=0, hard=0),
+            ],
+            tmpfs={"/tmp": f"rw,exec,mode=1777,size={limits.temporary}"},
+            cap_drop=["ALL"],
+            cap_add=_CAPABILITIES,
             security_opt=["no-new-privileges"],
+            environment={"HOME": _HOME},
             working_dir=_FOLDER,
-            labels={LABEL: "1", f"{LABEL}.instance": self.instance_id},
+            labels=dict(self.labels),
         )
 
     def _run_in(
@@ -134,7 +134,14 @@ class DockerSession:
     ) -> CommandResult:
         # What the set-up prints must not be read as test results.
         token = secrets.token_hex(16)
-        lines = ["exec 2>&1", *self.setup.setup, f"cd {_FOLDER}", f"echo {token}", command]
+        lines = [
+            "exec 2>&1",
+            f"mkdir -p {_HOME}",
+            *self.setup.setup,
+            f"cd {_FOLDER}",
+            f"echo {token}",
+            command,
+        ]
         gone = [path for path, data in changes.items() if data is None]
         container.put_archive("/", _tar(changes, "\n".join(lines) + "\n"))
         if gone:
@@ -166,10 +173,39 @@ class DockerSession:
                 tail.add(chunk)
 
         try:
-            within(read, limit)
+            with self._disk_watched(container):
+                within(read, limit)
         except TimeoutError:
             return tail.text(), None
         return tail.text(), api.exec_inspect(exec_id)["ExitCode"]
+
+    @contextmanager
+    def _disk_watched(self, container: Any) -> Iterator[None]:  # noqa: ANN401
+        """Kill ``container`` when it has written more than it may.
+
+        The engine itself bounds this on few file systems. One look takes the engine a walk over
+        what the container has written.
+        """
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(_POLL):
+                with contextlib.suppress(*ENGINE_ERRORS):
+                    if _written(self.client, container.id) > self.limits.written:
+                        container.kill()
+                        return
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+
+def _written(client: Any, container_id: str) -> int:  # noqa: ANN401
+    """Return the bytes that a container has written over its image."""
+    found = client.api.containers(size=True, filters={"id": container_id})
+    return sum(int(container.get("SizeRw") or 0) for container in found)
 
 
 def _tar(changes: Changes, script: str) -> bytes:

@@ -11,23 +11,29 @@ from filelock import FileLock
 
 from agent.errors import InfrastructureError
 from agent.processes import run_limited
-from agent.workspace import UnsafePathError, Workspace
 from bench.checkout import Checkout
 from bench.environments.base import Changes, CommandResult, Session, UnavailableError
-from bench.environments.bubblewrap import bubblewrap_works, bubblewrapped
+from bench.environments.bubblewrap import HOME, bubblewrap_works
+from bench.environments.confinement import find_confinement, missing_limits, rlimit_lines
+from bench.environments.layout import lay_out, size_of
+from bench.environments.limits import ResourceLimits
 from bench.environments.requirements import local_command
+from bench.environments.sandbox import Confined, Sandbox
 from bench.environments.venvs import Built, Venvs, spec_key
 from bench.instances import Instance
-
-_HOME = "/tmp/home"
 
 
 @dataclass(frozen=True)
 class LocalEnvironment:
-    """Sessions in virtual environments under ``root``; ``failed`` as in ``Venvs``."""
+    """Sessions in virtual environments under ``root``; ``failed`` as in ``Venvs``.
+
+    ``run_key`` names the run that a cgroup belongs to.
+    """
 
     root: Path
     warn_once: Callable[[str], None]
+    run_key: str = ""
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     failed: dict[str, str] = field(default_factory=dict)
     name: str = field(default="local", init=False)
 
@@ -41,6 +47,10 @@ class LocalEnvironment:
                 "bubblewrap is not to be had: test code runs with your rights and network; "
                 "install it (package bubblewrap), or use --environment docker"
             )
+        way = find_confinement()
+        for words in missing_limits(way):
+            self.warn_once(words)
+        confined = Confined(way, self.limits, self.run_key)
         folder = self.root / "instances"
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(f"{folder / instance.instance_id}.lock")
@@ -50,7 +60,7 @@ class LocalEnvironment:
         except BaseException:
             lock.release()
             raise
-        return LocalSession(built, local_command(instance.spec), shut_in, lock)
+        return LocalSession(built, local_command(instance.spec), shut_in, lock, confined)
 
     def identity(self, instance: Instance) -> str:
         """Return a hash of the spec, and whether the network was shut off."""
@@ -66,45 +76,44 @@ class LocalSession:
     test_command: str
     shut_in: bool
     lock: FileLock
+    confined: Confined
 
     def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
         """Run ``command`` with bash in a fresh copy; see ``Session.run``."""
         try:
-            self._lay_out(changes)
-        except (OSError, UnsafePathError) as error:
-            raise InfrastructureError(f"cannot lay out {self.built.testbed}: {error}") from error
-        folder = self.built.testbed
-        argv = ["bash", "-c", command]
-        env = self._environment()
-        if self.shut_in:
-            argv = bubblewrapped(argv, folder, self.built.readable, env)
-        try:
-            return run_limited(argv, folder, env, timeout)
+            if not self.shut_in:
+                return self._run_open(changes, command, timeout)
+            environment = self._environment(HOME)
+            sandbox = Sandbox(self.built, self._changes, environment, self.confined)
+            return sandbox.run(changes, command, timeout)
         except OSError as error:
-            raise InfrastructureError(f"cannot run {argv[0]}: {error}") from error
+            raise InfrastructureError(f"cannot run the tests: {error}") from error
 
     def stop(self) -> None:
         """Remove the working copy and let other processes have the instance."""
         shutil.rmtree(self.built.testbed, ignore_errors=True)
+        shutil.rmtree(self._changes, ignore_errors=True)
         self.lock.release()
 
-    def _lay_out(self, changes: Changes) -> None:
-        folder = self.built.testbed
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.built.template, folder, symlinks=True)
-        space = Workspace(folder)
-        for path, data in changes.items():
-            space.check(path)
-            place = folder / path
-            if data is None:
-                place.unlink(missing_ok=True)
-            else:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(data)
+    @property
+    def _changes(self) -> Path:
+        return self.built.testbed.with_name("changes")
 
-    def _environment(self) -> dict[str, str]:
+    def _run_open(self, changes: Changes, command: str, timeout: float) -> CommandResult:
+        """Run ``command`` without a sandbox; the disk is watched, as nothing bounds it."""
+        folder = self.built.testbed
+        lay_out(folder, self.built.template, changes)
+        limits = self.confined.limits
+        lines = f'{rlimit_lines(self.confined.way, limits)}; exec bash -c "$1"'
+        environment = self._environment(str(folder.parent))
+        with self.confined.held(["bash", "-c", lines, "bash", command]) as argv:
+            return run_limited(
+                argv, folder, environment, timeout,
+                too_much=lambda: size_of(folder) > limits.written,
+            )  # fmt: skip
+
+    def _environment(self, home: str) -> dict[str, str]:
         binaries = self.built.python.parent
-        home = _HOME if self.shut_in else str(self.built.testbed.parent)
         return {
             "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
             "VIRTUAL_ENV": str(binaries.parent),

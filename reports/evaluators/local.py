@@ -21,7 +21,8 @@ from bench.evalscript import END_MARKER, START_MARKER
 from bench.mirrors import Mirrors
 from bench.patches import is_test_path, patch_paths
 from bench.related import directives
-from bench.testlogs import fallback_parser, runner_of
+from bench.runners import runner_of
+from bench.testlogs import fallback_parser
 from reports.evaluators.base import Job, Verdict, VerdictStatus, verdict_of_report
 
 

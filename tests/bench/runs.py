@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.models import RetryPolicy
-from bench.commands import Options
+from bench.assembly import Options
 from bench.config import ModelChoice, RunConfig
 from bench.dataset import Selection
+from bench.scale import Money, Scale
 from demo.setup import DEMO_DATASET
 from tests.provider import Provider
 
@@ -39,6 +40,8 @@ def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:
         "out": out,
         "cache": cache,
         "retries": RetryPolicy(2, 0.01, 0.05),
+        "money": Money(allow_unpriced=True),
+        "scale": Scale(workers=1, jobs=2),
     }
     return Options(**{**values, **changes})
 

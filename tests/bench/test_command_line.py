@@ -75,23 +75,57 @@ def test_list_models_lists_and_starts_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_ctrl_c_is_exit_code_130_and_keeps_what_is_done(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    provider.will_answer("textkit/slug.py", EDIT, Answer("x", hang=60))
+def begun(provider: Provider, out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
+    """Start a run of two instances, of which the second hangs at its first call."""
     words = [
         "--dataset", "demo", "--instances", "demo__textkit-1,demo__bank-1", "--models", "gpt-4o",
-        "--api-base", provider.url, "--environment", "none", "--run", "r", "--out", str(tmp_path),
-        "--cache", str(cache),
+        "--api-base", provider.url, "--environment", "none", "--run", "r", "--out", str(out),
+        "--cache", str(cache), "--workers", "1", "--tries", "1", *more,
     ]  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, str(TOP / "harness.py"), *words], stdout=subprocess.DEVNULL
-    )
+        [sys.executable, str(TOP / "harness.py"), *words],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     while len(provider.requests) < 3 and time.monotonic() < deadline:
         time.sleep(0.05)
+    return process
+
+
+def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT, Answer("bank/accounts.py", hang=3), EDIT)
+    process = begun(provider, tmp_path, cache)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopping: attempts end at their next step" in said
+    assert "demo__bank-1: interrupted" in said and "Traceback" not in said
+    assert (tmp_path / "predictions/r/demo__textkit-1.json").exists()
+    assert not (tmp_path / "predictions/r/demo__bank-1.json").exists()
+    assert not (cache / "work").exists() or not list((cache / "work").iterdir())
+    # The reply that came after the interruption was paid for: it is not asked for again.
+    assert len(provider.requests) == 3
+    again = begun(provider, tmp_path, cache)
+    said, _ = again.communicate(timeout=60)
+    first = [r["messages"] for r in provider.requests if "bank" in str(r["messages"][1])]
+    assert [len(messages) for messages in first].count(2) == 1
+    assert (tmp_path / "predictions/r/demo__bank-1.json").exists(), said
+
+
+def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT, Answer("x", hang=60))
+    process = begun(provider, tmp_path, cache)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "stopping now" in said
     assert (tmp_path / "predictions/r/demo__textkit-1.json").exists()
     assert not (tmp_path / "predictions/r/demo__bank-1.json").exists()
     assert not list((cache / "work").iterdir())
+    assert not list(tmp_path.rglob("*.tmp"))

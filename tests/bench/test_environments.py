@@ -17,8 +17,9 @@ from bench.config import EnvironmentKind
 from bench.dataset import load_dataset
 from bench.environments import Session, UnavailableError
 from bench.environments.bubblewrap import bubblewrap_works
-from bench.environments.choice import engine_answers, make_environment
-from bench.environments.docker import LABEL, DockerEnvironment, connect
+from bench.environments.choice import make_environment
+from bench.environments.docker import LABEL, DockerEnvironment
+from bench.environments.engine import connect, engine_answers
 from bench.environments.local import LocalEnvironment, LocalSession
 from bench.environments.none import NoEnvironment
 from bench.environments.requirements import local_command, wanted_packages

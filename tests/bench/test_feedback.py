@@ -12,7 +12,7 @@ import pytest
 from agent.testreport import describe
 from bench.feedback import failures_of
 from bench.feedback.noise import is_progress, without_noise
-from bench.testlogs import Runner
+from bench.runners import Runner
 
 LOGS = Path(__file__).parents[1] / "data" / "testlogs"
 CORE = "tests/test_core.py"

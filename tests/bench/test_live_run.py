@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import bench.commands
+import bench.checks
 from agent.chat import Traits
 from agent.errors import UserError
 from agent.formats import format_names
@@ -162,7 +162,7 @@ class Calling(DiffFormat):
 def test_a_model_that_cannot_call_functions_gets_no_format_of_calls(
     tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench.commands, "get_format", lambda _: Calling())
+    monkeypatch.setattr(bench.checks, "get_format", lambda _: Calling())
     (tmp_path / "mine.yaml").write_text("models: {my-*: {tools: false}}")
     book = load_settings(tmp_path / "mine.yaml", format_names())
     mine = ModelChoice.parse("my-own", book=book, any_name=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,16 +41,17 @@ FILES = {
 
 @dataclass
 class FolderSession:
-    """Runs commands in a fresh copy of FILES, without any sandbox."""
+    """Runs commands in a fresh copy of some files, without any sandbox."""
 
     folder: Path
     test_command: str = f"{sys.executable} -m pytest -rA -p no:cacheprovider"
     commands: list[str] = field(default_factory=list)
+    files: Mapping[str, str] = field(default_factory=lambda: FILES)
 
     def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
         self.commands.append(command)
         shutil.rmtree(self.folder, ignore_errors=True)
-        base = {path: text.encode() for path, text in FILES.items()}
+        base = {path: text.encode() for path, text in self.files.items()}
         for path, data in {**base, **changes}.items():
             place = self.folder / path
             place.parent.mkdir(parents=True, exist_ok=True)

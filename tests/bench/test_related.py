@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from bench.related import directives, related_tests
-from bench.testlogs import Runner, broken, parse_results, runner_of
+from bench.runners import Runner, runner_of
+from bench.testlogs import broken, read_run
 from tests.conftest import an_instance
 
 FILES = {
@@ -72,25 +73,26 @@ def test_runners(command: str, runner: Runner | None) -> None:
     ("runner", "output", "results"),
     [
         (
-            Runner.PYTEST,
-            "PASSED t.py::a\nFAILED t.py::b[x y] - assert 1\nXFAIL t.py::c\nSKIPPED [1] t.py: no\n",
-            {"t.py::a": "PASSED", "t.py::b[x y]": "FAILED", "t.py::c": "XFAIL"},
-        ),
-        (
             Runner.DJANGO,
-            "test_a (x.T) ... ok\ntest_b (x.T) ... FAIL\n",
+            "test_a (x.T) ... ok\ntest_b (x.T) ... FAIL\n\nRan 2 tests in 0.1s\n\n"
+            "FAILED (failures=1)\n",
             {"test_a (x.T)": "PASSED", "test_b (x.T)": "FAILED"},
         ),
         (
             Runner.SYMPY,
-            "test_a ok\ntest_b F\ntest_c E\n",
+            "test_a ok\ntest_b F\ntest_c E\n"
+            "= tests finished: 1 passed, 1 failed, 1 exceptions, in 0.10 seconds =\n",
             {"test_a": "PASSED", "test_b": "FAILED", "test_c": "ERROR"},
         ),
-        (Runner.UNITTEST, "test_a (m.T) ... ok\n", {"test_a (m.T)": "PASSED"}),
+        (
+            Runner.UNITTEST,
+            "test_a (m.T) ... ok\n\nRan 1 test in 0.000s\n\nOK\n",
+            {"test_a (m.T)": "PASSED"},
+        ),
     ],
 )
 def test_results_per_test(runner: Runner, output: str, results: dict[str, str]) -> None:
-    assert parse_results(output, an_instance(), runner) == results
+    assert read_run(output, an_instance(), runner, "", ()).results == results
 
 
 def test_only_tests_that_passed_can_break() -> None:

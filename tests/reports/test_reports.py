@@ -14,7 +14,7 @@ import pytest
 
 from agent.errors import UserError
 from bench.dataset import load_dataset
-from bench.environments.choice import engine_answers
+from bench.environments.engine import engine_answers
 from demo.setup import DEMO_DATASET
 from reports.commands import EvaluatorKind, ReportOptions, report_command
 from reports.evaluators.base import Verdict, VerdictStatus

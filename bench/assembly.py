@@ -1,0 +1,134 @@
+"""Put together what a run works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.agents import load_agent
+from agent.models import RetryPolicy
+from agent.registry import provider_of
+from agent.repomap import TagStore
+from agent.settings import SettingsBook, our_settings
+from bench.budget import Budget
+from bench.checkout import Snapshots
+from bench.config import RunConfig
+from bench.dataset import Selection
+from bench.environments import Environment
+from bench.environments.choice import make_environment
+from bench.hub import CallHub, Hub
+from bench.ledger import Ledger
+from bench.mirrors import Mirrors
+from bench.modelsource import LiveModels, ModelSource, ReplayedModels, replay_folder
+from bench.scale import Money, Scale
+from bench.services import Services
+from bench.slots import Slots
+from bench.steps import Steps
+from bench.stop import Stop
+from bench.store import RunStore
+from bench.throttle import Throttle, ThrottlePolicy
+from demo.setup import build_mirrors
+
+Say = Callable[[str], None]
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of ``harness.py`` that are not part of the run's configuration.
+
+    Attributes:
+        redo: what ``--redo`` says; empty for whatever is not done.
+    """
+
+    dataset: str
+    split: str
+    selection: Selection
+    out: Path
+    cache: Path
+    repos: Path | None = None
+    prior: Sequence[Path] = ()
+    dry_run: bool = False
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    settings: SettingsBook = field(default_factory=our_settings)
+    scale: Scale = field(default_factory=Scale)
+    money: Money = field(default_factory=Money)
+    redo: str = ""
+    as_json: bool = False
+
+
+def make_mirrors(options: Options) -> Mirrors:
+    """Return the mirrors that a run reads."""
+    if options.dataset == "demo":
+        return Mirrors(build_mirrors(options.cache / "demo-mirrors"))
+    return Mirrors(options.repos or options.cache / "mirrors")
+
+
+def make_hub(config: RunConfig, options: Options, store: RunStore, stop: Stop, say: Say) -> Hub:
+    """Return the run's hub, charged with what its ledger holds; unfinished journals are settled."""
+    hub = Hub(
+        journals=store.journals,
+        ledger=Ledger.load(store.ledger),
+        budget=Budget(options.money.limits),
+        throttle=Throttle(options.scale.rates, _policy(config)),
+        stop=stop,
+        providers=_providers(config),
+        give_up_after=options.scale.give_up_after,
+        say=say,
+        redact=store.redact,
+    )
+    for path in sorted(store.journals.glob("*.jsonl")):
+        # A finished instance's ledger is complete: it was flushed before the prediction.
+        if not store.prediction(path.stem).exists():
+            hub.recover(path.stem)
+    for line in hub.ledger.lines():
+        hub.budget.charge(line.instance_id, line.model, line.cost)
+    return hub
+
+
+def _policy(config: RunConfig) -> ThrottlePolicy:
+    # A probe may take as long as a call may.
+    return ThrottlePolicy(probe_patience=config.call_timeout + _PATIENCE)
+
+
+def _providers(config: RunConfig) -> Sequence[str]:
+    if not config.calls_models:
+        return ()
+    return sorted({provider_of(model.name, config.api_base)[1] for model in config.models})
+
+
+def make_services(
+    config: RunConfig,
+    options: Options,
+    hub: CallHub,
+    stop: Stop,
+    board: Steps,
+    run_key: str,
+    warn_once: Say,
+) -> Services:
+    """Return what instances are worked on with, on this machine."""
+    environment: Environment = make_environment(
+        config.environment, options.cache, warn_once, run_key
+    )
+    models: ModelSource
+    if config.replay:
+        models = ReplayedModels(replay_folder(config.replay), options.settings.aliases)
+    else:
+        models = LiveModels(config, options.retries, warn_once, options.money.prices)
+    return Services(
+        config=config,
+        mirrors=make_mirrors(options),
+        snapshots=Snapshots(options.cache / "snapshots"),
+        tags=TagStore(options.cache / "tags.sqlite"),
+        environment=environment,
+        models=models,
+        work=options.cache / "work" / run_key,
+        baselines=options.cache / "baselines",
+        agent=load_agent(config.agent, config.agent_env, config.agent_timeout),
+        warn_once=warn_once,
+        hub=hub,
+        slots=Slots(options.scale.jobs, stop),
+        stop=stop,
+        board=board,
+    )

@@ -1,0 +1,235 @@
+"""Pure: what a run may spend, reserved before each call and settled after it.
+
+Between a look at what is left and the bill, other workers spend too. So a call first reserves the
+most that it can cost, and starts only when everything spent and reserved together fits every limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from threading import Lock
+
+_ZERO = Fraction(0)
+
+
+class Scope(str, Enum):
+    """What a limit is for; the value is the option that sets it."""
+
+    RUN = "--budget-usd"
+    INSTANCE = "--budget-usd-per-instance"
+    MODEL = "--budget-usd-per-model"
+    CALLS = "--max-calls"
+
+
+class OverBudgetError(Exception):
+    """A call can never fit what is left, however low others settle; one line for the user."""
+
+    def __init__(self, scope: Scope, message: str) -> None:
+        super().__init__(message)
+        self.scope = scope
+
+
+@dataclass(frozen=True)
+class BudgetLimits:
+    """Dollars and calls that must not be passed; None, or a model that is not named: no limit."""
+
+    usd: Decimal | None = None
+    usd_per_instance: Decimal | None = None
+    usd_per_model: Mapping[str, Decimal] = field(default_factory=dict)
+    calls: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Reservation:
+    """What is kept back for one call; each is itself alone.
+
+    Attributes:
+        bound: the most dollars that the call should cost; None when the model has no price.
+    """
+
+    instance_id: str
+    model: str
+    bound: Decimal | None
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What was spent at one moment: dollars, as far as prices are known, and calls."""
+
+    usd: Decimal
+    by_model: Mapping[str, Decimal]
+    by_instance: Mapping[str, Decimal]
+    calls: int
+
+
+@dataclass
+class _Account:
+    """One limit. In fractions, for sums of decimals round, and a limit holds to the last digit."""
+
+    limit: Fraction | None
+    spent: Fraction = _ZERO
+    reserved: Fraction = _ZERO
+
+    def never(self, amount: Fraction) -> bool:
+        return self.limit is not None and self.spent + amount > self.limit
+
+    def not_now(self, amount: Fraction) -> bool:
+        return self.limit is not None and self.spent + self.reserved + amount > self.limit
+
+
+class Budget:
+    """The money and the calls of one run, shared by all its workers (threads).
+
+    As long as no call costs more than its bound, no limit is ever passed. A bound counts tokens,
+    and for some providers the count is an estimate, so a call may cost more. That excess is
+    charged and returned, for the log. It stops new calls in each scope whose limit is passed with
+    it: the run, or that instance, or that model. An excess that leaves every limit standing stops
+    nothing: no promise is broken, and a run of days must not end, its money unspent, because an
+    estimate was a few tokens short. What is passed at most is the excess of the calls that were
+    under way.
+
+    Every reservation must be settled or released, in a ``finally``: what stays reserved makes
+    others wait for ever.
+    """
+
+    def __init__(self, limits: BudgetLimits) -> None:
+        self._limits = limits
+        self._lock = Lock()
+        self._run = _Account(_fraction(limits.usd))
+        self._calls = _Account(None if limits.calls is None else Fraction(limits.calls))
+        self._instances: dict[str, _Account] = {}
+        self._models: dict[str, _Account] = {}
+        self._open: set[Reservation] = set()
+
+    def charge(self, instance_id: str, model: str, cost: Decimal | None, calls: int = 1) -> None:
+        """Count what is spent without a reservation: before a resumption, or by other agents.
+
+        Args:
+            instance_id: which instance it was spent on.
+            model: which model it was spent on.
+            cost: dollars; None, when unknown, counts the calls alone.
+            calls: how many there were.
+        """
+        amount = _fraction(cost) or _ZERO
+        with self._lock:
+            self._spend(instance_id, model, amount, calls)
+
+    def reserve(self, instance_id: str, model: str, bound: Decimal | None) -> Reservation | None:
+        """Keep back one call and ``bound`` dollars; None: not now, ask again later.
+
+        None means that others hold what is missing, and may settle for less. A ``bound`` of None
+        (no known price) keeps back the call alone, but still stops at a limit that was passed.
+        Of several limits that refuse, the widest is named: calls, run, model, instance.
+
+        Raises:
+            OverBudgetError: it cannot fit even when all that others reserved comes back.
+            ValueError: ``bound`` is negative or not finite.
+        """
+        amount = _fraction(bound) or _ZERO
+        with self._lock:
+            wanted = list(self._wanted(instance_id, model, amount))
+            for scope, account, part in wanted:
+                if account.never(part):
+                    raise _over(scope, account, part, instance_id, model)
+            if any(account.not_now(part) for _, account, part in wanted):
+                return None
+            for _, account, part in wanted:
+                account.reserved += part
+            reservation = Reservation(instance_id, model, bound)
+            self._open.add(reservation)
+            return reservation
+
+    def settle(self, reservation: Reservation, cost: Decimal | None) -> Decimal:
+        """Charge what the call cost; return the excess over its bound in dollars, 0 when none.
+
+        A ``cost`` of None (no usage was reported) charges the bound: unknown is not 0. A call
+        without a bound has no excess.
+
+        Raises:
+            ValueError: the reservation is settled already or not of this budget, or ``cost`` is
+                negative or not finite; nothing is charged and the reservation stands.
+        """
+        bound = _fraction(reservation.bound)
+        amount = _fraction(cost)
+        if amount is None:
+            amount = bound or _ZERO
+        with self._lock:
+            if reservation not in self._open:
+                raise ValueError(f"{reservation} is not open: settled twice?")
+            self._open.remove(reservation)
+            instance_id, model = reservation.instance_id, reservation.model
+            for _, account, part in self._wanted(instance_id, model, bound or _ZERO):
+                account.reserved -= part
+            self._spend(instance_id, model, amount, 1)
+        return _decimal(_ZERO if bound is None else max(_ZERO, amount - bound))
+
+    def release(self, reservation: Reservation) -> None:
+        """Settle a call that the provider answered with an error: it was made, and costs nothing.
+
+        Raises:
+            ValueError: see ``settle``.
+        """
+        self.settle(reservation, Decimal(0))
+
+    @property
+    def spent(self) -> Spending:
+        """What has been charged so far; reservations are not in it."""
+        with self._lock:
+            return Spending(
+                usd=_decimal(self._run.spent),
+                by_model=_amounts(self._models),
+                by_instance=_amounts(self._instances),
+                calls=int(self._calls.spent),
+            )
+
+    def _wanted(
+        self, instance_id: str, model: str, amount: Fraction
+    ) -> Iterator[tuple[Scope, _Account, Fraction]]:
+        """Yield the accounts that one call concerns, with what it takes of each."""
+        per_instance = self._limits.usd_per_instance
+        per_model = self._limits.usd_per_model.get(model)
+        yield Scope.CALLS, self._calls, Fraction(1)
+        yield Scope.RUN, self._run, amount
+        yield Scope.MODEL, _account(self._models, model, per_model), amount
+        yield Scope.INSTANCE, _account(self._instances, instance_id, per_instance), amount
+
+    def _spend(self, instance_id: str, model: str, amount: Fraction, calls: int) -> None:
+        for scope, account, _ in self._wanted(instance_id, model, amount):
+            account.spent += calls if scope is Scope.CALLS else amount
+
+
+def _account(accounts: dict[str, _Account], name: str, limit: Decimal | None) -> _Account:
+    return accounts.setdefault(name, _Account(_fraction(limit)))
+
+
+def _over(
+    scope: Scope, account: _Account, amount: Fraction, instance_id: str, model: str
+) -> OverBudgetError:
+    limit = account.limit or _ZERO
+    if scope is Scope.CALLS:
+        words = f"{account.spent} of {limit} calls are made"
+    else:
+        spent, whole, call = (f"${_decimal(x):.6f}" for x in (account.spent, limit, amount))
+        words = f"{spent} of {whole} are spent, and the next call may cost {call}"
+    of = {Scope.INSTANCE: f" for {instance_id}", Scope.MODEL: f" for {model}"}.get(scope, "")
+    return OverBudgetError(scope, f"{scope.value}: {words}{of}; raise it to go on")
+
+
+def _amounts(accounts: Mapping[str, _Account]) -> dict[str, Decimal]:
+    return {name: _decimal(account.spent) for name, account in accounts.items()}
+
+
+def _fraction(dollars: Decimal | None) -> Fraction | None:
+    if dollars is None:
+        return None
+    if not dollars.is_finite() or dollars < 0:
+        raise ValueError(f"{dollars} is no sum of dollars")
+    return Fraction(dollars)
+
+
+def _decimal(dollars: Fraction) -> Decimal:
+    return Decimal(dollars.numerator) / Decimal(dollars.denominator)

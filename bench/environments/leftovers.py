@@ -1,0 +1,34 @@
+"""Remove what a crashed run left running, and only that."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import docker.errors
+
+from bench.environments.cgroups import remove_groups
+from bench.environments.docker import label_of
+from bench.environments.engine import engine_errors
+
+__all__ = ["remove_containers", "remove_groups"]
+
+
+def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 - no types
+    """Remove the containers of the run ``run_key`` with their volumes; return their names.
+
+    Containers are all that a run makes in an engine; pulled images stay for the next run.
+
+    Raises:
+        InfrastructureError: the engine failed.
+        ValueError: the key is empty, which is no run's.
+    """
+    if not run_key:
+        raise ValueError("a run has a key")
+    ((name, value),) = label_of(run_key).items()
+    with engine_errors():
+        found = client.containers.list(all=True, filters={"label": f"{name}={value}"})
+        for container in found:
+            with contextlib.suppress(docker.errors.NotFound):
+                container.remove(force=True, v=True)
+    return sorted(container.name for container in found)

@@ -1,0 +1,95 @@
+"""Run one command shut in by bubblewrap, in a copy of the base tree that lies in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent.errors import InfrastructureError
+from agent.processes import CommandResult, run_limited
+from bench.environments.base import Changes
+from bench.environments.bubblewrap import CHANGES, HOME, TEMPLATE, View, bubblewrapped
+from bench.environments.cgroups import limited_group
+from bench.environments.confinement import Confinement, other_user, rlimit_lines
+from bench.environments.layout import DELETED, FILES, lay_beside
+from bench.environments.limits import ResourceLimits
+from bench.environments.venvs import Built
+
+# Deleted paths go first: a folder may take the place of a file.
+_LAY_OUT = f"""set -e
+cp -dR --preserve=mode,timestamps,links {TEMPLATE}/. .
+xargs -0 rm -f -- <{CHANGES}/{DELETED}
+cp -R {CHANGES}/{FILES}/. .
+"""
+_HAND_OVER = f"chown -R {{user}}:{{user}} . {HOME}\n"
+_BECOME = "setpriv --reuid {user} --regid {user} --clear-groups "
+_GIVEN_UP = 300
+
+
+@dataclass(frozen=True)
+class Confined:
+    """How commands are held: the way, the numbers, and the run that pays for it."""
+
+    way: Confinement
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
+    run_key: str = ""
+
+    @contextmanager
+    def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
+        """Give ``argv`` in a cgroup of its own where there are cgroups, else as it is.
+
+        Raises:
+            InfrastructureError: the cgroup cannot be made.
+        """
+        with contextlib.ExitStack() as stack:
+            words = list(argv)
+            if self.way is Confinement.CGROUP:
+                try:
+                    group = stack.enter_context(limited_group(self.limits, self.run_key))
+                except OSError as error:
+                    raise InfrastructureError(f"cannot make a cgroup: {error}") from error
+                words = group.joined(argv)
+            yield words
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """Runs commands on copies of one instance's tree; ``changes`` is a scratch folder."""
+
+    built: Built
+    changes: Path
+    environment: Mapping[str, str]
+    confined: Confined
+
+    def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
+        """Run ``command`` with bash; see ``Session.run``. What it writes is gone at its end."""
+        lay_beside(self.changes, self.built.template, changes)
+        token = secrets.token_hex(16)
+        view = View(
+            self.built.testbed,
+            self.built.template,
+            self.changes,
+            self.built.readable,
+            self.environment,
+        )
+        user = other_user() if self.confined.way is Confinement.OTHER_USER else None
+        argv = ["bash", "-c", self._script(token, user), "bash", command]
+        shut_in = bubblewrapped(argv, view, self.confined.limits, user is not None)
+        with self.confined.held(shut_in) as held:
+            result = run_limited(held, self.changes, self.environment, timeout)
+        before, found, after = result.output.partition(f"{token}\n")
+        if not found and not result.timed_out:
+            words = before.strip().splitlines()[-1:] or [f"exit code {result.exit_code}"]
+            raise InfrastructureError(f"cannot start the sandbox: {words[0][:_GIVEN_UP]}")
+        return replace(result, output=after)
+
+    def _script(self, token: str, user: int | None) -> str:
+        """Return the lines that lay the tree out and then run the script's first argument."""
+        limited = f'{rlimit_lines(self.confined.way, self.confined.limits)}; exec bash -c "$1"'
+        hand_over = _HAND_OVER.format(user=user) if user is not None else ""
+        become = _BECOME.format(user=user) if user is not None else ""
+        return f"{_LAY_OUT}{hand_over}echo {token}\nexec {become}bash -c '{limited}' bash \"$1\""

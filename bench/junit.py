@@ -1,0 +1,75 @@
+"""Results per test from pytest's own report file, which nothing that a test prints can reach. Pure.
+
+The report is written outside the tree under a name that is made up for each run, and printed
+after a line that holds the same name, once pytest has ended. Code that runs in pytest's process
+could still find it: see docs/environments.md.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Collection, Iterator
+
+_SCRIPT = """{command} --junitxml=/tmp/{token}.xml
+code=$?
+printf '\\n%s\\n' {token}
+cat /tmp/{token}.xml 2>/dev/null
+rm -f /tmp/{token}.xml
+exit $code"""
+_STATUSES = {"failure": "FAILED", "error": "ERROR", "skipped": "SKIPPED"}
+_XFAIL = "pytest.xfail"
+# The worst comes last: one test may be reported more than once, as when its teardown fails.
+_ORDER = ("PASSED", "XFAIL", "SKIPPED", "FAILED", "ERROR")
+
+
+def with_report(command: str, token: str) -> str:
+    """Return shell lines that run a pytest ``command``, print its report and exit as it did."""
+    return _SCRIPT.format(command=command, token=token)
+
+
+def split_report(output: str, token: str) -> tuple[str, str]:
+    """Return what ``with_report`` printed as pytest's output and the report, empty for none.
+
+    The line in which pytest names the report is left out: it is different in each run.
+    """
+    before, found, after = output.rpartition(f"\n{token}\n")
+    log, report = (before, after.strip()) if found else (output, "")
+    return "".join(line for line in log.splitlines(keepends=True) if token not in line), report
+
+
+def report_results(report: str, files: Collection[str]) -> dict[str, str]:
+    """Return swebench's status per node id; nothing for a report that is not whole.
+
+    ``files`` are the tree's: the report does not tell where the file's name ends.
+    """
+    if "<!DOCTYPE" in report or "<!ENTITY" in report:  # pytest writes none
+        return {}
+    try:
+        cases = list(ElementTree.fromstring(report).iter("testcase"))
+    except ElementTree.ParseError:
+        return {}
+    modules = {p.removesuffix(".py").replace("/", "."): p for p in files if p.endswith(".py")}
+    results: dict[str, str] = {}
+    for case in cases:
+        name = _node_id(case.get("classname", ""), case.get("name", ""), modules)
+        found = [*_statuses(case), *([results[name]] if name in results else [])]
+        results[name] = max(found or ["PASSED"], key=_ORDER.index)
+    return results
+
+
+def _statuses(case: ElementTree.Element) -> Iterator[str]:
+    for child in case:
+        if child.tag in _STATUSES:
+            expected = child.tag == "skipped" and child.get("type") == _XFAIL
+            yield "XFAIL" if expected else _STATUSES[child.tag]
+
+
+def _node_id(classname: str, name: str, modules: dict[str, str]) -> str:
+    """Return ``tests/test_a.py::TestX::test_b[1]`` for ``tests.test_a.TestX`` and ``test_b[1]``."""
+    if not classname:
+        return modules.get(name, name)  # a file that cannot be imported
+    module, classes = classname, list[str]()
+    while module and module not in modules:
+        module, _, last = module.rpartition(".")
+        classes.insert(0, last)
+    return "::".join([modules[module], *classes, name] if module else [classname, name])

@@ -1,0 +1,154 @@
+"""Every call that cost something, one line each: all costs that are shown come from here.
+
+Sums are exact: dollars are kept as decimal text and added as decimals, so the total of a report is
+the sum of its lines to the last digit.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from agent.chat import Usage
+from bench.journal import append_entry, whole_entries
+
+
+@dataclass(frozen=True)
+class Line:
+    """One call.
+
+    Attributes:
+        call: names the call; a ledger holds each once.
+        kind: as in the journal (``answered``, ``refused``, ``failed``, ``lost``), or ``replayed``
+            for what a recording once cost.
+        cost: dollars; None when unknown. A ``lost`` or unanswered call counts with its bound.
+    """
+
+    call: str
+    kind: str
+    instance_id: str
+    attempt: int
+    model: str
+    cost: Decimal | None
+    usage: Usage | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the line as it stands in the file."""
+        plain = asdict(self)
+        return {**plain, "cost": None if self.cost is None else str(self.cost)}
+
+    @classmethod
+    def of_json(cls, raw: Mapping[str, Any]) -> Line:
+        """Read a line of the file."""
+        cost, usage = raw["cost"], raw.get("usage")
+        return cls(
+            call=str(raw["call"]),
+            kind=str(raw["kind"]),
+            instance_id=str(raw["instance_id"]),
+            attempt=int(raw["attempt"]),
+            model=str(raw["model"]),
+            cost=None if cost is None else Decimal(cost),
+            usage=Usage(**usage) if usage else None,
+        )
+
+
+def dollars_of(cost: float | None) -> Decimal | None:
+    """Return a cost that came as a float in the digits in which it is written."""
+    return None if cost is None else Decimal(repr(cost))
+
+
+@dataclass
+class Ledger:
+    """The ledger at ``path``, appended to by one process; safe to use from many threads."""
+
+    path: Path
+    _lines: dict[str, Line] = field(default_factory=dict)
+    _begun_with: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def load(cls, path: Path) -> Ledger:
+        """Return the ledger at ``path``, empty when there is none; torn lines are left out."""
+        ledger = cls(path)
+        ledger._lines.update((line.call, line) for line in read_lines(path))
+        return ledger
+
+    def begin(self) -> None:
+        """Count what ``since_begun`` returns from here."""
+        self._begun_with = len(self._lines)
+
+    def add(self, line: Line) -> bool:
+        """Append ``line`` unless its call is there already, and tell whether it was new.
+
+        The disk may have it only after ``sync``; until then the journals hold the same.
+        """
+        with self._lock:
+            if line.call in self._lines:
+                return False
+            append_entry(self.path, line.as_json(), durable=False)
+            self._lines[line.call] = line
+            return True
+
+    def sync(self) -> None:
+        """Wait until the disk has all lines."""
+        with self._lock:
+            if self.path.exists():
+                with self.path.open("ab") as stream:
+                    os.fsync(stream.fileno())
+
+    def since_begun(self) -> tuple[Line, ...]:
+        """Return the lines that were added since ``begin``."""
+        return self.lines()[self._begun_with :]
+
+    def lines(self) -> tuple[Line, ...]:
+        """Return all lines in their order."""
+        with self._lock:
+            return tuple(self._lines.values())
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Yield the whole lines of the ledger at ``path``, none when there is no such file."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    for raw in whole_entries(data):
+        try:
+            yield Line.of_json(raw)
+        except (KeyError, TypeError, ValueError, ArithmeticError):
+            continue
+
+
+def total(lines: Iterable[Line]) -> Decimal | None:
+    """Return the exact sum of ``lines``, None when one of them is unknown."""
+    costs = [line.cost for line in lines]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known, Decimal()) if len(known) == len(costs) else None
+
+
+def by_instance(lines: Iterable[Line]) -> dict[str, Decimal]:
+    """Return the known dollars per instance."""
+    sums: dict[str, Decimal] = {}
+    for line in lines:
+        sums[line.instance_id] = sums.get(line.instance_id, Decimal()) + (line.cost or Decimal())
+    return sums
+
+
+def tokens(lines: Iterable[Line]) -> Usage:
+    """Return the sum of the tokens that providers reported."""
+    used = [line.usage for line in lines if line.usage is not None]
+    return Usage(
+        sum(usage.prompt_tokens for usage in used),
+        sum(usage.completion_tokens for usage in used),
+        sum(usage.cached_tokens for usage in used),
+    )
+
+
+def known_dollars(lines: Iterable[Line]) -> Decimal:
+    """Return the exact sum of what is known of ``lines``."""
+    return sum((line.cost for line in lines if line.cost is not None), Decimal())

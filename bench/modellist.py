@@ -1,0 +1,37 @@
+"""The table of ``--list-models``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from agent.listing import Listed, table
+from agent.settings import SettingsBook
+from bench.config import ModelChoice
+
+Say = Callable[[str], None]
+
+
+def list_models(names: Sequence[str], book: SettingsBook, api_base: str | None, say: Say) -> None:
+    """Say the table of ``names``, and without any that of all aliases and the default models.
+
+    Raises:
+        UserError: litellm knows no provider for a name.
+    """
+
+    def parsed(name: str) -> ModelChoice:
+        return ModelChoice.parse(name, book=book, any_name=bool(api_base))
+
+    aliases: dict[str, list[str]] = {}
+    for alias in book.aliases:
+        aliases.setdefault(parsed(alias).name, []).append(alias)
+    listed = [
+        Listed(
+            choice.name,
+            tuple(aliases.get(choice.name, ())),
+            replace(choice.settings, edit_format=choice.edit_format),
+        )
+        for choice in map(parsed, names or aliases)
+    ]
+    for line in table(listed, api_base):
+        say(line)

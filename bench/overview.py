@@ -1,0 +1,116 @@
+"""Read how a run stands from its files, without starting it: ``--status``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent.errors import UserError
+from bench.plaintext import shortened
+from bench.prior import is_plausible
+from bench.standing import BROKEN, NOT_BEGUN, Entry, Overview, summed
+from bench.statuses import InstanceStatus
+from bench.store import RunStore
+
+_SUFFIX = ".unfinished.json"
+_LONGEST_STATUS = 30
+_T = TypeVar("_T")
+
+
+def overview(store: RunStore, dollars: Mapping[str, Decimal]) -> Overview:
+    """Return how a run stands; files that are broken are named in it.
+
+    Args:
+        store: the run's files.
+        dollars: spent by instance; for one that it lacks, what its prediction says counts.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    if not store.folder.is_dir():
+        raise UserError(f"there is no run {store.folder}; give the name of one with --run")
+    reading = _Reading(store)
+    entries = {name: Entry(name, NOT_BEGUN, cost=Decimal(0)) for name in reading.selected()}
+    for path in sorted(store.logs.glob(f"*{_SUFFIX}")):
+        name = path.name.removesuffix(_SUFFIX)
+        # Of an instance that was redone, only the prediction counts.
+        if not store.prediction(name).exists():
+            entries[name] = reading.entry(name, path, _unfinished)
+    for path in store.prediction_paths():
+        entries[path.stem] = reading.entry(path.stem, path, reading.prediction)
+    return summed(store.run, store.folder, entries.values(), dollars, reading.broken)
+
+
+@dataclass
+class _Reading:
+    """Reads the files of a run and notes which are broken."""
+
+    store: RunStore
+    broken: list[str] = field(default_factory=list)
+
+    def selected(self) -> list[str]:
+        """Return the ids that the run was asked for, none when nothing says so."""
+        run = self._read(self.store.folder / "run.json", self.store.read_run) or {}
+        names = run.get("selected", [])
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+        self.broken.append("run.json: `selected` is no list of instances")
+        return []
+
+    def entry(self, name: str, path: Path, read: Callable[[str, Path], Entry]) -> Entry:
+        """Return what ``read`` makes of the file of the instance ``name``."""
+        return self._read(path, lambda: read(name, path)) or Entry(name, BROKEN)
+
+    def prediction(self, name: str, path: Path) -> Entry:
+        """Return a finished instance."""
+        data = self.store.read_prediction(path)
+        return Entry(
+            instance_id=name,
+            status=_status(data),
+            finished=True,
+            attempts=len(data.get("all_results") or ()),
+            reason=str(data.get("reason") or ""),
+            cost=_cost(data.get("cost")),
+        )
+
+    def _read(self, path: Path, read: Callable[[], _T]) -> _T | None:
+        try:
+            return read()
+        except UserError as error:
+            self.broken.append(str(error))
+        except (OSError, ValueError, RecursionError) as error:
+            self.broken.append(f"{path} cannot be read ({error})")
+        return None
+
+
+def _status(data: Mapping[str, Any]) -> str:
+    """Return a prediction's status; files of the older layout have none."""
+    if "status" in data:
+        return shortened(str(data["status"]), _LONGEST_STATUS)
+    if is_plausible(data):
+        return InstanceStatus.PLAUSIBLE.value
+    patched = (data.get("model_patch") or "").strip()
+    return InstanceStatus.FALLBACK.value if patched else InstanceStatus.EMPTY.value
+
+
+def _unfinished(name: str, path: Path) -> Entry:
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(data, dict) or not isinstance(data.get("status"), str):
+        raise UserError(f"{path} tells of no unfinished instance; delete it")
+    attempts = data.get("attempts") or []
+    return Entry(
+        instance_id=name,
+        status=shortened(data["status"], _LONGEST_STATUS),
+        attempts=len(attempts) if isinstance(attempts, list) else 0,
+        reason=str(data.get("reason") or ""),
+    )
+
+
+def _cost(value: object) -> Decimal | None:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return Decimal(str(value)) if known else None

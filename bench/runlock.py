@@ -1,0 +1,69 @@
+"""One process at a time works on a run; who it is stands beside the lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from agent.atomic import write_json_atomic
+from agent.errors import UserError
+
+_LOCK = ".run.lock"
+_OWNER = ".run.owner"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process that works, or worked, on a run."""
+
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+@contextmanager
+def run_lock(folder: Path) -> Iterator[Owner | None]:
+    """Hold the run in ``folder``; give the owner that died on it, None when the last one ended.
+
+    The system releases the lock of a dead process, so a lock is never stale; what a dead owner
+    leaves is its name.
+
+    Raises:
+        UserError: another process works on it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / _LOCK, is_singleton=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        who = _owner(folder) or "another process"
+        raise UserError(
+            f"{folder} is worked on by {who}; wait for it, stop it, or choose another --run"
+        ) from None
+    try:
+        before = _owner(folder)
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        write_json_atomic(folder / _OWNER, asdict(Owner(os.getpid(), socket.gethostname(), now)))
+        yield before
+        (folder / _OWNER).unlink(missing_ok=True)
+        (folder / _LOCK).unlink(missing_ok=True)
+    finally:
+        lock.release()
+
+
+def _owner(folder: Path) -> Owner | None:
+    try:
+        return Owner(**json.loads((folder / _OWNER).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None

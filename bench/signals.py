@@ -1,0 +1,52 @@
+"""Ctrl-C once: everybody ends at the next step. Twice: now."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from bench.stop import Stop
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTED = 130
+
+
+@contextmanager
+def heeding_signals(
+    stop: Stop, say: Callable[[str], None], last_rites: Callable[[], None]
+) -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into a stop; at the second end the process at once.
+
+    Args:
+        stop: is requested.
+        say: tells the user, from a signal handler: it must not take a lock that is held.
+        last_rites: removes what is running, before the process ends with code 130.
+    """
+
+    asked = False
+
+    def heed(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            say("stopping now")
+            try:
+                last_rites()
+            finally:
+                os._exit(INTERRUPTED)
+        asked = True
+        stop.request(f"{signal.Signals(number).name} was received")
+        say("stopping: attempts end at their next step; once more to stop now")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, heed) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,67 @@
+"""One instance from beginning to end, whatever happens to it."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from dataclasses import dataclass
+
+from agent.errors import InfrastructureError, StoppedError, UserError
+from bench.attempts import Solved, Solver
+from bench.checkout import LeakError
+from bench.instances import Instance
+from bench.records import AttemptRecord
+from bench.services import Services
+from bench.slots import Slot
+from bench.statuses import InstanceStatus
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How an instance ended.
+
+    Attributes:
+        reason: why it has this status, or why this candidate was chosen.
+        records: the attempts that were made.
+        solved: the choice; None where there is none yet, and the instance must be redone.
+        seconds: wall-clock time.
+    """
+
+    instance_id: str
+    status: InstanceStatus
+    reason: str
+    records: tuple[AttemptRecord, ...]
+    solved: Solved | None
+    seconds: float
+
+
+def solve(instance: Instance, services: Services, log: logging.Logger) -> Finished:
+    """Work on ``instance`` and return how it ended.
+
+    Raises:
+        UserError: the run cannot go on.
+    """
+    started = time.monotonic()
+    solver = Solver(instance, services, log, Slot(services.slots))
+
+    def ended(status: InstanceStatus, reason: str, solved: Solved | None = None) -> Finished:
+        seconds = time.monotonic() - started
+        name = instance.instance_id
+        return Finished(name, status, reason, tuple(solver.records), solved, seconds)
+
+    try:
+        with solver.slot:
+            solved = solver.solve()
+    except UserError:
+        raise
+    except StoppedError as error:
+        return ended(InstanceStatus.INTERRUPTED, f"interrupted: {error}")
+    except (InfrastructureError, LeakError, OSError) as error:
+        log.error("%s", traceback.format_exc())
+        return ended(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")
+    except Exception as error:  # a fault of ours must not take the others with it
+        log.error("%s", traceback.format_exc())
+        return ended(InstanceStatus.ERROR, f"the harness failed: {error!r}")
+    log.info("%s", solved.choice.reason)
+    return ended(solved.choice.status, solved.choice.reason, solved)

@@ -1,0 +1,162 @@
+"""Pure: how a run stands, by status, as a table and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from bench.plaintext import one_line, shortened
+from bench.statuses import InstanceStatus
+
+NOT_BEGUN = "not_begun"
+BROKEN = "broken"
+_ORDER = (*(status.value for status in InstanceStatus), BROKEN, NOT_BEGUN)
+_HEADINGS = ("status", "instances", "attempts", "dollars")
+_LONGEST_REASON = 100
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One instance of a run.
+
+    Attributes:
+        status: of ``InstanceStatus``, ``not_begun``, or ``broken`` when its file is.
+        finished: whether it has a prediction.
+        attempts: attempts begun.
+        reason: why it stands so.
+        cost: dollars by its own file, None where that does not know.
+    """
+
+    instance_id: str
+    status: str
+    finished: bool = False
+    attempts: int = 0
+    reason: str = ""
+    cost: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """All instances of one status; ``dollars`` is None when one of them is unknown."""
+
+    status: str
+    instances: int
+    attempts: int
+    dollars: Decimal | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row without its status; dollars are a string, exact."""
+        return {
+            "instances": self.instances,
+            "attempts": self.attempts,
+            "dollars": exact(self.dollars),
+        }
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A run as it stands.
+
+    Attributes:
+        rows: by status, only those that occur.
+        total: all of them.
+        unfinished: what was begun and has no prediction, by id.
+        broken: what is wrong with files of the run, in words.
+    """
+
+    run: str
+    folder: Path
+    rows: tuple[Row, ...]
+    total: Row
+    unfinished: tuple[Entry, ...]
+    broken: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the overview for machines (docs/run.md)."""
+        return {
+            "run": self.run,
+            "folder": str(self.folder),
+            "statuses": {row.status: row.as_json() for row in self.rows},
+            "total": self.total.as_json(),
+            "unfinished": [
+                {"instance_id": entry.instance_id, "status": entry.status, "reason": entry.reason}
+                for entry in self.unfinished
+            ],
+            "broken": list(self.broken),
+        }
+
+
+def exact(dollars: Decimal | None) -> str | None:
+    """Return dollars as JSON holds them: digits without an exponent, None when unknown."""
+    return None if dollars is None else format(dollars, "f")
+
+
+def summed(
+    run: str,
+    folder: Path,
+    entries: Iterable[Entry],
+    dollars: Mapping[str, Decimal],
+    broken: Sequence[str],
+) -> Overview:
+    """Return the overview of ``entries``.
+
+    Args:
+        run: its name.
+        folder: where it lies.
+        entries: all its instances.
+        dollars: spent by instance; for one that it lacks, its own file's word counts.
+        broken: what is wrong with files, in words.
+    """
+    every = sorted(entries, key=lambda entry: entry.instance_id)
+    by_status: dict[str, list[Entry]] = {status: [] for status in _ORDER}
+    for entry in every:
+        by_status.setdefault(entry.status, []).append(entry)
+    begun = (e for e in every if not e.finished and e.status not in (NOT_BEGUN, BROKEN))
+    return Overview(
+        run=run,
+        folder=folder,
+        rows=tuple(_row(status, some, dollars) for status, some in by_status.items() if some),
+        total=_row("total", every, dollars),
+        unfinished=tuple(begun),
+        broken=tuple(broken),
+    )
+
+
+def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) -> Row:
+    costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
+    known = [cost for cost in costs if cost is not None]
+    return Row(
+        status=status,
+        instances=len(entries),
+        attempts=sum(entry.attempts for entry in entries),
+        dollars=sum(known, Decimal(0)) if len(known) == len(costs) else None,
+    )
+
+
+def lines(seen: Overview) -> Iterator[str]:
+    """Yield the table by status, then what is unfinished and broken, without control characters."""
+    yield one_line(f"{seen.run}: {seen.folder}")
+    yield from _aligned([_HEADINGS, *(_cells(row) for row in (*seen.rows, seen.total))])
+    if seen.unfinished:
+        yield f"unfinished: {len(seen.unfinished)}"
+        for entry in seen.unfinished:
+            reason = shortened(entry.reason, _LONGEST_REASON)
+            yield f"  {one_line(f'{entry.instance_id}: {entry.status}; {reason}')}"
+    if seen.broken:
+        yield f"broken files: {len(seen.broken)}"
+        yield from (f"  {one_line(words)}" for words in seen.broken)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    dollars = "unknown" if row.dollars is None else f"${row.dollars:.4f}"
+    return one_line(row.status), str(row.instances), str(row.attempts), dollars
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *numbers in rows:
+        cells = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
+        yield "  ".join([first.ljust(widths[0]), *cells])

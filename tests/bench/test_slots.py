@@ -1,0 +1,180 @@
+"""Slots, the stop, the local pool and the run's lock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.chat import Message, Reply
+from agent.errors import StoppedError, UserError
+from bench.engines.local import LocalPool
+from bench.runlock import run_lock
+from bench.slots import Slot, Slots, WaitingModel
+from bench.stop import Stop
+from tests.conftest import an_instance
+
+
+def in_threads(count: int, work: Any) -> None:
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_no_more_than_the_slots_work_at_once() -> None:
+    slots, lock = Slots(2), threading.Lock()
+    working, most, waiting, most_waiting = 0, 0, 0, 0
+
+    def work(_: int) -> None:
+        nonlocal working, most, waiting, most_waiting
+        with Slot(slots) as slot:
+            for _ in range(3):
+                with lock:
+                    working += 1
+                    most = max(most, working)
+                time.sleep(0.002)
+                with lock:
+                    working -= 1
+                with slot.given_back():
+                    with lock:
+                        waiting += 1
+                        most_waiting = max(most_waiting, waiting)
+                    time.sleep(0.02)
+                    with lock:
+                        waiting -= 1
+
+    in_threads(8, work)
+    assert most == 2
+    assert most_waiting > 2
+
+
+def test_who_returns_goes_before_who_begins() -> None:
+    slots, order = Slots(1), []
+    slots.take(returning=False)
+
+    def begin(_: int) -> None:
+        slots.take(returning=False)
+        order.append("begins")
+        slots.give_back()
+
+    def come_back(_: int) -> None:
+        slots.take(returning=True)
+        order.append("returns")
+        slots.give_back()
+
+    first = threading.Thread(target=begin, args=(0,))
+    first.start()
+    time.sleep(0.05)
+    second = threading.Thread(target=come_back, args=(0,))
+    second.start()
+    time.sleep(0.05)
+    slots.give_back()
+    first.join()
+    second.join()
+    assert order == ["returns", "begins"]
+
+
+def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> None:
+    stop = Stop()
+    slots = Slots(1, stop)
+    with pytest.raises(StoppedError, match="enough"), Slot(slots) as slot, slot.given_back():
+        stop.request("enough")
+        stop.request("later")
+    with pytest.raises(StoppedError, match="enough"):
+        slots.take(returning=False)
+    other = Slots(1)
+    with pytest.raises(ValueError, match="mine"), Slot(other) as slot, slot.given_back():
+        other.stop.request("enough")
+        raise ValueError("mine")
+    assert other._taken == 0 == slots._taken
+
+
+def test_a_model_is_waited_for_without_a_slot() -> None:
+    slots, steps = Slots(1), []
+
+    class Model:
+        def complete(self, messages: Any, tools: Any = ()) -> Reply:
+            with Slot(slots):
+                return Reply("yes")
+
+    with Slot(slots) as slot:
+        model = WaitingModel(Model(), slot, steps.append)  # type: ignore[arg-type]
+        assert model.complete([Message("user", "?")]).content == "yes"
+        assert slots._taken == 1
+    assert [step.value for step in steps] == ["asking", "editing"]
+
+
+def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
+    names = [f"i-{n}" for n in range(6)]
+    release = threading.Event()
+
+    def solve(instance: Any) -> Any:
+        if instance.instance_id == "i-0":
+            release.wait(10)
+        return instance.instance_id
+
+    pool = LocalPool(2, solve, lambda _: None)
+    ended = []
+    for name in pool.run([an_instance(instance_id=n) for n in names], lambda: True):
+        ended.append(name)
+        if len(ended) == 5:
+            release.set()
+    assert sorted(ended) == names
+    assert ended[-1] == "i-0"
+
+
+def test_an_error_of_the_user_ends_the_pool_and_what_has_begun_is_yielded() -> None:
+    failed: list[BaseException] = []
+    begun = threading.Barrier(2)
+
+    def solve(instance: Any) -> Any:
+        begun.wait(10)
+        if instance.instance_id == "i-0":
+            raise UserError("mend it")
+        while not failed:
+            time.sleep(0.01)
+        return instance.instance_id
+
+    pool = LocalPool(2, solve, failed.append)
+    ended = []
+    with pytest.raises(UserError, match="mend it"):
+        for name in pool.run(
+            [an_instance(instance_id=f"i-{n}") for n in range(9)], lambda: not failed
+        ):
+            ended.append(name)
+    assert ended == ["i-1"]
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from bench.runlock import run_lock
+with run_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_process_is_refused_and_a_dead_one_is_known(tmp_path: Path) -> None:
+    top = Path(__file__).resolve().parents[2]
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path / "r"], cwd=top, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None and other.stdout.readline() == "held\n"
+    with pytest.raises(UserError, match=f"process {other.pid} on .*choose another --run"):
+        run_lock(tmp_path / "r").__enter__()
+    other.kill()
+    other.wait()
+    other.stdout.close()
+    with run_lock(tmp_path / "r") as died:
+        assert died is not None and died.pid == other.pid
+    assert not list((tmp_path / "r").iterdir())
+    with run_lock(tmp_path / "r") as died:
+        assert died is None
