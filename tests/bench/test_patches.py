@@ -67,9 +67,10 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheck
         "feed.py",
         "end.py",
         "a b.py",
-        os.fsdecode(b"na\xefve.txt"),
     ):
         space.write({path: "new\n" + (space.read(path) or "")})
+    # No model may name it, but an outside agent's commands may write it.
+    (tree.root / os.fsdecode(b"na\xefve.txt")).write_text("new\nx\n")
     space.write({"diff.md": "diff --git a/no b/no\nBinary files differ\n", "new/empty.py": ""})
     (tree.root / "old.py").unlink()
     patch = take_patch(tree)
