@@ -25,14 +25,14 @@ from bench.files import allow_files
 from bench.hub import Hub
 from bench.instances import Instance
 from bench.ledger import by_instance, known_dollars, read_lines
-from bench.leftovers import clean_run, mark_children, run_key
+from bench.leftovers import clean_run, marked_children, run_key
 from bench.modelsource import recorded_label, replay_folder
 from bench.overview import overview
 from bench.preflight import preflight
 from bench.prior import plausible_instances
 from bench.redo import Redo, prepare
 from bench.run import Run, open_run, recorded_differences
-from bench.runlock import run_lock
+from bench.runlock import forget, run_lock
 from bench.signals import heeding_signals
 from bench.standing import lines
 from bench.stop import Stop
@@ -149,9 +149,8 @@ class _Session:
         """Work on what is to do and return the exit code."""
         key = run_key(self.store.folder)
         allow_files()
-        mark_children(key)
         stop = Stop()
-        with run_log(self.store.story, self.store.redact) as log:
+        with marked_children(key), run_log(self.store.story, self.store.redact) as log:
             say = _both(self.say, log.info)
             with heeding_signals(stop, say, self._last_rites):
                 summary = self._execute(stop, key, log, say)
@@ -198,6 +197,7 @@ class _Session:
 
     def _last_rites(self) -> None:
         clean_run(self.store, self.options.cache, self.config.environment)
+        forget(self.store.folder)
 
     def _tell(self, summary: RunSummary) -> None:
         if self.options.as_json:

@@ -117,10 +117,6 @@ class Hub:
         """See ``CallHub``."""
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
-        if seconds := self._admit(instance_id, ask):
-            # Asked here, where somebody waits: who asks nothing for an hour was not held up.
-            self._check_providers()
-            return Wait(seconds)
         try:
             reservation = self.budget.reserve(instance_id, ask.model, dollars_of(ask.bound))
         except OverBudgetError as error:
@@ -129,11 +125,17 @@ class Hub:
             raise BudgetUsedError(str(error)) from error
         if reservation is None:
             return Wait(_FOR_OTHERS)
+        # Last, for whoever is admitted must ask: it may be the one that tries a failing provider.
+        if seconds := self._admit(instance_id, ask):
+            self.budget.cancel(reservation)
+            # Where somebody waits: a provider that nobody asks for an hour holds nobody up.
+            self._check_providers()
+            return Wait(seconds)
         call = uuid.uuid4().hex
         try:
             self.journal(instance_id).append(_asked(call, attempt, ask))
         except OSError:
-            self.budget.release(reservation)
+            self.budget.cancel(reservation)
             raise
         with self._lock:
             self._open[call] = _Open(instance_id, attempt, ask, reservation)

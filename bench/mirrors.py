@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +53,10 @@ class Mirrors:
 
     def _clone_locked(self, repo: str, target: Path) -> Path:
         """Clone beside the target and rename: a kill in the middle leaves no half mirror."""
-        temporary = Path(tempfile.mkdtemp(dir=self.root, prefix=f".{target.name}."))
+        # Always the same name, for the lock is held: what a killed process left goes now.
+        temporary = self.root / f".{target.name}.cloning"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
         url = self.source.format(repo=repo)
         try:
             git("clone", "--quiet", "--mirror", url, temporary / "mirror", cwd=self.root)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -125,8 +124,11 @@ def _read(folder: Path) -> Snapshot | None:
 
 
 def _make(mirror: Path, commit: str, target: Path) -> Snapshot:
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{commit[:12]}."))
+    # Always the same name, for the lock is held: what a killed process left goes now.
+    temporary = target.parent / f".{commit}.making"
+    shutil.rmtree(temporary, ignore_errors=True)
     try:
+        temporary.mkdir()
         _pack(mirror, commit, temporary)
         index = {"GIT_INDEX_FILE": str(temporary / INDEX)}
         git("read-tree", commit, cwd=mirror, env=index)
