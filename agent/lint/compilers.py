@@ -17,8 +17,9 @@ from typing import Protocol
 from agent.lint.findings import Finding
 from agent.lint.source import encoded
 
-# Characters, with 500 for each `finally`.
-_SURELY_QUICK = 5_000
+# Larger sources are compiled in a process with limits, which takes 40 ms to start.
+_LONGEST_QUICK = 30_000
+_PER_FINALLY = 5_000
 
 
 class CompilerFailedError(Exception):
@@ -55,8 +56,7 @@ class OwnCompiler:
         return [f and replace(f, problem=f"{f.problem} (Python {self.version})") for f in found]
 
     def _one(self, path: str, text: str) -> Finding | None:
-        # Each way out of a `try` has a copy of its `finally`: nested ones double and double.
-        if "finally" not in text or len(text) + 500 * text.count("finally") < _SURELY_QUICK:
+        if _surely_quick(text):
             return _compile(path, _as_saved(text) if self.version else text)
         try:
             return InterpreterCompiler(Path(sys.executable)).check([(path, text)])[0]
@@ -77,6 +77,15 @@ class RememberingCompiler:
         if new:
             self._known.update(zip(new, self.compiler.check(new), strict=True))
         return [self._known[file] for file in files]
+
+
+def _surely_quick(text: str) -> bool:
+    """Tell whether ``text`` can be compiled in this process, where nothing can stop it.
+
+    Each way out of a ``try`` has a copy of its ``finally``, so nested ones double and double;
+    many functions of one name take the square of their number.
+    """
+    return len(text) + _PER_FINALLY * text.count("finally") < _LONGEST_QUICK
 
 
 def _compile(path: str, text: str | bytes) -> Finding | None:
