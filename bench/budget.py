@@ -92,8 +92,8 @@ class Budget:
     estimate was a few tokens short. What is passed at most is the excess of the calls that were
     under way.
 
-    Every reservation must be settled or released, in a ``finally``: what stays reserved makes
-    others wait for ever.
+    Every reservation must be settled, released or cancelled, in a ``finally``: what stays reserved
+    makes others wait for ever.
     """
 
     def __init__(self, limits: BudgetLimits) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from bench.environments.leftovers import remove_containers, remove_groups
 from bench.store import RunStore
 
 _PROCESSES = Path("/proc")
+_ROUNDS = 50
+_BREATH = 0.02
 
 
 def run_key(folder: Path) -> str:
@@ -52,15 +55,22 @@ def mark_children(key: str) -> None:
 
 
 def kill_processes(key: str) -> list[str]:
-    """Kill the processes that carry ``key``, ourselves aside, and say which (on Linux)."""
+    """Kill the processes that carry ``key``, ourselves aside, and say which (on Linux).
+
+    Until none is left, but not for ever: what dies may have started another just before.
+    """
     mark = f"{RUN_VARIABLE}={key}".encode()
-    found = []
-    for pid in _pids():
-        if pid != os.getpid() and mark in _environment(pid):
-            found.append(f"process {pid} ({_command(pid)})")
+    found: dict[int, str] = {}
+    for _ in range(_ROUNDS):
+        alive = [pid for pid in _pids() if pid != os.getpid() and mark in _environment(pid)]
+        if not alive:
+            break
+        for pid in alive:
+            found.setdefault(pid, f"process {pid} ({_command(pid)})")
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-    return found
+        time.sleep(_BREATH)
+    return list(found.values())
 
 
 def remove_files(work: Path, *folders: Path) -> list[str]:

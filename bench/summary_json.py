@@ -42,8 +42,8 @@ class RunSummary:
 
     @property
     def exit_code(self) -> int:
-        """130 when interrupted, 1 when something is left to do, else 0."""
-        return 130 if self.interrupted else 1 if self.unfinished else 0
+        """130 when interrupted, 1 when something is left to do or the money ended it, else 0."""
+        return 130 if self.interrupted else 1 if self.unfinished or self.stopped else 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for machines: every status with its count, dollars as a string."""

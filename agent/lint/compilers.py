@@ -50,18 +50,20 @@ class OwnCompiler:
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
         """Return the first syntax error of each file; see ``Compiler.check``."""
-        found = [self._one(path, text) for path, text in files]
-        if not self.version:
-            return found
-        return [f and replace(f, problem=f"{f.problem} (Python {self.version})") for f in found]
+        return [self._one(path, text) for path, text in files]
 
     def _one(self, path: str, text: str) -> Finding | None:
         if _surely_quick(text):
-            return _compile(path, _as_saved(text) if self.version else text)
+            return self._named(_compile(path, _as_saved(text) if self.version else text))
         try:
             return InterpreterCompiler(Path(sys.executable)).check([(path, text)])[0]
         except CompilerFailedError:
             return Finding(path, 1, "cannot be compiled in ten seconds and two gigabytes")
+
+    def _named(self, found: Finding | None) -> Finding | None:
+        if found is None or not self.version:
+            return found
+        return replace(found, problem=f"{found.problem} (Python {self.version})")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from bench.engines.base import Engine
 from bench.engines.local import LocalPool
 from bench.instances import Instance
 from bench.services import Services
-from bench.solving import Finished, solve
+from bench.solving import Finished, solve, unable
 from bench.store import RunStore
 from bench.story import instance_log
 
@@ -26,9 +26,12 @@ def make_engine(
 
     def worked(instance: Instance) -> Finished:
         name = instance.instance_id
-        with instance_log(store.logs / f"{name}.log", name, log, store.redact) as own:
-            services.board.started(name)
-            return solve(instance, services, own)
+        try:
+            with instance_log(store.logs / f"{name}.log", name, log, store.redact) as own:
+                services.board.started(name)
+                return solve(instance, services, own)
+        except OSError as error:  # a full disk takes no log; the others may need less
+            return unable(name, f"cannot write its log: {error}")
 
     def failed(error: BaseException) -> None:
         services.stop.request(str(error))
