@@ -19,8 +19,11 @@ _RANDOM = "????????"
 _LONGEST = 80
 
 
-def write_bytes_atomic(path: Path, data: bytes) -> None:
-    """Write ``data`` to a temporary name beside ``path``, flush it to disk and rename it."""
+def write_bytes_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write ``data`` to a temporary name beside ``path``, flush it to disk and rename it.
+
+    What need not outlive this process is not ``durable``: it is whole, but may be lost.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED)
     temporary = Path(name)
@@ -28,7 +31,8 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as handle:
             handle.write(data)
             handle.flush()
-            os.fsync(handle.fileno())
+            if durable:
+                os.fsync(handle.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:

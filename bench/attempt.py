@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from agent.chat import BudgetUsedError, Message, request_sha256
 from agent.errors import InfrastructureError, StoppedError, UserError
+from agent.gate import Answered, Ask, Failed
 from agent.lint import Linter
 from agent.mentions import FileIndex
 from agent.outcomes import Ending, Limits, Result
@@ -150,9 +152,24 @@ class Attempt:
     def _worked(self, task: Task) -> Work:
         if not self.services.config.outside_agent:
             return self.services.agent.work(task)
-        # A command mostly waits for its models, too.
+        try:
+            return self._command_worked(task, self._gate())
+        except BudgetUsedError as error:
+            return Work(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
+
+    def _command_worked(self, task: Task, gate: AttemptGate) -> Work:
+        """Have a command work: it calls models itself, so it is charged with what it reports."""
+        asked = request_sha256([Message("user", task.message)])
+        # Like a model, it is mostly waited for.
         with self.slot.given_back():
-            return self.services.agent.work(task)
+            ticket = gate.begin(Ask(task.model_name, "command", asked, 0, None))
+            try:
+                work = self.services.agent.work(task)
+            except BaseException as error:
+                gate.end(ticket, Failed(str(error), transient=False, billed=True))
+                raise
+            gate.end(ticket, Answered(task.transcript.calls[-1].reply))
+            return work
 
     def _step(self, model: str, step: Step) -> None:
         self.services.board.step(self.instance.instance_id, self.number, model, step)

@@ -171,7 +171,7 @@ class Budget:
         self.settle(reservation, Decimal(0))
 
     def cancel(self, reservation: Reservation) -> None:
-        """Give back what is kept for a call that was not made.
+        """Give back what was reserved for a call that was not made after all.
 
         Raises:
             ValueError: see ``settle``.
@@ -206,7 +206,8 @@ class Budget:
             raise ValueError(f"{reservation} is not open: settled twice?")
         self._open.remove(reservation)
         bound = _fraction(reservation.bound) or _ZERO
-        for _, account, part in self._wanted(reservation.instance_id, reservation.model, bound):
+        of = reservation.instance_id, reservation.model
+        for _, account, part in self._wanted(*of, bound):
             account.reserved -= part
 
     def _spend(self, instance_id: str, model: str, amount: Fraction, calls: int) -> None:

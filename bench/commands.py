@@ -21,17 +21,18 @@ from bench.display import make_display, stream_of
 from bench.engines.choice import make_engine
 from bench.environments.engine import connect, engine_answers
 from bench.environments.images import pull_ahead
+from bench.files import allow_files
 from bench.hub import Hub
 from bench.instances import Instance
 from bench.ledger import by_instance, known_dollars, read_lines
-from bench.leftovers import clean_run, mark_children, run_key
+from bench.leftovers import clean_run, marked_children, run_key
 from bench.modelsource import recorded_label, replay_folder
 from bench.overview import overview
 from bench.preflight import preflight
 from bench.prior import plausible_instances
 from bench.redo import Redo, prepare
 from bench.run import Run, open_run, recorded_differences
-from bench.runlock import run_lock
+from bench.runlock import forget, run_lock
 from bench.signals import heeding_signals
 from bench.standing import lines
 from bench.stop import Stop
@@ -147,9 +148,9 @@ class _Session:
     def run(self) -> int:
         """Work on what is to do and return the exit code."""
         key = run_key(self.store.folder)
-        mark_children(key)
+        allow_files()
         stop = Stop()
-        with run_log(self.store.story, self.store.redact) as log:
+        with marked_children(key), run_log(self.store.story, self.store.redact) as log:
             say = _both(self.say, log.info)
             with heeding_signals(stop, say, self._last_rites):
                 summary = self._execute(stop, key, log, say)
@@ -196,13 +197,14 @@ class _Session:
 
     def _last_rites(self) -> None:
         clean_run(self.store, self.options.cache, self.config.environment)
+        forget(self.store.folder)
 
     def _tell(self, summary: RunSummary) -> None:
         if self.options.as_json:
             self.say(summary.text())
             return
         counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
-        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}"]
+        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}", _used(summary)]
         if summary.stopped:
             words.append(f"ended early: {summary.stopped}")
         if summary.unfinished:
@@ -253,6 +255,12 @@ def _dry_run(
     for difference in recorded_differences(store, config, dataset.identity()):
         say(f"refused: the run {store.run} was made otherwise: {difference}")
     return 0
+
+
+def _used(summary: RunSummary) -> str:
+    used = summary.tokens
+    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
+    return f"{summary.calls:,} calls, {read}, {used.completion_tokens:,} out"
 
 
 def _both(one: Say, two: Say) -> Say:

@@ -38,6 +38,17 @@ def clean_run(store: RunStore, cache: Path, environment: EnvironmentKind) -> lis
     return found + remove_files(cache / "work" / key, store.folder, store.logs)
 
 
+@contextlib.contextmanager
+def marked_children(key: str) -> Iterator[None]:
+    """Have every process that is started meanwhile carry the run's key in its environment."""
+    before = os.environ.get(RUN_VARIABLE, "")
+    mark_children(key)
+    try:
+        yield
+    finally:
+        mark_children(before)
+
+
 def mark_children(key: str) -> None:
     """Have every process that is started from now on carry the run's key in its environment."""
     os.environ[RUN_VARIABLE] = key

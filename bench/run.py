@@ -22,7 +22,7 @@ from bench.display import Display
 from bench.engines import Engine
 from bench.hub import Hub
 from bench.instances import Instance
-from bench.ledger import Line, dollars_of, total
+from bench.ledger import Line, dollars_of, tokens, total
 from bench.ordering import longest_first
 from bench.records import AttemptRecord, total_cost
 from bench.solving import Finished
@@ -79,6 +79,7 @@ class Run:
             counts=self._counts,
             dollars=total(lines),
             calls=len(lines),
+            tokens=tokens(lines),
             seconds=time.monotonic() - started,
             unfinished=tuple(n for n in names if not self.store.prediction(n).exists()),
             stopped=self.hub.stopping() or self.hub.budget_used,

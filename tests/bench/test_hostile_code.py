@@ -5,6 +5,7 @@ Every piece of it ends by itself and is small, so that a limit that fails does n
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import docker.errors
 import pytest
 
 from agent.errors import InfrastructureError
@@ -348,5 +350,6 @@ def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]
         with pytest.raises(ValueError, match="key"):
             remove_containers(client, "")
     finally:
-        for container in made[1:]:
-            container.remove(force=True, v=True)
+        for container in made:
+            with contextlib.suppress(docker.errors.NotFound):
+                container.remove(force=True, v=True)
