@@ -17,6 +17,8 @@ from agent.atomic import UNFINISHED
 from agent.chat import Message, request_sha256
 from agent.replay import read_trajectory
 from bench.dataset import load_dataset
+from bench.environments.engine import connect
+from bench.environments.leftovers import remove_containers, remove_groups
 from bench.journal import Entry, EntryKind, Journal, asked_and_ended
 from bench.ledger import Line, read_lines
 from bench.leftovers import kill_processes, run_key
@@ -192,6 +194,10 @@ class Left:
         # Git's and our own temporary folders; what is kept does not begin so.
         for part in ("snapshots", "demo-mirrors", "mirrors"):
             found += [str(p) for p in (cache / part).rglob(".*") if p.is_dir()]
+        found += remove_groups(key)
+        if (client := connect()) is not None:
+            found += remove_containers(client, key)
+            client.close()
         return found + kill_processes(key)
 
 

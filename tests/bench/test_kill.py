@@ -13,10 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from bench.environments.engine import engine_answers
 from bench.journal import EntryKind
 from bench.ledger import by_instance, total
+from demo.images import build_images
+from demo.setup import DEMO_DATASET
 from tests.bench.killing import MODELS, TEMPERATURES, DemoProvider, Harness, Left, hashes
 
+needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 WORKERS = 4
 SEED = 20240523
 
@@ -174,8 +178,14 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_undisturbed(
     [
         (("--environment", "none", "--tries", "3", "--all-attempts"), 160, False),
         (("--environment", "local", "--tries", "3"), 60, True),
+        pytest.param(
+            ("--environment", "docker", "--tries", "3"),
+            12,
+            True,
+            marks=[pytest.mark.docker, needs_engine],
+        ),
     ],
-    ids=["none", "local"],
+    ids=["none", "local", "docker"],
 )
 def test_hundreds_of_kills(
     tmp_path: Path,
@@ -187,6 +197,8 @@ def test_hundreds_of_kills(
     kills: int,
     warm: bool,
 ) -> None:
+    if "docker" in options:
+        build_images(sorted(path.name for path in (DEMO_DATASET / "tasks").iterdir()))
     shared = cache if warm else None
     trial = Trial(harness, demo_provider, tmp_path, options, random.Random(SEED), shared)
     measure = trial.undisturbed()
