@@ -1,0 +1,5 @@
+"""Pictures of a run, for papers (SVG and PNG) and for the page."""
+
+from reports.plots.write import Picture, draw_figures, write_figures
+
+__all__ = ["Picture", "draw_figures", "write_figures"]
