@@ -19,14 +19,12 @@ class MessageView:
 
     Attributes:
         anchor: names it in the page.
-        start: its first words, in one line.
         same_as: the message of the same instance that has the same text already, if any.
     """
 
     attempt: int
     number: int
     role: str
-    start: str
     content: str
     same_as: MessageView | None = None
 
@@ -34,6 +32,11 @@ class MessageView:
     def anchor(self) -> str:
         """The name of the message in its page."""
         return f"message-{self.attempt}-{self.number}"
+
+    @property
+    def start(self) -> str:
+        """Its first words, in one line."""
+        return shortened(self.content[: 4 * _START], _START)
 
 
 def conversations(trajectory: Mapping[str, Any]) -> dict[int, tuple[MessageView, ...]]:
@@ -55,7 +58,6 @@ def _messages(
             attempt=attempt,
             number=number,
             role=text(message.get("role")) or "unknown",
-            start=shortened(content, _START),
             content=content,
             same_as=seen.get(content),
         )

@@ -86,10 +86,10 @@ class Renderer:
 
 
 def dollars(cost: Decimal | None) -> str:
-    """Return dollars in words, four digits below one dollar."""
+    """Return dollars in words, with four decimals below one dollar."""
     if cost is None:
         return "unknown"
-    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"
+    return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:,.2f}"
 
 
 def _ours(*names: str) -> Markup:

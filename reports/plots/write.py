@@ -16,6 +16,13 @@ from reports.plots.confusion import draw_confusion
 from reports.plots.data import FigureData
 from reports.plots.repositories import draw_models_by_repository
 from reports.plots.style import DARK, LIGHT, Theme, as_png, as_svg, drawing
+from reports.plots.words import (
+    words_of_attempts,
+    words_of_confusion,
+    words_of_repositories,
+    words_of_scores,
+    words_of_steps,
+)
 
 Draw = Callable[[Theme], Figure]
 
@@ -26,12 +33,14 @@ class Picture:
 
     Attributes:
         name: of its files, without the ending.
+        words: what it shows, for those who cannot see it.
         light, dark: SVG for paper and for a dark page.
         png: the light one in pixels.
     """
 
     name: str
     title: str
+    words: str
     light: str
     dark: str
     png: bytes
@@ -48,31 +57,43 @@ def write_figures(data: FigureData, folder: Path) -> tuple[Picture, ...]:
 
 def draw_figures(data: FigureData) -> tuple[Picture, ...]:
     """Return the pictures for which there is something to show."""
-    return tuple(_picture(name, title, draw) for name, title, draw in _drawings(data))
+    return tuple(map(_picture, _drawings(data)))
 
 
-def _drawings(data: FigureData) -> Iterator[tuple[str, str, Draw]]:
-    if data.attempts:
-        draw = partial(draw_score_by_attempt, data.attempts)
-        yield "score-by-attempt", "Score by attempt", draw
-    if data.steps:
-        draw = partial(draw_cost_against_score, data.steps)
-        yield "cost-against-score", "Cost against score", draw
-    if data.repositories:
-        draw = partial(draw_models_by_repository, data.repositories)
-        yield "models-by-repository", "Models by repository", draw
-    if data.confusion:
-        yield "plausible-resolved", "Plausible against resolved", partial(
-            draw_confusion, data.confusion
-        )
+@dataclass(frozen=True)
+class _Drawing:
+    """A picture that is yet to be drawn."""
+
+    name: str
+    title: str
+    words: str
+    draw: Draw
+
+
+def _drawings(data: FigureData) -> Iterator[_Drawing]:
+    if bars := data.attempts:
+        draw = partial(draw_score_by_attempt, bars)
+        yield _Drawing("score-by-attempt", "Score by attempt", words_of_attempts(bars), draw)
+    steps = data.steps
+    if steps and steps[-1].dollars:
+        draw = partial(draw_cost_against_score, steps)
+        yield _Drawing("cost-against-score", "Cost against score", words_of_steps(steps), draw)
+    if own := data.repositories:
+        draw = partial(draw_models_by_repository, own)
+        words = words_of_repositories(own)
+        yield _Drawing("models-by-repository", "Models by repository", words, draw)
+    if known := data.confusion:
+        draw, words = partial(draw_confusion, known), words_of_confusion(known)
+        yield _Drawing("plausible-resolved", "Plausible against resolved", words, draw)
     if len(data.scores) > 1:
-        yield "comparison", "Comparison of runs", partial(draw_comparison, data.scores)
+        draw, words = partial(draw_comparison, data.scores), words_of_scores(data.scores)
+        yield _Drawing("comparison", "Comparison of runs", words, draw)
 
 
-def _picture(name: str, title: str, draw: Draw) -> Picture:
+def _picture(planned: _Drawing) -> Picture:
     with drawing(LIGHT):
-        figure = draw(LIGHT)
+        figure = planned.draw(LIGHT)
         light, png = as_svg(figure), as_png(figure)
     with drawing(DARK):
-        dark = as_svg(draw(DARK))
-    return Picture(name, title, light, dark, png)
+        dark = as_svg(planned.draw(DARK))
+    return Picture(planned.name, planned.title, planned.words, light, dark, png)

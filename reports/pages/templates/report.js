@@ -40,17 +40,14 @@
     header.setAttribute("aria-sort", down ? "descending" : "ascending");
     const key = (row) => row.cells[header.cellIndex].dataset.key;
     const sign = down ? -1 : 1;
-    const order = (a, b) => {
+    const compare = header.classList.contains("number")
+      ? (x, y) => Number(x) - Number(y)
+      : (x, y) => collator.compare(x, y);
+    rows.sort((a, b) => {
       const [x, y] = [key(a), key(b)];
       if (x === "" || y === "") return (x === "") - (y === "");
-      return sign * collator.compare(x, y);
-    };
-    const numbers = (a, b) => {
-      const [x, y] = [key(a), key(b)];
-      if (x === "" || y === "") return (x === "") - (y === "");
-      return sign * (Number(x) - Number(y));
-    };
-    rows.sort(header.classList.contains("number") ? numbers : order);
+      return sign * compare(x, y);
+    });
     body.append(...rows);
   }
   for (const header of table.tHead.rows[0].cells) {
@@ -95,6 +92,7 @@
     location.hash = encodeURIComponent(link.closest("tr").dataset.id);
   });
   panel.addEventListener("close", () => {
+    if (panel.open) return;
     const link = links.get(named());
     document.getElementById("page").replaceChildren();
     history.replaceState(null, "", "#");
