@@ -54,9 +54,7 @@ def _described(names: list[str]) -> dict[str, Any]:
     }
 
 
-def _write_instance(
-    run: Path, logs: Path, name: str, attempts: int, chance: random.Random
-) -> None:
+def _write_instance(run: Path, logs: Path, name: str, attempts: int, chance: random.Random) -> None:
     plausible = chance.random() < 0.7
     winner = chance.choice([1, 1, 1, 2, 2, 3, attempts])
     winner = min(winner, attempts)
@@ -159,9 +157,7 @@ def _text(length: int, chance: random.Random) -> str:
     return "\n".join(f"    {number} {line}" for number in range(length // (len(line) + 9)))
 
 
-def _write_verdict(
-    run: Path, logs: Path, chosen: dict[str, Any], chance: random.Random
-) -> None:
+def _write_verdict(run: Path, logs: Path, chosen: dict[str, Any], chance: random.Random) -> None:
     name, resolved = chosen["instance_id"], chance.random() < 0.3
     verdict = {
         "instance_id": name,

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.store import RunStore
 from benchmarks.browser import open_browser
 from benchmarks.generated_run import write_run
-from bench.store import RunStore
 from reports.pages import write_pages
 from reports.pages.numbers import figure_data, overview_of
 from reports.plots import write_figures

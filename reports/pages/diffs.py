@@ -19,7 +19,7 @@ def highlighted(patch: str) -> Markup:
     """
     if len(patch) > _LONGEST_HIGHLIGHTED:
         return escape(patch)
-    return Markup(highlight(patch, _lexer(), _formatter()))  # noqa: S704 - Pygments escapes
+    return Markup(highlight(patch, _lexer(), _formatter()))
 
 
 @cache

@@ -73,9 +73,7 @@ def _steps(run: RunData) -> Iterator[Step]:
         yield Step(number, spent, resolved / len(run.selected))
 
 
-def _repositories(
-    judged: Sequence[InstanceData], models: Sequence[str]
-) -> Iterator[RepositoryBar]:
+def _repositories(judged: Sequence[InstanceData], models: Sequence[str]) -> Iterator[RepositoryBar]:
     places = {model: place for place, model in enumerate(models)}
     pairs = {(i.repo, i.model or "unknown") for i in judged}
     for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):

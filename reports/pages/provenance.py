@@ -58,6 +58,9 @@ def _is_empty(value: Any) -> bool:  # noqa: ANN401 - whatever json has
 
 def _returned_models(run: RunData) -> tuple[str, ...]:
     calls = (
-        call for instance in run.instances for attempt in instance.attempts for call in attempt.calls
+        call
+        for instance in run.instances
+        for attempt in instance.attempts
+        for call in attempt.calls
     )
     return tuple(sorted({call.model for call in calls if call.model}))

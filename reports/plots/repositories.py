@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from reports.plots.data import RepositoryBar
@@ -30,10 +32,15 @@ def draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Fi
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(visible=True, axis="x")
     axes.set_axisbelow(True)
-    figure.legend(
-        axes.containers, [label(model) for model in models], loc="outside upper center", ncols=2
-    )
+    keys = [Patch(**_look(number, theme)) for number in range(len(models))]
+    figure.legend(keys, [label(model) for model in models], loc="outside upper center", ncols=2)
     return figure
+
+
+def _look(number: int, theme: Theme) -> dict[str, Any]:
+    """Return the colour and hatching of a model by its number."""
+    colour = theme.series[number % len(theme.series)]
+    return {"facecolor": colour, "hatch": HATCHES[number % len(HATCHES)]}
 
 
 def _draw_model(
@@ -46,8 +53,7 @@ def _draw_model(
         [place + shift for place in range(len(bars))],
         shares,
         thickness,
-        color=theme.series[number % len(theme.series)],
-        hatch=HATCHES[number % len(HATCHES)],
+        **_look(number, theme),
     )
     counts = [f"{bar.resolved}/{bar.predicted}" if bar and bar.predicted else "" for bar in bars]
     axes.bar_label(drawn, counts, padding=3, fontsize=7)

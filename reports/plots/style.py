@@ -78,7 +78,7 @@ def drawing(theme: Theme) -> Iterator[None]:
         yield
 
 
-def _settings(theme: Theme) -> dict[str, Any]:
+def _settings(theme: Theme) -> Any:  # noqa: ANN401 - matplotlib lists all keys in the type
     inked = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
     return {
         **dict.fromkeys(inked, theme.ink),
