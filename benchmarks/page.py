@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 from bench.store import RunStore
 from benchmarks.browser import open_browser
 from benchmarks.generated_run import write_run
-from reports.pages import write_pages
-from reports.pages.numbers import figure_data, overview_of
-from reports.plots import write_figures
+from reports.pages import figures_folder, write_pages
+from reports.plots import figure_data, write_figures
 from reports.rundata import read_run
+from reports.statistics.collect import collect
+from reports.statistics.denominators import split_of
 
 if TYPE_CHECKING:
     from selenium.webdriver.remote.webdriver import WebDriver
@@ -48,8 +49,9 @@ def make_pages(run: Path) -> Path:
     """Write the pages of the run in ``run`` and return the first."""
     store = RunStore.of_folder(run)
     data = read_run(store)
-    pictures = write_figures(figure_data(data), data.folder / "report" / "figures")
-    return write_pages(store, data, overview_of(data), pictures)
+    stats = collect(data, split_of("lite", "test", 0))
+    pictures = write_figures(figure_data(data, stats), figures_folder(data))
+    return write_pages(store, data, stats, pictures)
 
 
 def _print(name: str, measure: Callable[[], float]) -> None:

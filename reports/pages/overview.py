@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from reports.markdown import percent, within
+from reports.pages.amounts import dollars
 from reports.pages.instance import page_name
+from reports.pages.tables import Table, tables
 from reports.rundata import InstanceData, RunData
+from reports.statistics.collect import RunStats
+from reports.statistics.comparing import Comparison
 
 
 @dataclass(frozen=True)
@@ -17,15 +22,6 @@ class Card:
     name: str
     value: str
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of words and numbers; every row is as long as the head."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -104,8 +100,22 @@ class Overview:
         return _occurring(row.repo for row in self.rows)
 
 
-def table_rows(run: RunData, folder: str) -> tuple[Row, ...]:
-    """Return a row for every selected instance, sorted by id; pages lie in ``folder``."""
+def overview(
+    run: RunData, stats: RunStats, comparisons: Sequence[Comparison], folder: str
+) -> Overview:
+    """Return what the first page shows of a run; the pages of its instances lie in ``folder``."""
+    return Overview(
+        name=run.name,
+        models=run.models,
+        notes=tuple(_notes(stats)),
+        cards=tuple(_cards(stats)),
+        rows=_rows(run, folder),
+        tables=tables(stats, comparisons),
+    )
+
+
+def _rows(run: RunData, folder: str) -> tuple[Row, ...]:
+    """Return a row for every instance that was asked for or begun, sorted by id."""
     rows = {instance.instance_id: _row(instance, folder) for instance in run.instances}
     begun = {entry.instance_id: entry for entry in run.unfinished}
     for name in {*run.selected, *begun} - rows.keys():
@@ -138,29 +148,33 @@ def verdict_key(instance: InstanceData) -> str:
     return "resolved" if instance.resolved else "not_resolved"
 
 
-def notes(run: RunData) -> tuple[str, ...]:
-    """Return what the reader must know: verdicts that are missing or not official."""
-    keys = [verdict_key(instance) for instance in run.instances]
-    judged = [instance.verdict for instance in run.instances if instance.resolved is not None]
-    said = []
-    if missing := keys.count("not_evaluated"):
-        said.append(f"{missing} of {len(keys)} predictions are not evaluated.")
-    if waiting := len(set(run.selected) - {i.instance_id for i in run.instances}):
-        said.append(f"{waiting} of {len(run.selected)} selected instances have no prediction.")
-    if any(not verdict.official for verdict in judged if verdict and verdict.status != "empty"):
-        said.append("Unofficial: not all verdicts were given by swebench in its images.")
-    return tuple(said)
+def _notes(stats: RunStats) -> Iterator[str]:
+    counts = stats.counts
+    if counts.not_evaluated:
+        yield f"{counts.not_evaluated} of {counts.generated} patches are not evaluated."
+    if missing := counts.selected - counts.predicted:
+        yield f"{missing} of {counts.selected} selected instances have no prediction."
+    if not stats.scores.selection_known:
+        yield "No run.json says what was selected: the predicted instances stand for it."
+    if not stats.official:
+        yield "Unofficial: not every verdict was given by swebench in its images."
+
+
+def _cards(stats: RunStats) -> Iterator[Card]:
+    counts, score, effort = stats.counts, stats.scores.selected, stats.effort
+    reach = f"{score.count} of {score.of} selected; 95 %: {within(score.interval)}"
+    yield Card("Resolved", percent(score.share), reach)
+    judged = stats.scores.evaluated
+    yield Card("Evaluated", str(judged.of), f"{percent(judged.share)} of them resolved")
+    if whole := stats.scores.split:
+        yield Card("Of the split", percent(whole.share), f"{whole.of}, {stats.scores.split_name}")
+    yield Card("Plausible", str(counts.plausible), f"of {counts.predicted} predictions")
+    yield Card("Attempts", f"{effort.attempts.known:.0f}")
+    known = dollars(effort.dollars.known)
+    yield Card(
+        "Cost", known, "" if effort.dollars.complete else "at least: some prices are unknown"
+    )
 
 
 def _occurring(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({value for value in values if value}))
-
-
-def share(part: int, whole: int) -> str:
-    """Return a share in percent, a dash of nothing."""
-    return f"{part / whole:.1%}" if whole else "–"
-
-
-def total_attempts(instances: Sequence[InstanceData]) -> int:
-    """Return the attempts of all instances."""
-    return sum(len(instance.attempts) for instance in instances)

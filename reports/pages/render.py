@@ -11,7 +11,6 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from agent.redaction import Redactor
+from reports.pages.amounts import dollars
 from reports.pages.budget import Cut, cut
 from reports.pages.diffs import highlighted
 
@@ -85,13 +85,6 @@ class Renderer:
     def _cut(self, text: str) -> Cut:
         # Redacted before it is cut: half a secret would not be known for one.
         return cut(self.redact(text), self.longest)
-
-
-def dollars(cost: Decimal | None) -> str:
-    """Return dollars in words, with four decimals below one dollar."""
-    if cost is None:
-        return "unknown"
-    return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:,.2f}"
 
 
 def _ours(*names: str) -> Markup:

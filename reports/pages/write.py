@@ -13,13 +13,15 @@ from agent.redaction import Redactor
 from bench.store import RunStore
 from reports.pages.budget import fitting_size, size
 from reports.pages.instance import InstanceView, page_name, view_instance
-from reports.pages.overview import Overview
+from reports.pages.overview import overview
 from reports.pages.provenance import provenance
 from reports.pages.render import Renderer
 from reports.plots.write import Picture
 from reports.rundata import RunData
+from reports.statistics.collect import RunStats
+from reports.statistics.comparing import Comparison
 
-FOLDER = "report"
+_FOLDER = "report"
 _INSTANCES = "instances"
 # All pages of a run; what a page has besides long texts is small beside it.
 _BUDGET = 45_000_000
@@ -46,8 +48,9 @@ class PagePicture:
 def write_pages(
     store: RunStore,
     run: RunData,
-    overview: Overview,
+    stats: RunStats,
     pictures: Sequence[Picture] = (),
+    comparisons: Sequence[Comparison] = (),
     issues: Mapping[str, str] | None = None,
     redact: Redactor | None = None,
 ) -> Path:
@@ -56,15 +59,16 @@ def write_pages(
     Args:
         store: the run's files.
         run: the run.
-        overview: what the first page shows.
-        pictures: drawn ones, whose files lie in ``figures/`` beside the page.
+        stats: its statistics.
+        pictures: drawn ones, whose files lie in ``figures/`` beside the page (``write_figures``).
+        comparisons: with other runs.
         issues: issue texts by instance id, where the dataset is at hand.
         redact: blots out secrets; the store's own when not given.
 
     Raises:
         UserError: a trajectory is broken.
     """
-    folder = run.folder / FOLDER
+    folder = run.folder / _FOLDER
     shutil.rmtree(folder / _INSTANCES, ignore_errors=True)
     longest = fitting_size(_sizes(store, run, issues or {}), _BUDGET)
     renderer = Renderer(redact or store.redact, longest)
@@ -73,13 +77,18 @@ def write_pages(
         page = renderer.instance(view=view, run=run, provenance=came_about)
         write_text_atomic(folder / _INSTANCES / page_name(view.data.instance_id), page)
     page = renderer.report(
-        overview=overview,
+        overview=overview(run, stats, comparisons, _INSTANCES),
         pictures=[PagePicture.of(picture) for picture in pictures],
         provenance=came_about,
     )
     path = folder / "report.html"
     write_text_atomic(path, page)
     return path
+
+
+def figures_folder(run: RunData) -> Path:
+    """Return the folder where the pictures of a run's pages lie."""
+    return run.folder / _FOLDER / "figures"
 
 
 def _views(store: RunStore, run: RunData, issues: Mapping[str, str]) -> Iterator[InstanceView]:

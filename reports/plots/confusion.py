@@ -8,8 +8,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from reports.plots.data import Confusion
 from reports.plots.style import Theme, new_figure
+from reports.statistics.confusion import Confusion
 
 # Rec. 601 weights: how light a colour looks.
 _WEIGHTS = (0.299, 0.587, 0.114)
@@ -20,7 +20,7 @@ def draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
     figure, axes = new_figure(4.4, 3.0)
     rows = (
         (confusion.plausible_resolved, confusion.plausible_unresolved),
-        (confusion.other_resolved, confusion.other_unresolved),
+        (confusion.implausible_resolved, confusion.implausible_unresolved),
     )
     most = max(max(row) for row in rows)
     for y, row in enumerate(rows):

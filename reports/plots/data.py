@@ -1,9 +1,16 @@
-"""What pictures show: plain numbers, so that drawing needs to know nothing of runs."""
+"""Pure: what pictures show, as plain numbers, so that drawing needs to know nothing of runs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+
+from reports.rundata import InstanceData, RunData
+from reports.statistics.breakdown import UNKNOWN
+from reports.statistics.collect import RunStats
+from reports.statistics.comparing import Comparison
+from reports.statistics.confusion import Confusion
+from reports.statistics.intervals import Interval, Share
 
 
 @dataclass(frozen=True)
@@ -12,6 +19,7 @@ class AttemptBar:
 
     Attributes:
         attempt: from 1 over the whole instance.
+        unresolved: those without a patch among them.
         score: share of the selected instances resolved by this attempt number or an earlier one.
     """
 
@@ -27,49 +35,41 @@ class Step:
     """What a run with at most ``attempts`` attempts per instance would have cost and resolved."""
 
     attempts: int
-    dollars: Decimal
+    dollars: float
     score: float
 
 
 @dataclass(frozen=True)
 class RepositoryBar:
-    """One model's predictions in one repository."""
+    """One model's evaluated predictions in one repository."""
 
     repository: str
     model: str
     resolved: int
-    predicted: int
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """Evaluated predictions: plausible or not, resolved or not."""
-
-    plausible_resolved: int
-    plausible_unresolved: int
-    other_resolved: int
-    other_unresolved: int
+    evaluated: int
 
 
 @dataclass(frozen=True)
 class Score:
-    """A run's score with its interval; shares between 0 and 1.
+    """A run's score.
 
     Attributes:
-        official: swebench itself evaluated it.
+        official: swebench itself gave every verdict.
     """
 
     run: str
-    resolved: int
-    selected: int
-    low: float
-    high: float
+    share: Share
     official: bool
 
-    @property
-    def share(self) -> float:
-        """The resolved ones' share of the selected instances."""
-        return self.resolved / self.selected if self.selected else 0.0
+
+@dataclass(frozen=True)
+class Difference:
+    """By how much the share of ``b`` is higher than that of ``a``, with its interval."""
+
+    a: str
+    b: str
+    difference: float
+    interval: Interval
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ class FigureData:
 
     Attributes:
         scores: of the run and of those it is compared with.
+        differences: between them.
     """
 
     attempts: tuple[AttemptBar, ...] = ()
@@ -85,3 +86,54 @@ class FigureData:
     repositories: tuple[RepositoryBar, ...] = ()
     confusion: Confusion | None = None
     scores: tuple[Score, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+
+def figure_data(
+    run: RunData,
+    stats: RunStats,
+    others: Sequence[RunStats] = (),
+    comparisons: Sequence[Comparison] = (),
+) -> FigureData:
+    """Return what the pictures show of ``run``, compared with ``others``."""
+    judged = [i for i in run.instances if i.resolved is not None]
+    return FigureData(
+        attempts=tuple(_attempts(run)),
+        steps=tuple(_steps(stats)),
+        repositories=tuple(_repositories(judged, run.models)),
+        confusion=stats.plausible if judged else None,
+        scores=tuple(_score(each) for each in (stats, *others)),
+        differences=tuple(
+            Difference(c.a, c.b, c.difference, c.interval) for c in comparisons if c.interval
+        ),
+    )
+
+
+def _attempts(run: RunData) -> Iterator[AttemptBar]:
+    so_far = 0
+    most = max((instance.attempt for instance in run.instances), default=0)
+    for number in range(1, most + 1):
+        found = [i.resolved for i in run.instances if i.attempt == number]
+        resolved, unknown = found.count(True), found.count(None)
+        so_far += resolved
+        rest = len(found) - resolved - unknown
+        yield AttemptBar(number, resolved, rest, unknown, so_far / len(run.selected))
+
+
+def _steps(stats: RunStats) -> Iterator[Step]:
+    for row in stats.bought:
+        if row.dollars is None:
+            return
+        yield Step(row.attempts, float(row.dollars), row.resolved.share or 0.0)
+
+
+def _repositories(judged: Sequence[InstanceData], models: Sequence[str]) -> Iterator[RepositoryBar]:
+    places = {model: place for place, model in enumerate(models)}
+    pairs = {(i.repo, i.model or UNKNOWN) for i in judged}
+    for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):
+        own = [i for i in judged if (i.repo, i.model or UNKNOWN) == (repo, model)]
+        yield RepositoryBar(repo, model, sum(bool(i.resolved) for i in own), len(own))
+
+
+def _score(stats: RunStats) -> Score:
+    return Score(stats.run, stats.scores.selected, stats.official)

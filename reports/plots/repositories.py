@@ -28,7 +28,7 @@ def draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Fi
     axes.set_yticks(range(len(repositories)), [label(name) for name in repositories])
     axes.set_xlim(0, 1.12)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    axes.set_xlabel("resolved, of the model's predictions there (counts at the bars)")
+    axes.set_xlabel("resolved, of the model's evaluated predictions there (counts at the bars)")
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(visible=True, axis="x")
     axes.set_axisbelow(True)
@@ -48,12 +48,12 @@ def _draw_model(
 ) -> None:
     thickness = _GROUP / models
     shift = _GROUP / 2 - thickness * (number + 0.5)
-    shares = [bar.resolved / bar.predicted if bar and bar.predicted else 0.0 for bar in bars]
+    shares = [bar.resolved / bar.evaluated if bar and bar.evaluated else 0.0 for bar in bars]
     drawn = axes.barh(
         [place + shift for place in range(len(bars))],
         shares,
         thickness,
         **_look(number, theme),
     )
-    counts = [f"{bar.resolved}/{bar.predicted}" if bar and bar.predicted else "" for bar in bars]
+    counts = [f"{bar.resolved}/{bar.evaluated}" if bar and bar.evaluated else "" for bar in bars]
     axes.bar_label(drawn, counts, padding=3, fontsize=7)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.plots.data import AttemptBar, Confusion, RepositoryBar, Score, Step
+from reports.plots.data import AttemptBar, Difference, RepositoryBar, Score, Step
+from reports.statistics.confusion import Confusion
+from reports.statistics.intervals import Interval
 
 
 def words_of_attempts(bars: Sequence[AttemptBar]) -> str:
@@ -26,7 +28,7 @@ def words_of_steps(steps: Sequence[Step]) -> str:
 def words_of_repositories(bars: Sequence[RepositoryBar]) -> str:
     """Return models by repository in words."""
     return "; ".join(
-        f"{bar.repository}, {bar.model}: {bar.resolved} of {bar.predicted}" for bar in bars
+        f"{bar.repository}, {bar.model}: {bar.resolved} of {bar.evaluated}" for bar in bars
     )
 
 
@@ -35,12 +37,20 @@ def words_of_confusion(confusion: Confusion) -> str:
     return (
         f"plausible: {confusion.plausible_resolved} resolved, "
         f"{confusion.plausible_unresolved} not; not plausible: "
-        f"{confusion.other_resolved} resolved, {confusion.other_unresolved} not"
+        f"{confusion.implausible_resolved} resolved, {confusion.implausible_unresolved} not"
     )
 
 
-def words_of_scores(scores: Sequence[Score]) -> str:
-    """Return the scores of runs in words."""
-    return "; ".join(
-        f"{score.run}: {score.share:.1%} ({score.low:.1%} to {score.high:.1%})" for score in scores
-    )
+def words_of_scores(scores: Sequence[Score], differences: Sequence[Difference]) -> str:
+    """Return the scores of runs and their differences in words."""
+    said = [
+        f"{score.run}: {_around(score.share.share or 0.0, score.share.interval)}"
+        for score in scores
+    ]
+    said += [f"{d.b} less {d.a}: {_around(d.difference, d.interval)}" for d in differences]
+    return "; ".join(said)
+
+
+def _around(value: float, interval: Interval | None) -> str:
+    reach = f" ({interval.low:.1%} to {interval.high:.1%})" if interval else ""
+    return f"{value:.1%}{reach}"

@@ -86,7 +86,8 @@ def _drawings(data: FigureData) -> Iterator[_Drawing]:
         draw, words = partial(draw_confusion, known), words_of_confusion(known)
         yield _Drawing("plausible-resolved", "Plausible against resolved", words, draw)
     if len(data.scores) > 1:
-        draw, words = partial(draw_comparison, data.scores), words_of_scores(data.scores)
+        draw = partial(draw_comparison, data.scores, data.differences)
+        words = words_of_scores(data.scores, data.differences)
         yield _Drawing("comparison", "Comparison of runs", words, draw)
 
 
