@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from bench.store import RunStore
 from benchmarks.browser import open_browser
 from benchmarks.generated_run import write_run
-from reports.pages import figures_folder, write_pages
-from reports.plots import figure_data, write_figures
+from reports.pages import write_pages
 from reports.rundata import read_run
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
@@ -50,8 +49,7 @@ def make_pages(run: Path) -> Path:
     store = RunStore.of_folder(run)
     data = read_run(store)
     stats = collect(data, split_of("lite", "test", 0))
-    pictures = write_figures(figure_data(data, stats), figures_folder(data))
-    return write_pages(store, data, stats, pictures)
+    return write_pages(store, data, stats)
 
 
 def _print(name: str, measure: Callable[[], float]) -> None:

@@ -16,12 +16,11 @@ from reports.pages.instance import InstanceView, page_name, view_instance
 from reports.pages.overview import overview
 from reports.pages.provenance import provenance
 from reports.pages.render import Renderer
-from reports.plots.write import Picture
+from reports.plots import Picture, figure_data, write_figures
 from reports.rundata import RunData
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
 
-_FOLDER = "report"
 _INSTANCES = "instances"
 # All pages of a run; what a page has besides long texts is small beside it.
 _BUDGET = 45_000_000
@@ -49,55 +48,57 @@ def write_pages(
     store: RunStore,
     run: RunData,
     stats: RunStats,
-    pictures: Sequence[Picture] = (),
+    *,
+    others: Sequence[RunStats] = (),
     comparisons: Sequence[Comparison] = (),
     issues: Mapping[str, str] | None = None,
     redact: Redactor | None = None,
 ) -> Path:
-    """Write the pages of a run into ``predictions/<run>/report/`` and return ``report.html``.
+    """Write pictures and pages of a run into ``<run>/report/``, and return ``report.html``.
 
     Args:
         store: the run's files.
         run: the run.
         stats: its statistics.
-        pictures: drawn ones, whose files lie in ``figures/`` beside the page (``write_figures``).
-        comparisons: with other runs.
+        others: those of the runs that it is compared with.
+        comparisons: with them.
         issues: issue texts by instance id, where the dataset is at hand.
         redact: blots out secrets; the store's own when not given.
 
     Raises:
         UserError: a trajectory is broken.
     """
-    folder = run.folder / _FOLDER
-    shutil.rmtree(folder / _INSTANCES, ignore_errors=True)
-    longest = fitting_size(_sizes(store, run, issues or {}), _BUDGET)
-    renderer = Renderer(redact or store.redact, longest)
-    came_about = provenance(run)
-    for view in _views(store, run, issues or {}):
-        page = renderer.instance(view=view, run=run, provenance=came_about)
-        write_text_atomic(folder / _INSTANCES / page_name(view.data.instance_id), page)
-    page = renderer.report(
+    folder = run.folder / "report"
+    redact = redact or store.redact
+    for stale in (_INSTANCES, "figures"):
+        shutil.rmtree(folder / stale, ignore_errors=True)
+    shown = figure_data(run, stats, others, comparisons)
+    pictures = write_figures(shown, folder / "figures", redact)
+    _write_instances(store, run, issues or {}, redact, folder / _INSTANCES)
+    page = Renderer(redact).report(
         overview=overview(run, stats, comparisons, _INSTANCES),
         pictures=[PagePicture.of(picture) for picture in pictures],
-        provenance=came_about,
+        provenance=provenance(run),
     )
     path = folder / "report.html"
     write_text_atomic(path, page)
     return path
 
 
-def figures_folder(run: RunData) -> Path:
-    """Return the folder where the pictures of a run's pages lie."""
-    return run.folder / _FOLDER / "figures"
+def _write_instances(
+    store: RunStore, run: RunData, issues: Mapping[str, str], redact: Redactor, folder: Path
+) -> None:
+    sizes = (size(text) for view in _views(store, run, issues) for text in view.texts())
+    renderer = Renderer(redact, longest=fitting_size(sizes, _BUDGET))
+    came_about = provenance(run)
+    for view in _views(store, run, issues):
+        page = renderer.instance(view=view, run=run, provenance=came_about)
+        write_text_atomic(folder / page_name(view.data.instance_id), page)
 
 
 def _views(store: RunStore, run: RunData, issues: Mapping[str, str]) -> Iterator[InstanceView]:
     # One at a time: the conversations of a whole run need not fit into memory.
     return (view_instance(store, instance, issues) for instance in run.instances)
-
-
-def _sizes(store: RunStore, run: RunData, issues: Mapping[str, str]) -> Iterator[int]:
-    return (size(text) for view in _views(store, run, issues) for text in view.texts())
 
 
 def _address(svg: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agent.redaction import Redactor
 from reports.rundata import InstanceData, RunData
 from reports.statistics.breakdown import UNKNOWN
 from reports.statistics.collect import RunStats
@@ -106,6 +107,19 @@ def figure_data(
         differences=tuple(
             Difference(c.a, c.b, c.difference, c.interval) for c in comparisons if c.interval
         ),
+    )
+
+
+def redacted(data: FigureData, redact: Redactor) -> FigureData:
+    """Return ``data`` with secrets blotted out of all names."""
+    return replace(
+        data,
+        repositories=tuple(
+            replace(bar, repository=redact(bar.repository), model=redact(bar.model))
+            for bar in data.repositories
+        ),
+        scores=tuple(replace(score, run=redact(score.run)) for score in data.scores),
+        differences=tuple(replace(d, a=redact(d.a), b=redact(d.b)) for d in data.differences),
     )
 
 

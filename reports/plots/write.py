@@ -10,10 +10,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from agent.atomic import write_bytes_atomic, write_text_atomic
+from agent.redaction import Redactor
 from reports.plots.attempts import draw_cost_against_score, draw_score_by_attempt
 from reports.plots.comparison import draw_comparison
 from reports.plots.confusion import draw_confusion
-from reports.plots.data import FigureData
+from reports.plots.data import FigureData, redacted
 from reports.plots.repositories import draw_models_by_repository
 from reports.plots.style import DARK, LIGHT, Theme, as_png, as_svg, drawing
 from reports.plots.words import (
@@ -46,9 +47,14 @@ class Picture:
     png: bytes
 
 
-def write_figures(data: FigureData, folder: Path) -> tuple[Picture, ...]:
-    """Write ``<name>.svg`` and ``<name>.png`` of each picture into ``folder`` and return them."""
-    pictures = draw_figures(data)
+def write_figures(
+    data: FigureData, folder: Path, redact: Redactor | None = None
+) -> tuple[Picture, ...]:
+    """Write ``<name>.svg`` and ``<name>.png`` of each picture into ``folder`` and return them.
+
+    Names of models, runs and repositories come from others; ``redact`` blots secrets out of them.
+    """
+    pictures = draw_figures(redacted(data, redact) if redact else data)
     for picture in pictures:
         write_text_atomic(folder / f"{picture.name}.svg", picture.light)
         write_bytes_atomic(folder / f"{picture.name}.png", picture.png)

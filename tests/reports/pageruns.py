@@ -10,8 +10,7 @@ from typing import Any
 
 from agent.redaction import Redactor
 from bench.store import RunStore
-from reports.pages import figures_folder, write_pages
-from reports.plots import figure_data, write_figures
+from reports.pages import write_pages
 from reports.rundata import read_run
 from reports.statistics.collect import collect
 from reports.statistics.comparing import compare
@@ -130,7 +129,11 @@ def make_pages(run: Path, others: Sequence[Path] = (), redact: Redactor | None =
     split = split_of("", "", 0)
     stats = collect(data, split)
     read = [read_run(RunStore.of_folder(other)) for other in others]
-    comparisons = [compare(data, other) for other in read]
-    shown = figure_data(data, stats, [collect(other, split) for other in read], comparisons)
-    pictures = write_figures(shown, figures_folder(data))
-    return write_pages(store, data, stats, pictures, comparisons, redact=redact)
+    return write_pages(
+        store,
+        data,
+        stats,
+        others=[collect(other, split) for other in read],
+        comparisons=[compare(data, other) for other in read],
+        redact=redact,
+    )

@@ -29,7 +29,7 @@
     }
     shown.textContent = `${count} of ${rows.length} instances`;
   }
-  filters.addEventListener("input", filter);
+  for (const kind of ["input", "change"]) filters.addEventListener(kind, filter);
   filters.addEventListener("reset", () => setTimeout(filter));
   filters.addEventListener("submit", (event) => event.preventDefault());
 
