@@ -1,0 +1,5 @@
+"""The static pages of a run."""
+
+from reports.pages.write import write_pages
+
+__all__ = ["write_pages"]

@@ -1,0 +1,104 @@
+"""One instance as its page shows it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bench.store import RunStore
+from reports.pages.conversation import MessageView, conversations, issue_in
+from reports.rundata import AttemptData, InstanceData, read_trajectory
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}")
+
+
+@dataclass(frozen=True)
+class AttemptView:
+    """One attempt with its conversation; ``messages`` is empty where none was kept."""
+
+    data: AttemptData
+    chosen: bool
+    messages: tuple[MessageView, ...]
+
+    @property
+    def outcomes(self) -> tuple[tuple[str, bool | None], ...]:
+        """The outcomes by name."""
+        return (("edit", self.data.edit), ("lint", self.data.lint), ("tests", self.data.test))
+
+    @property
+    def tokens(self) -> tuple[int, int, int] | None:
+        """Prompt, cached and completion tokens of all calls, None where one is not reported."""
+        usages = [call.usage for call in self.data.calls]
+        known = [usage for usage in usages if usage is not None]
+        if not known or len(known) < len(usages):
+            return None
+        return (
+            sum(usage.prompt_tokens for usage in known),
+            sum(usage.cached_tokens for usage in known),
+            sum(usage.completion_tokens for usage in known),
+        )
+
+
+@dataclass(frozen=True)
+class InstanceView:
+    """One instance.
+
+    Attributes:
+        issue: empty where it is not known.
+        output: of the evaluation's tests; empty where there is none.
+    """
+
+    data: InstanceData
+    issue: str
+    attempts: tuple[AttemptView, ...]
+    output: str
+
+    def texts(self) -> Iterator[str]:
+        """Yield the texts that may be long, each as often as the page has it."""
+        yield from (self.issue, self.output)
+        for attempt in self.attempts:
+            yield from (attempt.data.patch, attempt.data.error)
+            yield from (m.content for m in attempt.messages if m.same_as is None)
+
+
+def view_instance(
+    store: RunStore, instance: InstanceData, issues: Mapping[str, str]
+) -> InstanceView:
+    """Read what the page of ``instance`` shows.
+
+    Args:
+        store: the run's files.
+        instance: the instance.
+        issues: issue texts by id; where one lacks, it is taken from the first request.
+
+    Raises:
+        UserError: the trajectory is broken.
+    """
+    name = instance.instance_id
+    # Ids that would lead out of the folder name no trajectory and no log.
+    trajectory = read_trajectory(store, name) if _SAFE_NAME.fullmatch(name) else {}
+    said = conversations(trajectory)
+    attempts = tuple(
+        AttemptView(data, data.attempt == instance.winner, said.get(data.attempt, ()))
+        for data in instance.attempts
+    )
+    issue = issues.get(name) or issue_in(said)
+    return InstanceView(instance, issue, attempts, _test_output(store, instance))
+
+
+def _test_output(store: RunStore, instance: InstanceData) -> str:
+    """Return the test output of the evaluation; empty where it is not kept."""
+    name = instance.instance_id
+    if instance.verdict is None or not _SAFE_NAME.fullmatch(name):
+        return ""
+    logs = sorted(store.logs.glob(f"{name}.*.eval.log"))
+    return logs[0].read_text(encoding="utf-8", errors="replace") if logs else ""
+
+
+def page_name(instance_id: str) -> str:
+    """Return the name of an instance's page; ids that are no safe file names get their hash."""
+    if _SAFE_NAME.fullmatch(instance_id):
+        return f"{instance_id}.html"
+    return f"{hashlib.sha256(instance_id.encode('utf-8', 'replace')).hexdigest()[:32]}.html"

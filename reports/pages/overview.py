@@ -1,0 +1,180 @@
+"""Pure: what the first page shows of a run besides its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from reports.markdown import percent, within
+from reports.pages.amounts import dollars
+from reports.pages.instance import page_name
+from reports.pages.tables import Table, tables
+from reports.rundata import InstanceData, RunData
+from reports.statistics.collect import RunStats
+from reports.statistics.comparing import Comparison
+
+
+@dataclass(frozen=True)
+class Card:
+    """One number of the overview."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One instance in the table.
+
+    Attributes:
+        page: address of its own page, empty where it has none.
+        chosen: the attempt whose patch is predicted.
+        verdict: one of ``VERDICTS``.
+    """
+
+    instance_id: str
+    repo: str
+    page: str
+    status: str
+    attempts: int
+    chosen: int | None
+    model: str
+    cost: Decimal | None
+    verdict: str
+
+    @property
+    def verdict_words(self) -> str:
+        """The verdict with its sign."""
+        return VERDICTS[self.verdict][0]
+
+    @property
+    def verdict_class(self) -> str:
+        """The style of the verdict."""
+        return VERDICTS[self.verdict][1]
+
+
+VERDICTS = {
+    "resolved": ("✓ resolved", "good"),
+    "not_resolved": ("✗ not resolved", "bad"),
+    "no_patch": ("✗ no patch", "bad"),
+    "not_evaluated": ("– not evaluated", "wait"),
+    "no_prediction": ("– no prediction", "wait"),
+}
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The overview of a run.
+
+    Attributes:
+        notes: what the reader must know before the numbers.
+    """
+
+    name: str
+    models: tuple[str, ...]
+    notes: tuple[str, ...]
+    cards: tuple[Card, ...]
+    rows: tuple[Row, ...]
+    tables: tuple[Table, ...]
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """The verdicts that occur."""
+        return _occurring(row.verdict for row in self.rows)
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """The statuses that occur."""
+        return _occurring(row.status for row in self.rows)
+
+    @property
+    def chosen_models(self) -> tuple[str, ...]:
+        """The models whose patches are predicted."""
+        return _occurring(row.model for row in self.rows)
+
+    @property
+    def repositories(self) -> tuple[str, ...]:
+        """The repositories that occur."""
+        return _occurring(row.repo for row in self.rows)
+
+
+def overview(
+    run: RunData, stats: RunStats, comparisons: Sequence[Comparison], folder: str
+) -> Overview:
+    """Return what the first page shows of a run; the pages of its instances lie in ``folder``."""
+    return Overview(
+        name=run.name,
+        models=run.models,
+        notes=tuple(_notes(stats)),
+        cards=tuple(_cards(stats)),
+        rows=_rows(run, folder),
+        tables=tables(stats, comparisons),
+    )
+
+
+def _rows(run: RunData, folder: str) -> tuple[Row, ...]:
+    """Return a row for every instance that was asked for or begun, sorted by id."""
+    rows = {instance.instance_id: _row(instance, folder) for instance in run.instances}
+    begun = {entry.instance_id: entry for entry in run.unfinished}
+    for name in {*run.selected, *begun} - rows.keys():
+        entry = begun.get(name)
+        status, attempts = (entry.status, entry.attempts) if entry else ("not begun", 0)
+        rows[name] = Row(name, "", "", status, attempts, None, "", None, "no_prediction")
+    return tuple(rows[name] for name in sorted(rows))
+
+
+def _row(instance: InstanceData, folder: str) -> Row:
+    return Row(
+        instance_id=instance.instance_id,
+        repo=instance.repo,
+        page=f"{folder}/{page_name(instance.instance_id)}",
+        status=instance.status,
+        attempts=len(instance.attempts),
+        chosen=instance.winner,
+        model=instance.model or "",
+        cost=instance.cost,
+        verdict=verdict_key(instance),
+    )
+
+
+def verdict_key(instance: InstanceData) -> str:
+    """Return the verdict as one of ``VERDICTS``."""
+    if not instance.patch.strip():
+        return "no_patch"
+    if instance.resolved is None:
+        return "not_evaluated"
+    return "resolved" if instance.resolved else "not_resolved"
+
+
+def _notes(stats: RunStats) -> Iterator[str]:
+    counts = stats.counts
+    if counts.not_evaluated:
+        yield f"{counts.not_evaluated} of {counts.generated} patches are not evaluated."
+    if missing := counts.selected - counts.predicted:
+        yield f"{missing} of {counts.selected} selected instances have no prediction."
+    if not stats.scores.selection_known:
+        yield "No run.json says what was selected: the predicted instances stand for it."
+    if not stats.official:
+        yield "Unofficial: not every verdict was given by swebench in its images."
+
+
+def _cards(stats: RunStats) -> Iterator[Card]:
+    counts, score, effort = stats.counts, stats.scores.selected, stats.effort
+    reach = f"{score.count} of {score.of} selected; 95 %: {within(score.interval)}"
+    yield Card("Resolved", percent(score.share), reach)
+    judged = stats.scores.evaluated
+    yield Card("Evaluated", str(judged.of), f"{percent(judged.share)} of them resolved")
+    if whole := stats.scores.split:
+        yield Card("Of the split", percent(whole.share), f"{whole.of}, {stats.scores.split_name}")
+    yield Card("Plausible", str(counts.plausible), f"of {counts.predicted} predictions")
+    yield Card("Attempts", f"{effort.attempts.known:.0f}")
+    known = dollars(effort.dollars.known)
+    yield Card(
+        "Cost", known, "" if effort.dollars.complete else "at least: some prices are unknown"
+    )
+
+
+def _occurring(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({value for value in values if value}))

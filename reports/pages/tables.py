@@ -1,0 +1,175 @@
+"""Pure: the statistics of a run as tables of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from reports.markdown import NONE, of, percent, within
+from reports.pages.amounts import dollars
+from reports.statistics.breakdown import Group
+from reports.statistics.collect import RunStats
+from reports.statistics.comparing import Comparison
+from reports.statistics.effort import Amount, Money
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of words and numbers; every row is as long as the head.
+
+    Attributes:
+        texts: columns that hold words; the others hold numbers.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    texts: int = 1
+
+
+def tables(stats: RunStats, comparisons: Sequence[Comparison] = ()) -> tuple[Table, ...]:
+    """Return the tables of the first page, those without rows left out."""
+    made = (
+        _by_attempt(stats),
+        _groups("By model", "model", stats.by_model),
+        _groups("By run of origin", "run", stats.by_origin),
+        _groups("By repository", "repository", stats.by_repository),
+        _groups("By year", "year", stats.by_year),
+        _effort(stats),
+        _bought(stats),
+        _pass_at_k(stats),
+        _gold_files(stats),
+        _failures(stats),
+        *(_comparison(found) for found in comparisons),
+    )
+    return tuple(table for table in made if table.rows)
+
+
+def _by_attempt(stats: RunStats) -> Table:
+    rows = tuple(
+        (
+            str(row.attempt),
+            row.model,
+            str(row.predictions.count),
+            percent(row.predictions.share),
+            str(row.resolved.count),
+            percent(row.resolved.share),
+            percent(row.score.share),
+        )
+        for row in stats.by_attempt
+    )
+    head = ("attempt", "model", "predictions", "share", "resolved", "share", "score")
+    return Table("By attempt and model", head, rows, texts=2)
+
+
+def _groups(title: str, what: str, groups: Sequence[Group]) -> Table:
+    rows = tuple(
+        (
+            group.name,
+            str(group.predictions),
+            str(group.evaluated),
+            str(group.plausible),
+            str(group.resolved.count),
+            percent(group.resolved.share),
+            within(group.resolved.interval),
+        )
+        for group in groups
+    )
+    head = (what, "predictions", "evaluated", "plausible", "resolved", "share", "95 % interval")
+    return Table(title, head, rows)
+
+
+def _effort(stats: RunStats) -> Table:
+    effort = stats.effort
+    amounts: tuple[tuple[str, Amount | Money], ...] = (
+        ("attempts", effort.attempts),
+        ("reflections", effort.reflections),
+        ("calls", effort.calls),
+        ("prompt tokens", effort.prompt_tokens),
+        ("of them cached", effort.cached_tokens),
+        ("completion tokens", effort.completion_tokens),
+        ("dollars", effort.dollars),
+        ("seconds", effort.seconds),
+    )
+    rows = tuple((name, *_amount(amount)) for name, amount in amounts)
+    rows += (("attempts with an edit error", of(effort.edit_errors), NONE, NONE),)
+    return Table("Effort", ("", "in all", "per instance", "per resolved"), rows)
+
+
+def _amount(amount: Amount | Money) -> tuple[str, str, str]:
+    known = f"{amount.known:,.10g}" if isinstance(amount, Amount) else f"{amount.known:,.4f}"
+    return (
+        known if amount.complete else f"at least {known}",
+        _rounded(amount.per_instance),
+        _rounded(amount.per_resolved),
+    )
+
+
+def _rounded(value: float | None) -> str:
+    return NONE if value is None else f"{value:,.2f}"
+
+
+def _bought(stats: RunStats) -> Table:
+    rows = tuple(
+        (
+            str(row.attempts),
+            of(row.resolved),
+            dollars(row.dollars),
+            f"+{row.further_resolved}",
+            dollars(row.further_dollars),
+            NONE if row.dollars_per_further is None else f"${row.dollars_per_further:,.2f}",
+        )
+        for row in stats.bought
+    )
+    head = ("attempts at most", "resolved", "cost", "by the last", "its cost", "per further one")
+    return Table("What each further attempt buys", head, rows)
+
+
+def _pass_at_k(stats: RunStats) -> Table:
+    rows = tuple(
+        (str(row.k), percent(row.plausible), percent(row.resolved)) for row in stats.pass_at_k
+    )
+    return Table("pass@k over all attempts", ("k", "plausible", "resolved"), rows)
+
+
+def _gold_files(stats: RunStats) -> Table:
+    gold = stats.gold_files
+    shares = (
+        ("in the repository map", gold.in_map),
+        ("added by the chosen attempt", gold.added_by_winner),
+        ("added by any attempt", gold.added_by_any),
+        ("edited by the chosen attempt", gold.edited_by_winner),
+        ("edited by any attempt", gold.edited_by_any),
+    )
+    rows = tuple((name, of(share)) for name, share in shares if share.of)
+    return Table("All files of the gold patch were", ("", "instances"), rows)
+
+
+def _failures(stats: RunStats) -> Table:
+    rows = tuple(
+        (row.status.replace("_", " "), f"{reason.reason}", str(reason.count))
+        for row in stats.failures.instances
+        for reason in row.reasons
+    )
+    return Table("How instances ended", ("status", "how", "instances"), rows, texts=2)
+
+
+def _comparison(found: Comparison) -> Table:
+    return Table(f"{found.a} and {found.b}", ("", ""), tuple(_compared(found)), texts=2)
+
+
+def _compared(found: Comparison) -> Iterator[tuple[str, str]]:
+    pairs = found.table
+    yield f"resolved by {found.a}", of(found.resolved_a)
+    yield f"resolved by {found.b}", of(found.resolved_b)
+    yield "by both, by neither", f"{pairs.both}, {pairs.neither}"
+    yield f"only by {found.a}", _listed(found.only_a)
+    yield f"only by {found.b}", _listed(found.only_b)
+    reach = f" (95 % bootstrap interval {within(found.interval)})" if found.interval else ""
+    yield "difference", f"{100 * found.difference:+.1f} points{reach}"
+    yield "McNemar's exact test", f"p = {found.p_value:.4g}"
+    yield "left out: a verdict of one run alone", str(found.left_out)
+
+
+def _listed(ids: Sequence[str]) -> str:
+    return f"{len(ids)}: {', '.join(ids)}" if ids else "0"

@@ -1,0 +1,84 @@
+"""Runs compared: each score, and how they differ, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from reports.plots.data import Difference, Score
+from reports.plots.style import Theme, label
+from reports.statistics.intervals import Interval
+
+_LINE = 0.45  # inches
+_AXIS = 1.0
+
+
+def draw_comparison(
+    scores: Sequence[Score], differences: Sequence[Difference], theme: Theme
+) -> Figure:
+    """Draw the score of each run from the top; below, by how much each differs from another."""
+    heights = [_AXIS + _LINE * len(scores)]
+    if differences:
+        heights.append(_AXIS + _LINE * len(differences))
+    figure = Figure(figsize=(6.4, sum(heights)), layout="constrained")
+    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)
+    _draw_scores(panels[0][0], scores, theme)
+    if differences:
+        _draw_differences(panels[1][0], differences, theme)
+    return figure
+
+
+def _draw_scores(axes: Axes, scores: Sequence[Score], theme: Theme) -> None:
+    for y, score in enumerate(scores):
+        share = score.share.share or 0.0
+        words = f"{share:.1%} ({score.share.count}/{score.share.of})"
+        _draw_interval(axes, y, share, score.share.interval, words, theme, filled=score.official)
+    _label_lines(axes, [label(score.run) for score in scores])
+    highest = max((s.share.interval.high for s in scores if s.share.interval), default=1.0)
+    axes.set_xlim(0, min(1.0, highest * 1.15))
+    axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
+
+
+def _draw_differences(axes: Axes, differences: Sequence[Difference], theme: Theme) -> None:
+    for y, one in enumerate(differences):
+        words = f"{100 * one.difference:+.1f} points"
+        _draw_interval(axes, y, one.difference, one.interval, words, theme, filled=True)
+    axes.axvline(0, color=theme.ink, linewidth=0.8)
+    _label_lines(axes, [f"{label(one.b)}\nless {label(one.a)}" for one in differences])
+    axes.set_xlabel("difference on the instances that both have a verdict on; 95 % (bootstrap)")
+
+
+def _draw_interval(
+    axes: Axes,
+    y: int,
+    value: float,
+    interval: Interval | None,
+    words: str,
+    theme: Theme,
+    *,
+    filled: bool,
+) -> None:
+    """Draw one line; a hollow mark stands for verdicts that are not swebench's own."""
+    around = interval or Interval(value, value)
+    axes.errorbar(
+        value,
+        y,
+        xerr=[[max(value - around.low, 0)], [max(around.high - value, 0)]],
+        markerfacecolor=theme.good if filled else theme.paper,
+        color=theme.good,
+        fmt="o",
+        capsize=4,
+        markersize=7,
+    )
+    axes.annotate(words, (value, y), (0, 8), textcoords="offset points", ha="center", fontsize=8)
+
+
+def _label_lines(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.7)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.grid(visible=True, axis="x")
+    axes.set_axisbelow(True)

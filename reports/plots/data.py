@@ -1,0 +1,153 @@
+"""Pure: what pictures show, as plain numbers, so that drawing needs to know nothing of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from agent.redaction import Redactor
+from reports.rundata import InstanceData, RunData
+from reports.statistics.breakdown import UNKNOWN
+from reports.statistics.collect import RunStats
+from reports.statistics.comparing import Comparison
+from reports.statistics.confusion import Confusion
+from reports.statistics.intervals import Interval, Share
+
+
+@dataclass(frozen=True)
+class AttemptBar:
+    """The predictions that one attempt number gave.
+
+    Attributes:
+        attempt: from 1 over the whole instance.
+        unresolved: those without a patch among them.
+        score: share of the selected instances resolved by this attempt number or an earlier one.
+    """
+
+    attempt: int
+    resolved: int
+    unresolved: int
+    not_evaluated: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a run with at most ``attempts`` attempts per instance would have cost and resolved."""
+
+    attempts: int
+    dollars: float
+    score: float
+
+
+@dataclass(frozen=True)
+class RepositoryBar:
+    """One model's evaluated predictions in one repository."""
+
+    repository: str
+    model: str
+    resolved: int
+    evaluated: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """A run's score.
+
+    Attributes:
+        official: swebench itself gave every verdict.
+    """
+
+    run: str
+    share: Share
+    official: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """By how much the share of ``b`` is higher than that of ``a``, with its interval."""
+
+    a: str
+    b: str
+    difference: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """What the pictures of a report show; an empty part gives no picture.
+
+    Attributes:
+        scores: of the run and of those it is compared with.
+        differences: between them.
+    """
+
+    attempts: tuple[AttemptBar, ...] = ()
+    steps: tuple[Step, ...] = ()
+    repositories: tuple[RepositoryBar, ...] = ()
+    confusion: Confusion | None = None
+    scores: tuple[Score, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+
+def figure_data(
+    run: RunData,
+    stats: RunStats,
+    others: Sequence[RunStats] = (),
+    comparisons: Sequence[Comparison] = (),
+) -> FigureData:
+    """Return what the pictures show of ``run``, compared with ``others``."""
+    judged = [i for i in run.instances if i.resolved is not None]
+    return FigureData(
+        attempts=tuple(_attempts(run)),
+        steps=tuple(_steps(stats)),
+        repositories=tuple(_repositories(judged, run.models)),
+        confusion=stats.plausible if judged else None,
+        scores=tuple(_score(each) for each in (stats, *others)),
+        differences=tuple(
+            Difference(c.a, c.b, c.difference, c.interval) for c in comparisons if c.interval
+        ),
+    )
+
+
+def redacted(data: FigureData, redact: Redactor) -> FigureData:
+    """Return ``data`` with secrets blotted out of all names."""
+    return replace(
+        data,
+        repositories=tuple(
+            replace(bar, repository=redact(bar.repository), model=redact(bar.model))
+            for bar in data.repositories
+        ),
+        scores=tuple(replace(score, run=redact(score.run)) for score in data.scores),
+        differences=tuple(replace(d, a=redact(d.a), b=redact(d.b)) for d in data.differences),
+    )
+
+
+def _attempts(run: RunData) -> Iterator[AttemptBar]:
+    so_far = 0
+    most = max((instance.attempt for instance in run.instances), default=0)
+    for number in range(1, most + 1):
+        found = [i.resolved for i in run.instances if i.attempt == number]
+        resolved, unknown = found.count(True), found.count(None)
+        so_far += resolved
+        rest = len(found) - resolved - unknown
+        yield AttemptBar(number, resolved, rest, unknown, so_far / len(run.selected))
+
+
+def _steps(stats: RunStats) -> Iterator[Step]:
+    for row in stats.bought:
+        if row.dollars is None:
+            return
+        yield Step(row.attempts, float(row.dollars), row.resolved.share or 0.0)
+
+
+def _repositories(judged: Sequence[InstanceData], models: Sequence[str]) -> Iterator[RepositoryBar]:
+    places = {model: place for place, model in enumerate(models)}
+    pairs = {(i.repo, i.model or UNKNOWN) for i in judged}
+    for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):
+        own = [i for i in judged if (i.repo, i.model or UNKNOWN) == (repo, model)]
+        yield RepositoryBar(repo, model, sum(bool(i.resolved) for i in own), len(own))
+
+
+def _score(stats: RunStats) -> Score:
+    return Score(stats.run, stats.scores.selected, stats.official)

@@ -1,0 +1,136 @@
+"""How pictures look: readable in print, by the colour-blind, and on a dark page.
+
+The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which remain apart under
+the common kinds of colour blindness; areas that touch differ in their hatching as well, so nothing
+is lost in black and white.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.plaintext import one_line
+
+_DOTS_PER_INCH = 200
+_LONGEST_LABEL = 30
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a picture; ``series`` are for models and runs, in turn.
+
+    Attributes:
+        good, bad, unknown: resolved, not resolved, not evaluated.
+        shades: the colormap of counts.
+    """
+
+    name: str
+    ink: str
+    faint: str
+    paper: str
+    good: str
+    bad: str
+    unknown: str
+    series: tuple[str, ...]
+    shades: str
+
+
+LIGHT = Theme(
+    name="light",
+    ink="#1b1f24",
+    faint="#d0d7de",
+    paper="#ffffff",
+    good="#0072b2",
+    bad="#f2c14e",
+    unknown="#c8c8c8",
+    series=("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9"),
+    shades="Blues",
+)
+DARK = Theme(
+    name="dark",
+    ink="#e6edf3",
+    faint="#3d444d",
+    paper="#161b22",
+    good="#56b4e9",
+    bad="#7d5700",
+    unknown="#6e7681",
+    series=("#56b4e9", "#e69f00", "#2fbf95", "#cc79a7", "#e8743b", "#f0e442"),
+    shades="Blues_r",
+)
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "++++")
+
+
+@contextmanager
+def drawing(theme: Theme) -> Iterator[None]:
+    """Set matplotlib up for ``theme`` within the block."""
+    with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
+        # Names may be in any script; in SVG the viewer's fonts have it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def _settings(theme: Theme) -> Any:  # noqa: ANN401 - matplotlib lists all keys in the type
+    inked = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    return {
+        **dict.fromkeys(inked, theme.ink),
+        "axes.edgecolor": theme.ink,
+        "axes.facecolor": theme.paper,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "figure.facecolor": theme.paper,
+        "savefig.facecolor": theme.paper,
+        # Text stays text in SVG: where this font is missing, the viewer's own stands in.
+        "font.family": ["DejaVu Sans", "sans-serif"],
+        "font.size": 9,
+        "grid.color": theme.faint,
+        "hatch.color": theme.ink,
+        "hatch.linewidth": 0.4,
+        "legend.frameon": False,
+        "svg.fonttype": "none",
+        # The same picture gets the same ids, so that a page made twice is the same.
+        "svg.hashsalt": "reports",
+        # A model may be called a$b$c.
+        "text.parse_math": False,
+    }
+
+
+def new_figure(width: float = 6.4, height: float = 3.6) -> tuple[Figure, Axes]:
+    """Return an empty picture of that many inches, with its axes."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def as_svg(figure: Figure) -> str:
+    """Return a picture as SVG whose text is text."""
+    stream = StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue()
+
+
+def as_png(figure: Figure) -> bytes:
+    """Return a picture as PNG, fine enough for print."""
+    stream = BytesIO()
+    figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def label(text: str) -> str:
+    """Return a model's, run's or repository's name as it may stand in a picture.
+
+    Models and datasets name themselves: control characters, which no SVG may hold, are taken out,
+    and long names are shortened in the middle, for both ends tell them apart.
+    """
+    plain = "".join(c for c in one_line(text) if c.isprintable())
+    if len(plain) <= _LONGEST_LABEL:
+        return plain
+    half = (_LONGEST_LABEL - 1) // 2
+    return f"{plain[:half]}…{plain[-half:]}"

@@ -1,0 +1,106 @@
+"""Draw all pictures of a report, and write them as SVG and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from agent.atomic import write_bytes_atomic, write_text_atomic
+from agent.redaction import Redactor
+from reports.plots.attempts import draw_cost_against_score, draw_score_by_attempt
+from reports.plots.comparison import draw_comparison
+from reports.plots.confusion import draw_confusion
+from reports.plots.data import FigureData, redacted
+from reports.plots.repositories import draw_models_by_repository
+from reports.plots.style import DARK, LIGHT, Theme, as_png, as_svg, drawing
+from reports.plots.words import (
+    words_of_attempts,
+    words_of_confusion,
+    words_of_repositories,
+    words_of_scores,
+    words_of_steps,
+)
+
+Draw = Callable[[Theme], Figure]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture, drawn.
+
+    Attributes:
+        name: of its files, without the ending.
+        words: what it shows, for those who cannot see it.
+        light, dark: SVG for paper and for a dark page.
+        png: the light one in pixels.
+    """
+
+    name: str
+    title: str
+    words: str
+    light: str
+    dark: str
+    png: bytes
+
+
+def write_figures(
+    data: FigureData, folder: Path, redact: Redactor | None = None
+) -> tuple[Picture, ...]:
+    """Write ``<name>.svg`` and ``<name>.png`` of each picture into ``folder`` and return them.
+
+    Names of models, runs and repositories come from others; ``redact`` blots secrets out of them.
+    """
+    pictures = draw_figures(redacted(data, redact) if redact else data)
+    for picture in pictures:
+        write_text_atomic(folder / f"{picture.name}.svg", picture.light)
+        write_bytes_atomic(folder / f"{picture.name}.png", picture.png)
+    return pictures
+
+
+def draw_figures(data: FigureData) -> tuple[Picture, ...]:
+    """Return the pictures for which there is something to show."""
+    return tuple(map(_picture, _drawings(data)))
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """A picture that is yet to be drawn."""
+
+    name: str
+    title: str
+    words: str
+    draw: Draw
+
+
+def _drawings(data: FigureData) -> Iterator[_Drawing]:
+    if bars := data.attempts:
+        draw = partial(draw_score_by_attempt, bars)
+        yield _Drawing("score-by-attempt", "Score by attempt", words_of_attempts(bars), draw)
+    steps = data.steps
+    if steps and steps[-1].dollars:
+        draw = partial(draw_cost_against_score, steps)
+        yield _Drawing("cost-against-score", "Cost against score", words_of_steps(steps), draw)
+    if own := data.repositories:
+        draw = partial(draw_models_by_repository, own)
+        words = words_of_repositories(own)
+        yield _Drawing("models-by-repository", "Models by repository", words, draw)
+    if known := data.confusion:
+        draw, words = partial(draw_confusion, known), words_of_confusion(known)
+        yield _Drawing("plausible-resolved", "Plausible against resolved", words, draw)
+    if len(data.scores) > 1:
+        draw = partial(draw_comparison, data.scores, data.differences)
+        words = words_of_scores(data.scores, data.differences)
+        yield _Drawing("comparison", "Comparison of runs", words, draw)
+
+
+def _picture(planned: _Drawing) -> Picture:
+    with drawing(LIGHT):
+        figure = planned.draw(LIGHT)
+        light, png = as_svg(figure), as_png(figure)
+    with drawing(DARK):
+        dark = as_svg(planned.draw(DARK))
+    return Picture(planned.name, planned.title, planned.words, light, dark, png)
