@@ -8,17 +8,32 @@ from typing import Annotated
 
 import typer
 
+from agent.errors import UserError
 from bench.cli import run_cli
 from bench.commands import default_cache
 from reports.commands import EvaluatorKind, ReportOptions, report_command
+from reports.submission.commands import (
+    AllowPartial,
+    MetaFile,
+    Submission,
+    SubmissionOptions,
+    Validate,
+    submission_command,
+    validate_command,
+)
 
-Runs = Annotated[list[Path], typer.Argument(help="Folders under predictions/.")]
+Runs = Annotated[list[Path] | None, typer.Argument(help="Folders under predictions/.")]
 Evaluator = Annotated[
     EvaluatorKind | None,
     typer.Option("--evaluator", help="Who judges; default: docker when an engine answers."),
 ]
 DatasetName = Annotated[str, typer.Option("--dataset", help="Default: as the run recorded it.")]
-Split = Annotated[str, typer.Option("--split", help="Default: as the run recorded it.")]
+Split = Annotated[
+    str,
+    typer.Option(
+        "--split", help="Default: as the run recorded it. Of a package: the leaderboard's."
+    ),
+]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Evaluations at once (docker).")]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=1, help="Seconds for one instance's tests.")
@@ -28,7 +43,7 @@ Repos = Annotated[Path | None, typer.Option("--repos", help="Folder of bare mirr
 
 
 def main(
-    runs: Runs,
+    runs: Runs = None,
     evaluator: Evaluator = None,
     dataset: DatasetName = "",
     split: Split = "",
@@ -36,15 +51,27 @@ def main(
     timeout: Timeout = 1800,
     cache: Cache = None,
     repos: Repos = None,
+    submission: Submission = None,
+    meta: MetaFile = None,
+    allow_partial: AllowPartial = False,
+    validate: Validate = None,
 ) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts."""
+    place = (cache or default_cache()).expanduser().resolve()
+    packaging = SubmissionOptions(split, meta, dataset, place, repos, allow_partial)
+    if validate is not None:
+        raise typer.Exit(validate_command(validate, packaging, print))
+    if submission is not None:
+        raise typer.Exit(submission_command(runs or [], submission, packaging, print))
+    if not runs:
+        raise UserError("name a run: a folder under predictions/")
     options = ReportOptions(
         evaluator=evaluator,
         dataset=dataset,
         split=split,
         workers=workers,
         timeout=timeout,
-        cache=(cache or default_cache()).expanduser().resolve(),
+        cache=place,
         repos=repos.expanduser().resolve() if repos else None,
     )
     raise typer.Exit(report_command(runs, options, print))
