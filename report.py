@@ -9,13 +9,23 @@ from typing import Annotated
 
 import typer
 
+from agent.errors import UserError
 from bench.cli import run_cli
 from bench.commands import default_cache
 from reports.commands import report_command
 from reports.options import EvaluatorKind, ReportOptions
+from reports.submission.commands import (
+    AllowPartial,
+    MetaFile,
+    Submission,
+    SubmissionOptions,
+    Validate,
+    submission_command,
+    validate_command,
+)
 
 Runs = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(help="Folders under predictions/; several are combined, or compared."),
 ]
 Name = Annotated[
@@ -31,7 +41,12 @@ Evaluator = Annotated[
     typer.Option("--evaluator", help="Who judges; default: docker when an engine answers."),
 ]
 DatasetName = Annotated[str, typer.Option("--dataset", help="Default: as the run recorded it.")]
-Split = Annotated[str, typer.Option("--split", help="Default: as the run recorded it.")]
+Split = Annotated[
+    str,
+    typer.Option(
+        "--split", help="Default: as the run recorded it. Of a package: the leaderboard's."
+    ),
+]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Evaluations at once (docker).")]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=1, help="Seconds for one instance's tests.")
@@ -41,7 +56,7 @@ Repos = Annotated[Path | None, typer.Option("--repos", help="Folder of bare mirr
 
 
 def main(
-    runs: Runs,
+    runs: Runs = None,
     name: Name = "",
     compare: Compare = False,
     table: Table = False,
@@ -53,15 +68,27 @@ def main(
     timeout: Timeout = 1800,
     cache: Cache = None,
     repos: Repos = None,
+    submission: Submission = None,
+    meta: MetaFile = None,
+    allow_partial: AllowPartial = False,
+    validate: Validate = None,
 ) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
+    place = (cache or default_cache()).expanduser().resolve()
+    packaging = SubmissionOptions(split, meta, dataset, place, repos, allow_partial)
+    if validate is not None:
+        raise typer.Exit(validate_command(validate, packaging, print))
+    if submission is not None:
+        raise typer.Exit(submission_command(runs or [], submission, packaging, print))
+    if not runs:
+        raise UserError("name a run: a folder under predictions/")
     options = ReportOptions(
         evaluator=evaluator,
         dataset=dataset,
         split=split,
         workers=workers,
         timeout=timeout,
-        cache=(cache or default_cache()).expanduser().resolve(),
+        cache=place,
         repos=repos.expanduser().resolve() if repos else None,
         name=name,
         compare=compare,

@@ -1,0 +1,145 @@
+"""Make a submission: the artifact repository and the entry, whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from agent.errors import UserError
+from bench.store import RunStore
+from reports.rundata import RunData
+from reports.submission.order import Judged, Order, judge
+from reports.submission.readme import Facts, readme
+from reports.submission.splits import entry_name
+from reports.submission.summary import Lists, by_repo, by_time, lists_of
+
+ARTIFACTS = "artifacts"
+ENTRY = "entry"
+
+
+def build(store: RunStore, run: RunData, order: Order, folder: Path) -> Lists:
+    """Write the package of an officially evaluated run into the new folder ``folder``.
+
+    The artifact repository is ``folder/artifacts``, the entry lies below ``folder/entry``. The same
+    run gives the same bytes. Nothing is left of a package that could not be completed.
+
+    Returns:
+        The three lists of its ``results.json``.
+
+    Raises:
+        UserError: the run gives no package, or ``folder`` is not free; says why.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--submission {folder} exists already: delete it or name another folder")
+    judged = judge(store, run, order)
+    verdicts = {
+        j.instance.instance_id: bool(j.report["resolved"]) for j in judged if j.report is not None
+    }
+    ids = [str(row["instance_id"]) for row in order.rows]
+    lists = lists_of(ids, [j.instance.instance_id for j in judged], verdicts)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        package = scratch / "package"
+        _Writer(store, run, order, package).write(judged, lists)
+        package.replace(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return lists
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes a package below ``root``."""
+
+    store: RunStore
+    run: RunData
+    order: Order
+    root: Path
+
+    def write(self, judged: Sequence[Judged], lists: Lists) -> None:
+        """Write everything."""
+        artifacts = self.root / ARTIFACTS
+        self._predictions(artifacts / "all_preds.jsonl")
+        for one in judged:
+            self._logs(artifacts / "logs", one)
+        for instance in self.run.instances:
+            self._trajectory(artifacts / "trajs", instance.instance_id)
+        meta = self.order.meta
+        name = entry_name(meta.date, meta.folder)
+        self._entry(self.root / ENTRY / "evaluation" / self.order.split.value / name, lists)
+
+    def _predictions(self, path: Path) -> None:
+        lines = [
+            json.dumps(
+                {
+                    "instance_id": instance.instance_id,
+                    "model_name_or_path": self.run.model_name_or_path,
+                    "model_patch": instance.patch,
+                }
+            )
+            for instance in sorted(self.run.instances, key=lambda i: i.instance_id)
+        ]
+        _write(path, ("\n".join(lines) + "\n").encode())
+
+    def _logs(self, logs: Path, one: Judged) -> None:
+        folder = logs / one.instance.instance_id
+        _write(folder / "patch.diff", one.instance.patch.encode("utf-8", "surrogateescape"))
+        if one.evidence.report:
+            _write(folder / "report.json", self._clean(one.evidence.report))
+        if one.evidence.test_output:
+            output = self._clean(one.evidence.test_output)
+            _write(folder / "test_output.txt.gz", gzip.compress(output, mtime=0))
+
+    def _trajectory(self, trajs: Path, name: str) -> None:
+        for path in (self.store.folder / f"{name}.md", self.store.trajectory(name)):
+            if not path.is_file():
+                raise UserError(f"{path} is missing: a package shows the trajectory of everything")
+            _write(trajs / f"{name}{path.suffix}", self._clean(path))
+
+    def _clean(self, path: Path) -> bytes:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        return self.order.redact(text).encode("utf-8", "surrogateescape")
+
+    def _entry(self, folder: Path, lists: Lists) -> None:
+        facts = self._facts(lists)
+        meta = self.order.meta
+        metadata = meta.metadata(several_attempts=facts.several).model_dump()
+        text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=10_000)
+        _write(folder / "metadata.yaml", text.encode())
+        _write(folder / "README.md", self.order.redact(readme(meta, facts)).encode())
+        _write(folder / meta.logo_name, self.order.logo.read_bytes())
+        results = folder / "results"
+        _write_json(results / "results.json", lists.as_json())
+        _write_json(results / "resolved_by_repo.json", facts.repos)
+        _write_json(results / "resolved_by_time.json", facts.years)
+
+    def _facts(self, lists: Lists) -> Facts:
+        rows = self.order.rows
+        origins = {instance.origin for instance in self.run.instances}
+        return Facts(
+            split=self.order.split.value,
+            total=len(rows),
+            attempts=max((len(i.attempts) for i in self.run.instances), default=0),
+            several_runs=len(origins) > 1,
+            lists=lists,
+            repos=by_repo(rows, lists.resolved),
+            years=by_time(rows, lists.resolved),
+            described=self.run.described,
+        )
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _write_json(path: Path, value: object) -> None:
+    _write(path, (json.dumps(value, indent=1) + "\n").encode())

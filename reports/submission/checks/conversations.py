@@ -1,0 +1,116 @@
+"""Who said what in a trajectory, whatever harness wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+# An agent that edits by commands shows what it wrote without ever having said it.
+_COMMANDS = "agent"
+_WRITTEN = ("calls", "model_patch", "patch", "submission")
+
+
+@dataclass(frozen=True)
+class Said:
+    """One message."""
+
+    text: str
+    by_model: bool
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Messages in their order.
+
+    Attributes:
+        literal: whatever the model changed stands in its messages, as with our edit formats.
+    """
+
+    said: tuple[Said, ...]
+    literal: bool
+
+    def shows(self, line: str, patch: str) -> bool:
+        """Tell whether ``line`` was shown to the model before it wrote it.
+
+        Where edits are not literal, a line of the model's own ``patch`` may be shown to it (by
+        ``cat``, say) once it has said anything.
+        """
+        first = next((n for n, said in enumerate(self.said) if line in said.text), None)
+        if first is None or self.said[first].by_model:
+            return False
+        begun = len(list(takewhile(lambda said: not said.by_model, self.said))) < first
+        return self.literal or not begun or line not in patch
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What one file of a trajectory says.
+
+    Attributes:
+        written: what the model is known to have written.
+        rest: everything of which nobody tells who said it.
+    """
+
+    conversations: tuple[Conversation, ...] = ()
+    written: str = ""
+    rest: str = ""
+
+    def shows(self, line: str, patch: str) -> bool:
+        """Tell whether anything but the model said ``line`` first; ``patch`` is the prediction."""
+        if any(conversation.shows(line, patch) for conversation in self.conversations):
+            return True
+        return line in self.rest and line not in self.written and line not in patch
+
+
+def trajectory_of_json(data: object) -> Trajectory:
+    """Return what a trajectory in JSON says: lists of messages with roles are conversations."""
+    conversations: list[Conversation] = []
+    written: list[str] = []
+    rest: list[str] = []
+    for value, literal, by_model in _parts(data):
+        if isinstance(value, str):
+            (written if by_model else rest).append(value)
+        else:
+            conversations.append(Conversation(tuple(map(_said, value)), literal))
+    written += [s.text for c in conversations for s in c.said if s.by_model]
+    return Trajectory(tuple(conversations), "\n".join(written), "\n".join(rest))
+
+
+def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
+    """Yield texts and lists of messages, each with whether edits are literal and the model's."""
+    waiting: list[tuple[Any, bool, bool]] = [(data, False, False)]
+    while waiting:
+        value, literal, by_model = waiting.pop()
+        if isinstance(value, str) or (_are_messages(value) and not by_model):
+            yield value, literal, by_model
+        elif isinstance(value, list):
+            waiting += [(item, literal, by_model) for item in value]
+        elif isinstance(value, dict):
+            if isinstance(value.get("edit_format"), str):
+                literal = value["edit_format"] != _COMMANDS
+            waiting += [(v, literal, by_model or k in _WRITTEN) for k, v in value.items()]
+
+
+def _are_messages(value: object) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(m, dict) and isinstance(m.get("role"), str) for m in value)
+
+
+def _said(message: Mapping[str, Any]) -> Said:
+    return Said("\n".join(texts_in(message)), message["role"] == "assistant")
+
+
+def texts_in(data: object) -> Iterator[str]:
+    """Yield all texts in ``data``, keys left out, in no particular order of depth."""
+    waiting = [data]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            waiting += reversed(value.values())

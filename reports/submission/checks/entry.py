@@ -1,0 +1,100 @@
+"""Faults of the entry: its name, ``metadata.yaml``, the README and the logo."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+
+from pydantic import ValidationError
+
+from reports.submission.findings import Finding, Kind, UnfitError
+from reports.submission.metadata import Metadata, load_plain_yaml, mistakes
+from reports.submission.reading import Folder, Sort
+from reports.submission.splits import Split, entry_date
+
+METADATA = "metadata.yaml"
+_README = "README.md"
+# What the leaderboard's checklist asks about, by words that an answer cannot do without.
+_CHECKLIST = {
+    "pass@1 (one prediction per instance)": re.compile(r"pass@1|one prediction", re.I),
+    "test knowledge (PASS_TO_PASS, FAIL_TO_PASS)": re.compile(r"PASS_TO_PASS|FAIL_TO_PASS"),
+    "hints": re.compile(r"hints", re.I),
+    "web browsing": re.compile(r"web[- ]brows|brows\w+ the web", re.I),
+}
+_OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
+
+
+def check_entry(entry: Folder, today: date) -> Iterator[Finding]:
+    """Yield the faults of the entry, ``results/`` left out."""
+    yield from _name(entry, today)
+    yield from _metadata(entry)
+    yield from _readme(entry)
+    if not any(name.startswith("logo.") for name in entry.names()):
+        yield Finding(Kind.MISSING, entry.place("logo.*"), "is missing", "add the logo's file")
+
+
+def attempts_tag(entry: Folder) -> str:
+    """Return ``1`` or ``2+`` as the metadata say, empty when they say neither."""
+    try:
+        return Metadata.model_validate(load_plain_yaml(entry.text(METADATA))).tags.system.attempts
+    except (UnfitError, ValueError):
+        return ""
+
+
+def _name(entry: Folder, today: date) -> Iterator[Finding]:
+    day, place = entry_date(entry.path.name), entry.place()
+    if day is None:
+        mend = "call it by the date and a name, as 20260930_agent_model"
+        yield Finding(Kind.NAME, place, "is not called YYYYMMDD_name", mend)
+    elif day > today:
+        yield Finding(Kind.NAME, place, f"its date {day} is to come", "give the day of submission")
+    if entry.path.parent.name not in [split.value for split in Split]:
+        names = ", ".join(split.value for split in Split)
+        yield Finding(Kind.NAME, place, "lies in no split's folder", f"put it into one: {names}")
+
+
+def _metadata(entry: Folder) -> Iterator[Finding]:
+    place = entry.place(METADATA)
+    try:
+        data = load_plain_yaml(entry.text(METADATA))
+        metadata = Metadata.model_validate(data)
+    except UnfitError as error:
+        yield error.finding
+    except ValidationError as error:
+        for key, words in mistakes(error):
+            yield Finding(Kind.METADATA, f"{place}: {key}", *_halves(words))
+    except ValueError as error:
+        yield Finding(Kind.UNREADABLE, place, f"is not YAML ({error})", "mend it")
+    else:
+        yield from _values(entry, place, metadata)
+
+
+def _halves(words: str) -> tuple[str, str]:
+    problem, _, mend = words.partition(": ")
+    return problem, mend or "mend it"
+
+
+def _values(entry: Folder, place: str, metadata: Metadata) -> Iterator[Finding]:
+    if metadata.tags.checked:
+        problem = "checked is true, which the leaderboard's maintainers alone set"
+        yield Finding(Kind.METADATA, f"{place}: tags: checked", problem, "make it false")
+    logo = metadata.info.logo
+    if "://" not in logo and ("/" in logo or entry.sort(logo) is not Sort.FILE):
+        problem = f"{logo} is no file of the entry"
+        yield Finding(Kind.METADATA, f"{place}: info: logo", problem, "name the logo's file")
+
+
+def _readme(entry: Folder) -> Iterator[Finding]:
+    place = entry.place(_README)
+    try:
+        text = entry.text(_README)
+    except UnfitError as error:
+        yield error.finding
+        return
+    for subject, words in _CHECKLIST.items():
+        if not words.search(text):
+            problem = f"the checklist's answer on {subject} is missing"
+            yield Finding(Kind.README, place, problem, "answer it")
+    if _OPEN_BOX.search(text):
+        yield Finding(Kind.README, place, "a box of the checklist is open", "answer it")

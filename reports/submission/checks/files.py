@@ -1,0 +1,73 @@
+"""Faults of files as files: links, sizes, secrets, and what was left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.redaction import Redactor
+from reports.submission.findings import Finding, Kind, UnfitError
+from reports.submission.keys import secret_in, secret_in_blocks
+from reports.submission.reading import MIB, Folder, Sort
+
+_TEXTS = (".md", ".yaml", ".yml", ".json", ".txt")
+
+
+def check_files(root: Folder, redact: Redactor) -> Iterator[Finding]:
+    """Yield the faults of all files below ``root``."""
+    total = 0
+    for name, sort, size in root.files():
+        total += size
+        if name.split("/", 1)[0] == ".git":
+            continue
+        yield from _file(root, name, sort, size, redact)
+    if total > root.limits.total:
+        problem = f"{total // MIB} MiB, and GitHub asks for {root.limits.total // MIB} at most"
+        yield Finding(Kind.SIZE, root.place(), problem, "shorten logs and trajectories")
+
+
+def _file(root: Folder, name: str, sort: Sort, size: int, redact: Redactor) -> Iterator[Finding]:
+    if sort is not Sort.FILE:
+        mend = "put the file itself there"
+        yield Finding(Kind.LINK, root.place(name), f"is a {sort.value}", mend)
+    elif size > root.limits.file:
+        problem = f"{size // MIB} MiB, and GitHub refuses more than {root.limits.file // MIB}"
+        yield Finding(Kind.SIZE, root.place(name), problem, "shorten or pack it")
+    else:
+        yield from _secrets(root, name, redact)
+
+
+def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[Finding]:
+    try:
+        if name.endswith(".gz"):
+            found = secret_in_blocks(root.unpacked(name), redact)
+        else:
+            found = secret_in(root.data(name).decode("utf-8", "replace"), redact)
+    except UnfitError as error:
+        yield error.finding
+        return
+    if found:
+        mend = "blot it out, and revoke it if it was ever valid"
+        yield Finding(Kind.SECRET, root.place(name), f"holds {found}", mend)
+
+
+def check_todo(folder: Folder, *, deep: bool) -> Iterator[Finding]:
+    """Yield each text of ``folder`` in which a TODO is left.
+
+    Predictions, logs and trajectories quote repositories, which are full of them; so only what
+    submitters write is looked at: the entry, and the texts at the top of the artifacts.
+
+    Args:
+        folder: the entry or the artifacts.
+        deep: whether folders below it count.
+    """
+    for name, sort, _ in folder.files():
+        if sort is not Sort.FILE or not name.endswith(_TEXTS) or (not deep and "/" in name):
+            continue
+        try:
+            lines = folder.text(name).splitlines()
+        except UnfitError:
+            continue  # found by ``check_files`` or by whoever reads the file
+        for number, line in enumerate(lines, 1):
+            if "TODO" in line:
+                place = f"{folder.place(name)}:{number}"
+                yield Finding(Kind.TODO, place, "a TODO is left", "fill it in")

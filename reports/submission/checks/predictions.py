@@ -1,0 +1,152 @@
+"""Faults of ``all_preds.jsonl``."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.git import GitError
+from bench.instances import Instance
+from bench.mirrors import Mirrors, has_commit
+from bench.patches import applies, is_unfit, split_patch
+from reports.submission.findings import Finding, Kind, UnfitError
+from reports.submission.reading import Folder
+
+FILE = "all_preds.jsonl"
+_KEYS = ("instance_id", "model_name_or_path", "model_patch")
+_PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One prediction of the package.
+
+    Attributes:
+        place: the line, for findings.
+        patch: empty when nothing was generated.
+    """
+
+    place: str
+    instance_id: str
+    model: str
+    patch: str
+
+    @property
+    def generated(self) -> bool:
+        """Whether there is a patch."""
+        return bool(self.patch.strip())
+
+
+def read_lines(artifacts: Folder) -> tuple[list[Line], list[Finding]]:
+    """Return the predictions, and the faults of the lines that are none."""
+    try:
+        text = artifacts.text(FILE)
+    except UnfitError as error:
+        return [], [error.finding]
+    lines, faults = [], []
+    for number, part in enumerate(text.removesuffix("\n").split("\n"), 1):
+        try:
+            lines.append(_line(artifacts, f"{FILE}:{number}", part))
+        except UnfitError as error:
+            faults.append(error.finding)
+    return lines, faults
+
+
+def _line(artifacts: Folder, place: str, text: str) -> Line:
+    if not text.strip():
+        raise artifacts.unfit(Kind.UNREADABLE, place, "is blank", "delete the line")
+    data = artifacts.parsed(place, text)
+    if not isinstance(data, dict) or not all(isinstance(data.get(k) or "", str) for k in _KEYS):
+        problem = f"is no prediction with the texts {', '.join(_KEYS)}"
+        raise artifacts.unfit(Kind.UNREADABLE, place, problem, "write these three keys")
+    name, model, patch = (str(data.get(key) or "") for key in _KEYS)
+    if not _is_text(name + model + patch):
+        raise artifacts.unfit(Kind.UNREADABLE, place, "holds half a character", "write it as UTF-8")
+    return Line(artifacts.place(place), name, model, patch)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_predictions(
+    lines: Sequence[Line], instances: Mapping[str, Instance], mirrors: Mirrors | None
+) -> Iterator[Finding]:
+    """Yield the faults of predictions.
+
+    Args:
+        lines: of the package.
+        instances: of the split, by id.
+        mirrors: where base commits are looked up; patches are not applied without.
+    """
+    yield from _ids(lines, instances)
+    yield from _model(lines)
+    for line in lines:
+        yield from _tests(line)
+        instance = instances.get(line.instance_id)
+        if line.generated and instance and mirrors:
+            yield from _applies(line, instance, mirrors)
+
+
+def _ids(lines: Sequence[Line], known: Mapping[str, Instance]) -> Iterator[Finding]:
+    counts = Counter(line.instance_id for line in lines)
+    seen = set()
+    for line in lines:
+        if line.instance_id not in known:
+            problem = f"{line.instance_id or 'an empty id'} is not in the dataset"
+            yield Finding(Kind.UNKNOWN_ID, line.place, problem, "delete the line")
+        elif line.instance_id in seen:
+            problem = f"{counts[line.instance_id]} predictions for {line.instance_id}"
+            yield Finding(Kind.DUPLICATE, line.place, problem, "keep the one that was evaluated")
+        seen.add(line.instance_id)
+
+
+def _model(lines: Sequence[Line]) -> Iterator[Finding]:
+    names = Counter(line.model for line in lines)
+    usual = names.most_common(1)[0][0] if names else ""
+    for line in lines:
+        if line.model != usual or not line.model:
+            problem = f"the model is called {line.model or 'nothing'}, others {usual or 'nothing'}"
+            mend = "give all predictions one name and evaluate again"
+            yield Finding(Kind.MODEL_NAME, line.place, problem, mend)
+
+
+def _tests(line: Line) -> Iterator[Finding]:
+    paths = _unfit_paths(line.patch)
+    if paths is None:
+        problem = "the patch names no file"
+        yield Finding(Kind.PATCH, line.place, problem, "give it in git's format")
+    elif paths:
+        problem = f"the patch edits {', '.join(paths[:3])}"
+        mend = "drop tests, test configuration and build output, and evaluate again"
+        yield Finding(Kind.TEST_EDIT, line.place, problem, mend)
+
+
+def _unfit_paths(patch: str) -> list[str] | None:
+    """Return what may not be predicted, None when a patch that is not empty names no file."""
+    if not patch.strip():
+        return []
+    parts = [(part.path, part.new) for part in split_patch(patch.encode())]
+    parts = parts or [(path, False) for path in _PLAIN_HEADER.findall(patch)]
+    if not parts or any(not path.strip("/. ") for path, _ in parts):
+        return None
+    return [path for path, new in parts if is_unfit(path, new=new)]
+
+
+def _applies(line: Line, instance: Instance, mirrors: Mirrors) -> Iterator[Finding]:
+    mirror = mirrors.find(instance.repo)
+    if mirror is None or not has_commit(mirror, instance.base_commit):
+        return
+    try:
+        fits = applies(mirror, instance.base_commit, line.patch)
+    except GitError:
+        return  # the mirror's fault, not the package's
+    if not fits:
+        problem = f"the patch does not apply to {instance.base_commit[:12]} of {instance.repo}"
+        yield Finding(Kind.PATCH, line.place, problem, "predict what applies and evaluate again")

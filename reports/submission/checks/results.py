@@ -1,0 +1,97 @@
+"""Faults of ``results/``: shape, and agreement with predictions and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from reports.submission.checks.predictions import Line
+from reports.submission.findings import Finding, Kind, UnfitError
+from reports.submission.reading import Folder
+from reports.submission.summary import Lists, Row, Share, by_repo, by_time, lists_of
+
+_FOLDER = "results"
+_NAMES = ("no_generation", "no_logs", "resolved")
+
+
+def check_results(
+    entry: Folder, lines: Sequence[Line], verdicts: Mapping[str, bool], rows: Sequence[Row]
+) -> Iterator[Finding]:
+    """Yield the faults of the entry's ``results/``.
+
+    Args:
+        entry: the entry.
+        lines: the package's predictions.
+        verdicts: whether resolved, for whatever has a report.
+        rows: of the whole split.
+    """
+    folder = entry.below(_FOLDER)
+    ids = [str(row["instance_id"]) for row in rows]
+    wanted = lists_of(ids, {line.instance_id for line in lines if line.generated}, verdicts)
+    try:
+        given = _lists(folder)
+    except UnfitError as error:
+        yield error.finding
+    else:
+        yield from _compare(folder.place("results.json"), given, wanted)
+    yield from _shares(folder, "resolved_by_repo.json", by_repo(rows, wanted.resolved))
+    if all(row.get("created_at") for row in rows):
+        yield from _shares(folder, "resolved_by_time.json", by_time(rows, wanted.resolved))
+    else:
+        yield from _shares(folder, "resolved_by_time.json", None)
+
+
+def _lists(folder: Folder) -> dict[str, list[str]]:
+    data = folder.json("results.json")
+    if not isinstance(data, dict) or sorted(data) != sorted(_NAMES):
+        problem, mend = f"holds not exactly {', '.join(_NAMES)}", "write these three lists"
+        raise folder.unfit(Kind.RESULTS, "results.json", problem, mend)
+    for name, value in data.items():
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            problem = f"{name} is no list of ids"
+            raise folder.unfit(Kind.RESULTS, "results.json", problem, "write a list of texts")
+    return data
+
+
+def _compare(place: str, given: Mapping[str, list[str]], wanted: Lists) -> Iterator[Finding]:
+    for name, right in wanted.as_json().items():
+        ids = given[name]
+        if ids != sorted(set(ids)):
+            problem = f"{name} is not sorted, or names an id twice"
+            yield Finding(Kind.RESULTS, place, problem, "sort it")
+        # What was not generated may be said to have no logs, too.
+        allowed = {*right, *wanted.no_generation} if name == "no_logs" else set(right)
+        for wrong in sorted(set(ids) - allowed):
+            problem = f"{name} names {wrong}, against predictions and reports"
+            yield Finding(Kind.RESULTS, place, problem, "count anew")
+        for missing in sorted(set(right) - set(ids)):
+            problem = f"{name} does not name {missing}, against predictions and reports"
+            yield Finding(Kind.RESULTS, place, problem, "count anew")
+
+
+def _shares(folder: Folder, name: str, wanted: Mapping[str, Share] | None) -> Iterator[Finding]:
+    place = folder.place(name)
+    try:
+        data = folder.json(name)
+    except UnfitError as error:
+        yield error.finding
+        return
+    if not isinstance(data, dict) or not all(map(_is_share, data.values())):
+        problem = "does not hold `resolved` and `total` by name"
+        yield Finding(Kind.RESULTS, place, problem, 'write {"name": {"resolved": 1, "total": 2}}')
+        return
+    for key in sorted({*wanted, *data}) if wanted is not None else ():
+        if data.get(key) != wanted.get(key):  # type: ignore[union-attr]
+            problem = f"{key}: {_words(data.get(key))} where predictions, reports and dataset give "
+            problem += _words(wanted.get(key))  # type: ignore[union-attr]
+            yield Finding(Kind.RESULTS, place, problem, "count anew, over the whole split")
+
+
+def _is_share(value: Any) -> bool:  # noqa: ANN401 - whatever json holds
+    if not isinstance(value, dict) or sorted(value) != ["resolved", "total"]:
+        return False
+    return all(type(number) is int for number in value.values())
+
+
+def _words(share: Mapping[str, int] | None) -> str:
+    return f"{share['resolved']} of {share['total']}" if share else "nothing"

@@ -1,0 +1,223 @@
+"""Faults of ``trajs/``: one for everything, all attempts, the choice, no hidden knowledge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any
+
+from bench.instances import Evaluation, Instance
+from bench.mirrors import Mirrors, has_commit
+from bench.patches import fit_patch
+from reports.submission.checks.conversations import Trajectory, texts_in, trajectory_of_json
+from reports.submission.checks.hidden import hidden_of, stand_in_base
+from reports.submission.checks.predictions import Line
+from reports.submission.checks.traces import StandInBase, traces
+from reports.submission.findings import Finding, Kind, UnfitError
+from reports.submission.reading import Folder, Sort
+
+Halves = Mapping[str, tuple[Instance, Evaluation]]
+# What a trajectory of several attempts cannot do without, in any harness's words.
+_ATTEMPTS = re.compile(r"attempt|candidate|rollout|sample|trial|\btry\b", re.IGNORECASE)
+_CHOICE = re.compile(r"choice|cho[os]|select|winner|best|pick", re.IGNORECASE)
+# Shorter ones may stand in any text by chance.
+_SHORTEST_KNOWN = 16
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What trajectories are held against.
+
+    Attributes:
+        halves: of the split's instances, by id.
+        mirrors: where base commits are looked up, None when there are none.
+        attempts: the tag of the metadata, ``1`` or ``2+``; empty when unknown.
+    """
+
+    halves: Halves
+    mirrors: Mirrors | None
+    attempts: str
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a trajectory; ``data`` is None for what is no JSON."""
+
+    place: str
+    text: str
+    data: Any = None
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is in the layout of docs/trajectory.md."""
+        return isinstance(self.data, dict) and isinstance(self.data.get("attempts"), list)
+
+
+def check_trajectories(
+    artifacts: Folder, lines: Sequence[Line], expected: Expected
+) -> Iterator[Finding]:
+    """Yield the faults of the trajectories of all predictions."""
+    trajs = artifacts.below("trajs")
+    if trajs.sort() is not Sort.FOLDER:
+        yield Finding(Kind.MISSING, trajs.place(), "is missing", "add the trajectories")
+        return
+    names, faults = _by_instance(trajs, expected.halves)
+    yield from faults
+    for line in {line.instance_id: line for line in lines}.values():
+        if line.instance_id not in expected.halves:
+            continue
+        if not names.get(line.instance_id):
+            place, problem = trajs.place(f"{line.instance_id}.*"), "is missing"
+            yield Finding(Kind.TRAJECTORY, place, problem, "add the trajectory of the run")
+            continue
+        files, faults = _read(trajs, names[line.instance_id])
+        yield from faults
+        yield from _one(files, line, expected)
+
+
+def _by_instance(trajs: Folder, known: Halves) -> tuple[dict[str, list[str]], list[Finding]]:
+    names: dict[str, list[str]] = {}
+    faults = []
+    for name in trajs.names():
+        owner = _owner(name, known)
+        if trajs.sort(name) is Sort.FOLDER:
+            problem, mend = "is a folder", "put all trajectories side by side into trajs/"
+            faults.append(Finding(Kind.TRAJECTORY, trajs.place(name), problem, mend))
+        elif owner is None:
+            problem = "begins with no id of the dataset"
+            mend = "call it <instance_id>.<extension> or delete it"
+            faults.append(Finding(Kind.UNKNOWN_ID, trajs.place(name), problem, mend))
+        else:
+            names.setdefault(owner, []).append(name)
+    return names, faults
+
+
+def _owner(name: str, known: Halves) -> str | None:
+    """Return the id that a file's name is made of: ids may hold dots, and so may extensions."""
+    stem = name
+    while "." in stem:
+        stem = stem.rpartition(".")[0]
+        if stem in known:
+            return stem
+    return None
+
+
+def _read(trajs: Folder, names: Sequence[str]) -> tuple[list[File], list[Finding]]:
+    files, faults = [], []
+    for name in names:
+        try:
+            text = trajs.text(name)
+            if not text.strip():
+                raise trajs.unfit(Kind.TRAJECTORY, name, "is empty", "add the run's trajectory")
+            files.append(File(trajs.place(name), text, _data(trajs, name, text)))
+        except UnfitError as error:
+            faults.append(error.finding)
+    return files, faults
+
+
+def _data(trajs: Folder, name: str, text: str) -> Any:  # noqa: ANN401 - whatever json holds
+    suffix = PurePosixPath(name).suffix
+    if suffix == ".json":
+        return trajs.parsed(name, text)
+    try:
+        return trajs.parsed(name, text) if suffix == ".traj" else None
+    except UnfitError:
+        return None  # text, then
+
+
+def _one(files: Sequence[File], line: Line, expected: Expected) -> Iterator[Finding]:
+    yield from _choice(files, line, expected.attempts)
+    instance, evaluation = expected.halves[line.instance_id]
+    fields = hidden_of(instance, evaluation)
+    base = _base(instance, expected.mirrors)
+    for file, trajectory in _understood(files):
+        for what, example in traces(trajectory, fields, line.patch, base):
+            problem = f"shows {what}: {example[:80]!r}"
+            mend = "find how it came there: the attempt knew what it must not, and does not count"
+            yield Finding(Kind.TRACE, file.place, problem, mend)
+
+
+def _base(instance: Instance, mirrors: Mirrors | None) -> StandInBase | None:
+    mirror = mirrors.find(instance.repo) if mirrors else None
+    if mirror is None or not has_commit(mirror, instance.base_commit):
+        return None
+    return partial(stand_in_base, mirror, instance.base_commit)
+
+
+def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:
+    """Yield each file with what it says.
+
+    A text beside a JSON file tells the same again; of it only what is new counts.
+    """
+    told = sorted({t.rstrip() for f in files for t in texts_in(f.data)}, key=len, reverse=True)
+    parsed = [(file, trajectory_of_json(file.data)) for file in files if file.data is not None]
+    ours = any(file.ours for file in files)
+    written = "" if ours else "\n".join(trajectory.written for _, trajectory in parsed)
+    yield from parsed
+    for file in files:
+        if file.data is None:
+            rest = file.text
+            for text in told:
+                if len(text) >= _SHORTEST_KNOWN:
+                    rest = rest.replace(text, "")
+            yield file, Trajectory(written=written, rest=rest)
+
+
+def _choice(files: Sequence[File], line: Line, tag: str) -> Iterator[Finding]:
+    """Yield what is missing of all attempts and of how one was chosen."""
+    ours = [file for file in files if file.ours]
+    for file in ours:
+        yield from _our_attempts(file, line, tag)
+        for other in files:
+            if other.data is None:
+                yield from _transcript(other, file.data)
+    if files and not ours and tag == "2+":
+        text = "\n".join(file.text for file in files)
+        if not _ATTEMPTS.search(text) or not _CHOICE.search(text):
+            problem = "does not show all attempts and how one was chosen"
+            mend = "add what the other attempts said and did, and the reason for the choice"
+            yield Finding(Kind.ATTEMPTS, files[0].place, problem, mend)
+
+
+def _our_attempts(file: File, line: Line, tag: str) -> Iterator[Finding]:
+    attempts = [a for a in file.data["attempts"] if isinstance(a, dict)]
+    numbers = [attempt.get("attempt") for attempt in attempts]
+    winner, mend = file.data.get("winner"), "copy the trajectory of the run"
+    if numbers != list(range(1, len(file.data["attempts"]) + 1)):
+        yield Finding(Kind.ATTEMPTS, file.place, f"has the attempts {numbers}", mend)
+    # One that ended before its model was asked has neither.
+    if not all(a.get("messages") for a in attempts if a.get("calls")):
+        yield Finding(Kind.ATTEMPTS, file.place, "an attempt has calls and no messages", mend)
+    if not isinstance(file.data.get("reason"), str) or not file.data["reason"].strip():
+        yield Finding(Kind.ATTEMPTS, file.place, "does not say why the winner was chosen", mend)
+    if tag == "1" and len(attempts) > 1:
+        problem = f"has {len(attempts)} attempts, and the metadata say 1"
+        yield Finding(Kind.ATTEMPTS, file.place, problem, 'set tags: system: attempts to "2+"')
+    if line.generated and _patch_of(attempts, winner) != line.patch.strip():
+        problem = f"its winner (attempt {winner}) has another patch than the prediction"
+        yield Finding(Kind.ATTEMPTS, file.place, problem, "predict the winner")
+
+
+def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | None:
+    """Return what may be predicted of an attempt's patch, None when there is no such attempt."""
+    for attempt in attempts:
+        recorded = attempt.get("recorded")
+        patch = recorded.get("model_patch") if isinstance(recorded, dict) else None
+        if attempt.get("attempt") == number and isinstance(patch, str):
+            return fit_patch(patch).patch.strip()
+    return None
+
+
+def _transcript(file: File, data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield what a transcript lacks of the attempts and the choice that its JSON file tells."""
+    for number in range(1, len(data["attempts"]) + 1):
+        if f"\n## Attempt {number}: " not in file.text:
+            problem = f"does not show attempt {number}"
+            yield Finding(Kind.ATTEMPTS, file.place, problem, "copy the transcript of the run")
+    reason = data.get("reason")
+    if isinstance(reason, str) and reason not in file.text:
+        problem = "does not show the choice"
+        yield Finding(Kind.ATTEMPTS, file.place, problem, "copy the transcript of the run")

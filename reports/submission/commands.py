@@ -1,0 +1,153 @@
+"""What ``report.py`` does with ``--submission`` and ``--validate``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent.errors import UserError
+from agent.redaction import Redactor
+from bench.dataset import Dataset, load_dataset
+from bench.mirrors import Mirrors
+from bench.store import RunStore
+from demo.setup import DEMO_DATASET
+from reports.rundata import RunData, read_run
+from reports.submission.build import build
+from reports.submission.locate import locate
+from reports.submission.meta import read_meta
+from reports.submission.order import Order, check_described
+from reports.submission.reading import Folder
+from reports.submission.splits import RESEARCH_NOTICE, Split
+from reports.submission.validation import Against, validate
+
+Say = Callable[[str], None]
+
+Submission = Annotated[
+    Path | None,
+    typer.Option("--submission", help="Write the leaderboard's package of one run there."),
+]
+MetaFile = Annotated[
+    Path | None,
+    typer.Option("--meta", help="meta.yaml of the package (python -m reports.submission)."),
+]
+AllowPartial = Annotated[
+    bool,
+    typer.Option(
+        "--allow-partial", help="Package: what is not predicted or evaluated is unresolved."
+    ),
+]
+Validate = Annotated[
+    Path | None, typer.Option("--validate", help="Check the leaderboard's package there.")
+]
+
+
+@dataclass(frozen=True)
+class SubmissionOptions:
+    """The options of both commands.
+
+    Attributes:
+        split: of the leaderboard; empty when validating by the package's own folders.
+        dataset: name of the dataset when it is not the run's or the split's own.
+        cache: where mirrors lie, unless ``repos`` names another folder of them.
+    """
+
+    split: str
+    meta: Path | None = None
+    dataset: str = ""
+    cache: Path = Path()
+    repos: Path | None = None
+    allow_partial: bool = False
+
+    def mirrors(self, dataset: str) -> Mirrors:
+        """Return the mirrors in which base commits are looked up; nothing is cloned."""
+        own = "demo-mirrors" if dataset == "demo" else "mirrors"
+        return Mirrors(self.repos or self.cache / own)
+
+
+def submission_command(
+    runs: Sequence[Path], folder: Path, options: SubmissionOptions, say: Say
+) -> int:
+    """Build the package of one run in ``folder``, validate it, and return the exit code.
+
+    Raises:
+        UserError: the run gives no package; says why.
+        InfrastructureError: the dataset cannot be loaded.
+    """
+    if len(runs) != 1:
+        raise UserError("--submission packages one run: combine several first, then name that one")
+    if options.meta is None or not options.split:
+        raise UserError("--submission needs --split (lite, verified, …) and --meta meta.yaml")
+    split, meta = Split.of(options.split), read_meta(options.meta)
+    logo = options.meta.parent / meta.logo
+    if not logo.is_file():
+        raise UserError(f"--meta {options.meta}: the logo {logo} does not exist: add it")
+    if split.research_only:
+        say(RESEARCH_NOTICE.format(split=split.value))
+    redact = Redactor.of_environment(os.environ)
+    store = RunStore.of_folder(runs[0])
+    dataset = _dataset_of_run(store, split, options.dataset)
+    run = read_run(store, dataset.rows)
+    order = Order(split, meta, dataset.rows, logo, options.allow_partial, redact)
+    lists = build(store, run, order, folder)
+    say(f"resolved       {len(lists.resolved)} of {len(dataset.rows)}, {_attempts(run)}")
+    say(f"artifacts      {folder / 'artifacts'}: the content of {meta.artifacts}")
+    say(f"entry          {folder / 'entry'}: add it to a fork of SWE-bench/experiments")
+    return _said(folder, dataset, options, redact, say)
+
+
+def validate_command(folder: Path, options: SubmissionOptions, say: Say) -> int:
+    """Say every fault of the package in ``folder``; return 1 when there is any, else 0.
+
+    Raises:
+        UserError: there is no such folder, or nothing tells its dataset.
+        InfrastructureError: the dataset cannot be loaded.
+    """
+    if not folder.is_dir():
+        raise UserError(f"--validate {folder} is no folder: name the folder of a package")
+    split = Split.of(options.split) if options.split else locate(Folder.of(folder)).split
+    if split is None and not options.dataset:
+        raise UserError(f"{folder} does not tell its split: give --split or --dataset")
+    name = options.dataset or (split.dataset if split else "")
+    dataset = load_dataset(name, "test", DEMO_DATASET)
+    return _said(folder, dataset, options, Redactor.of_environment(os.environ), say)
+
+
+def _said(
+    folder: Path, dataset: Dataset, options: SubmissionOptions, redact: Redactor, say: Say
+) -> int:
+    mirrors = options.mirrors(dataset.name)
+    found = validate(folder, Against(dataset.rows, date.today(), mirrors, redact))
+    for finding in found:
+        say(finding.line())
+    say(f"validated      {len(found)} faults, against {dataset.name}")
+    return 1 if found else 0
+
+
+def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
+    """Return the dataset that a run was made on.
+
+    Raises:
+        UserError: it is another split of the leaderboard than the one that is submitted to.
+    """
+    run = store.read_run() or {}
+    check_described(store.folder, run)
+    described = run.get("dataset") or {}
+    name = str(given or described.get("name") or split.dataset)
+    others = [s for s in Split if s is not split and name in (s.dataset, s.value)]
+    if others:
+        raise UserError(
+            f"the run was made on {name}: submit it with --split {others[0].value}, not "
+            f"{split.value}"
+        )
+    return load_dataset(name, str(described.get("split") or "test"), DEMO_DATASET)
+
+
+def _attempts(run: RunData) -> str:
+    most = max((len(instance.attempts) for instance in run.instances), default=0)
+    return "one attempt each" if most < 2 else f"best of up to {most} attempts each"

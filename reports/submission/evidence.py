@@ -1,0 +1,57 @@
+"""Find what the evaluation left of one instance: swebench's report and the test output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from bench.store import RunStore
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The files of one instance's evaluation; None where there is none."""
+
+    report: Path | None = None
+    test_output: Path | None = None
+
+
+@dataclass(frozen=True)
+class EvidenceFinder:
+    """What the evaluations of a run left."""
+
+    store: RunStore
+    model: str = field(default="")
+
+    def find(self, instance_id: str, patch: str) -> Evidence:
+        """Return the files of the evaluation of ``patch``.
+
+        swebench's own folder is preferred where the patch that it kept is the same, because files
+        of an earlier evaluation may lie beside; else those of ``report.py`` under ``logs/<run>/``.
+        """
+        wanted = patch.encode("utf-8", "surrogateescape").strip()
+        kept = self._folders.get(instance_id, ())
+        same = [folder for folder in kept if _patch(folder) == wanted]
+        # One of them may have failed for infrastructure: it has no report.
+        for folder in sorted(same, key=lambda f: not (f / "report.json").is_file())[:1]:
+            return Evidence(_file(folder / "report.json"), _file(folder / "test_output.txt"))
+        logs = self.store.logs
+        log = f"{instance_id}.{self.model.replace('/', '__')}.eval.log"
+        return Evidence(_file(logs / f"{instance_id}.report.json"), _file(logs / log))
+
+    @cached_property
+    def _folders(self) -> dict[str, list[Path]]:
+        """swebench's folders by instance; its versions differ in the folders above."""
+        found: dict[str, list[Path]] = {}
+        for path in sorted((self.store.logs / "evaluation").glob("**/patch.diff")):
+            found.setdefault(path.parent.name, []).append(path.parent)
+        return found
+
+
+def _patch(folder: Path) -> bytes:
+    return (folder / "patch.diff").read_bytes().strip()
+
+
+def _file(path: Path) -> Path | None:
+    return path if path.is_file() else None

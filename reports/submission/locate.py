@@ -1,0 +1,71 @@
+"""Find the two halves of a package, ours or anybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reports.submission.findings import Finding, Kind
+from reports.submission.reading import Folder, Sort
+from reports.submission.splits import Split, entry_date
+
+_DEEPEST = 6
+_DATA = ("logs", "trajs", "results", ".git")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things lie.
+
+    Attributes:
+        artifacts: the folder with ``all_preds.jsonl``, ``logs`` and ``trajs``.
+        entry: the folder with ``metadata.yaml`` and ``results``; the older layout had one for all.
+        faults: what is not found, or found twice.
+    """
+
+    artifacts: Folder | None
+    entry: Folder | None
+    faults: tuple[Finding, ...]
+
+    @property
+    def split(self) -> Split | None:
+        """The split in whose folder the entry lies."""
+        try:
+            return Split(self.entry.path.parent.name) if self.entry else None
+        except ValueError:
+            return None
+
+
+def locate(root: Folder) -> Places:
+    """Return where the halves of the package in ``root`` lie."""
+    folders = list(_folders(root, _DEEPEST))
+    artifacts = [f for f in folders if _has(f, "all_preds.jsonl")]
+    artifacts = artifacts or [f for f in folders if _has(f, "trajs") or _has(f, "logs")]
+    entries = [f for f in folders if _has(f, "metadata.yaml") or _has(f, "results")]
+    entries = entries or [f for f in folders if entry_date(f.path.name)]
+    faults = [
+        *_faults(artifacts, "all_preds.jsonl, logs/ and trajs/", "the artifacts"),
+        *_faults(entries, "metadata.yaml and results/", "the entry"),
+    ]
+    return Places(next(iter(artifacts), None), next(iter(entries), None), tuple(faults))
+
+
+def _faults(found: list[Folder], content: str, half: str) -> Iterator[Finding]:
+    if not found:
+        problem = f"no folder with {content} is found"
+        yield Finding(Kind.MISSING, ".", problem, f"add {half} to the package")
+    for other in found[1:]:
+        problem = f"{half} are here and in {found[0].place()}"
+        yield Finding(Kind.DUPLICATE, other.place(), problem, "keep one of them in the package")
+
+
+def _has(folder: Folder, name: str) -> bool:
+    return folder.sort(name) is not Sort.NOTHING
+
+
+def _folders(folder: Folder, depth: int) -> Iterator[Folder]:
+    """Yield ``folder`` and those below it; what holds a file per instance is not gone through."""
+    yield folder
+    for name in folder.names() if depth else ():
+        if name not in _DATA and folder.sort(name) is Sort.FOLDER:
+            yield from _folders(folder.below(name), depth - 1)

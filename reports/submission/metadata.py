@@ -1,0 +1,123 @@
+"""``metadata.yaml`` of an entry: what the leaderboard's table is made of.
+
+A wrongly shaped file makes the row vanish without a word, so types are strict.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
+
+_VERSION = re.compile(r"\bv?\d+\.\d+|\bv\d+\b", re.IGNORECASE)
+
+
+def _without_version(name: str) -> str:
+    if _VERSION.search(name):
+        raise ValueError("name the agent without its version")
+    return name
+
+
+Text = Annotated[str, Field(strict=True, min_length=1, pattern=r"\S")]
+Url = Annotated[str, Field(strict=True, pattern=r"^https?://[^\s/]+\.\S+$")]
+Names = Annotated[list[Text], Field(strict=True, min_length=1)]
+Agent = Annotated[Text, AfterValidator(_without_version)]
+
+_MENDS = {
+    "missing": "is missing: give it",
+    "extra_forbidden": "is no key of this file: leave it out",
+    "bool_type": "must be true or false, without quotes",
+    "string_type": "must be a text, in quotes where YAML sees a number or a date",
+    "list_type": "must be a list, as `[a, b]`",
+    "too_short": "is empty: give at least one",
+    "string_too_short": "is empty: give a text",
+    "model_type": "must hold keys with values",
+    "date_from_datetime_parsing": "must be a date, as 2026-09-30",
+    "date_type": "must be a date, as 2026-09-30",
+}
+
+
+class Info(BaseModel):
+    """Who and where; ``logo`` is a file of the entry."""
+
+    name: Text
+    site: Url
+    report: Url
+    authors: Text | Names
+    logo: Text
+
+
+class System(BaseModel):
+    """How many attempts an instance had: ``1``, or ``2+`` for best@k with one prediction."""
+
+    attempts: Literal["1", "2+"]
+
+
+class Tags(BaseModel):
+    """What the table filters by; only the maintainers set ``checked`` to true."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    checked: StrictBool
+    model: Names
+    org: Text | Names
+    os_model: StrictBool
+    os_system: StrictBool
+    system: System
+    agent: Agent
+    agent_org: Text
+    model_display: Text
+    model_org: Text
+
+
+class Assets(BaseModel):
+    """Where the artifacts lie."""
+
+    repo: Url
+    logs: Url
+    trajs: Url
+
+
+class Metadata(BaseModel):
+    """The whole file."""
+
+    info: Info
+    tags: Tags
+    assets: Assets
+
+
+def mistakes(error: ValidationError) -> list[tuple[str, str]]:
+    """Return each mistake as the key's path and what is wrong with its value, in words."""
+    found: dict[str, str] = {}
+    for item in error.errors():
+        # Of a choice of types pydantic adds the type's name to the place.
+        place = [str(part) for part in item["loc"] if not _is_type_name(part)]
+        words = _MENDS.get(item["type"], _plain(item["msg"], item["type"]))
+        found.setdefault(": ".join(place) or "the file", words)
+    return list(found.items())
+
+
+def _is_type_name(part: object) -> bool:
+    return isinstance(part, str) and ("[" in part or part == "constrained-str")
+
+
+def _plain(message: str, kind: str) -> str:
+    if kind == "string_pattern_mismatch":
+        return "must be a full address, as https://…" if "http" in message else "is empty"
+    return message.removeprefix("Value error, ")
+
+
+def load_plain_yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
+    """Return what a YAML text holds; aliases are refused, for a few of them make gigabytes.
+
+    Raises:
+        ValueError: it is no such text; the message is one line.
+    """
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise ValueError("it uses aliases (`*name`)")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, TypeError) as error:
+        raise ValueError(" ".join(str(error).split())[:300]) from error

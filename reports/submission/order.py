@@ -1,0 +1,143 @@
+"""What is to be packaged, and whether the run may be: only official verdicts give a package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.errors import UserError
+from agent.redaction import Redactor
+from bench.store import RunStore
+from reports.rundata import InstanceData, RunData
+from reports.submission.evidence import Evidence, EvidenceFinder
+from reports.submission.meta import Meta
+from reports.submission.splits import Split
+from reports.submission.summary import Row
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be built.
+
+    Attributes:
+        rows: of the whole split: the denominator of the score.
+        logo: the image that ``meta`` names.
+        allow_partial: instances that were not predicted or not evaluated count as unresolved.
+        redact: blots secrets out of whatever is copied.
+    """
+
+    split: Split
+    meta: Meta
+    rows: Sequence[Row]
+    logo: Path
+    allow_partial: bool = False
+    redact: Redactor = field(default_factory=Redactor)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A prediction with a patch, and what its evaluation left."""
+
+    instance: InstanceData
+    evidence: Evidence
+    report: Mapping[str, Any] | None
+
+
+def judge(store: RunStore, run: RunData, order: Order) -> list[Judged]:
+    """Return the predictions with a patch, each with an official verdict and its files.
+
+    Raises:
+        UserError: the run gives no package.
+    """
+    check_described(run.folder, run.described)
+    _check_rows(order.rows)
+    _check_ids(run, order)
+    patched = [instance for instance in run.instances if instance.patch.strip()]
+    _check_official(patched)
+    waiting = [i for i in patched if i.resolved is None]
+    if waiting and not order.allow_partial:
+        raise UserError(
+            f"{_some(waiting)} not evaluated: evaluate the run with --evaluator docker, or let "
+            "them count as unresolved with --allow-partial"
+        )
+    finder = EvidenceFinder(store, run.model_name_or_path)
+    return [_with_report(instance, finder) for instance in patched]
+
+
+def check_described(folder: Path, described: Mapping[str, Any]) -> None:
+    """Check that the run in ``folder`` has a ``run.json``.
+
+    Raises:
+        UserError: it has none.
+    """
+    if not described:
+        raise UserError(
+            f"{folder} has no run.json: nobody can say what its models were shown, as the "
+            "leaderboard's checklist asks; package runs of harness.py"
+        )
+
+
+def _check_rows(rows: Sequence[Row]) -> None:
+    without = [row for row in rows if not row.get("created_at") or not row.get("repo")]
+    if without:
+        raise UserError(
+            f"the dataset lacks `created_at` or `repo`, as of {without[0]['instance_id']}, and "
+            "resolved_by_time.json counts by it: give --dataset the hub id of the split"
+        )
+
+
+def _check_ids(run: RunData, order: Order) -> None:
+    ids = {str(row["instance_id"]) for row in order.rows}
+    if strange := [i for i in run.instances if i.instance_id not in ids]:
+        raise UserError(f"{_some(strange)} not in the dataset of --split {order.split.value}")
+    missing = sorted(ids - {i.instance_id for i in run.instances})
+    if missing and not order.allow_partial:
+        raise UserError(
+            f"{len(missing)} of the {len(ids)} instances of {order.split.value} have no "
+            f"prediction, as {missing[0]}: finish the run, or let them count as unresolved with "
+            "--allow-partial"
+        )
+
+
+def _check_official(patched: Sequence[InstanceData]) -> None:
+    judged = [i for i in patched if i.resolved is not None]
+    if others := [i for i in judged if i.verdict is not None and not i.verdict.official]:
+        raise UserError(
+            f"{_some(others)} judged by {others[0].verdict and others[0].verdict.evaluator}, which "
+            "is not official: evaluate the run with --evaluator docker"
+        )
+    if not judged:
+        raise UserError("nothing of the run is evaluated: use --evaluator docker first")
+
+
+def _some(instances: Sequence[InstanceData]) -> str:
+    names = ", ".join(i.instance_id for i in instances[:3])
+    rest = f" and {len(instances) - 3} more" if len(instances) > 3 else ""
+    return f"{names}{rest}: {'is' if len(instances) == 1 else 'are'}"
+
+
+def _with_report(instance: InstanceData, finder: EvidenceFinder) -> Judged:
+    name = instance.instance_id
+    if instance.resolved is None:
+        return Judged(instance, Evidence(), None)
+    evidence = finder.find(name, instance.patch)
+    report = _report(evidence.report, name) if evidence.report else None
+    if bool(report and report["resolved"]) is not instance.resolved:
+        raise UserError(
+            f"{name}: the verdict says {'' if instance.resolved else 'not '}resolved, but "
+            f"{evidence.report or 'no report'} does not; evaluate it again"
+        )
+    return Judged(instance, evidence, report)
+
+
+def _report(path: Path, name: str) -> Mapping[str, Any]:
+    try:
+        own = json.loads(path.read_text(encoding="utf-8"))[name]
+        if not isinstance(own["resolved"], bool):
+            raise TypeError("`resolved` is neither true nor false")
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is no report on {name} ({error!r}); evaluate it again") from error
+    return dict(own)

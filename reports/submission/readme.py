@@ -1,0 +1,129 @@
+"""Pure: the entry's README, with the leaderboard's checklist answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reports.submission.meta import Meta
+from reports.submission.summary import Lists, Share
+
+_BUILTIN = "builtin"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the README tells.
+
+    Attributes:
+        total: instances of the split: the denominator of the score.
+        attempts: the most that were made on one instance.
+        several_runs: predictions were chosen from several runs.
+        described: ``run.json``.
+    """
+
+    split: str
+    total: int
+    attempts: int
+    several_runs: bool
+    lists: Lists
+    repos: Mapping[str, Share]
+    years: Mapping[str, Share]
+    described: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def several(self) -> bool:
+        """Whether it is best@k rather than a single attempt."""
+        return self.attempts > 1 or self.several_runs
+
+
+def readme(meta: Meta, facts: Facts) -> str:
+    """Return the text of the entry's ``README.md``."""
+    return "\n".join([*_head(meta), *_score(facts), *_checklist(meta, facts), *_record(facts)])
+
+
+def _head(meta: Meta) -> Iterator[str]:
+    yield f"# {meta.name}\n"
+    yield f"- Site: {meta.site}"
+    yield f"- Report: {meta.report}"
+    yield f"- Authors: {', '.join(meta.authors)}"
+    yield f"- Predictions, logs and trajectories: {meta.artifacts}\n"
+
+
+def _score(facts: Facts) -> Iterator[str]:
+    resolved = len(facts.lists.resolved)
+    yield f"## Results on {facts.split}\n"
+    yield f"Resolved {resolved} of {facts.total} instances ({_percent(resolved, facts.total)})."
+    yield (
+        f"Without a patch: {len(facts.lists.no_generation)}; without an evaluation's report: "
+        f"{len(facts.lists.no_logs)}. Both count as unresolved.\n"
+    )
+    yield from _table("Repository", facts.repos)
+    yield from _table("Year", facts.years)
+
+
+def _table(head: str, shares: Mapping[str, Share]) -> Iterator[str]:
+    yield f"| {head} | Resolved | Instances | Share |"
+    yield "|---|---:|---:|---:|"
+    for name, share in shares.items():
+        resolved, total = share["resolved"], share["total"]
+        yield f"| {name} | {resolved} | {total} | {_percent(resolved, total)} |"
+    yield ""
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f}%" if whole else "-"
+
+
+def _checklist(meta: Meta, facts: Facts) -> Iterator[str]:
+    yield "## Checklist\n"
+    yield f"- [x] Is a pass@1 submission: one prediction per instance. {_attempts(facts)}"
+    yield (
+        "- [x] Does not use SWE-bench test knowledge (`PASS_TO_PASS`, `FAIL_TO_PASS`). The harness "
+        "keeps the gold patch, the test patch and both lists from everything that works on an "
+        "instance; tests that were run are those of the base commit, chosen by the names and "
+        "imports of the files that an attempt edited."
+    )
+    yield "- [x] Does not use the `hints` field of SWE-bench."
+    yield f"- [x] {_web(meta)}"
+    if agent := _outside_agent(facts.described):
+        yield (
+            f"\nThe attempts were made by another agent than the harness's own ({agent}): the "
+            "harness gave it the issue and a checkout of one commit, and cannot speak for more."
+        )
+    yield ""
+
+
+def _attempts(facts: Facts) -> str:
+    if not facts.several:
+        return "One attempt was made on each."
+    runs = " and several runs were combined" if facts.several_runs else ""
+    return (
+        f"It is best@k with one prediction: up to {facts.attempts} attempts were made on an "
+        f"instance{runs}; the harness chose one of them by its edits, its lint and the tests of "
+        "the base commit, without any knowledge of the evaluation, and only that one was "
+        'evaluated (`attempts: "2+"`).'
+    )
+
+
+def _web(meta: Meta) -> str:
+    if not meta.web_browsing:
+        return "Does not have web browsing."
+    return f"Can browse the web, and could not look solutions up: {meta.web_measures.strip()}"
+
+
+def _outside_agent(described: Mapping[str, Any]) -> str:
+    config = described.get("config")
+    agent = config.get("agent") if isinstance(config, Mapping) else None
+    # A command's template may tell more than its name; its kind is enough here.
+    return "" if agent in (None, _BUILTIN) else str(agent).split(":", 1)[0]
+
+
+def _record(facts: Facts) -> Iterator[str]:
+    yield "## How it was made\n"
+    for key in ("versions", "dataset"):
+        values = facts.described.get(key)
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            yield f"- {key}: {name}: {value}"
+    yield "- evaluation: swebench, in its own images\n"

@@ -1,0 +1,68 @@
+"""The leaderboard's splits, and how an entry is named."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from enum import Enum
+
+from agent.errors import UserError
+from bench.dataset import ALIASES
+
+_ENTRY = re.compile(r"(\d{8})_[A-Za-z0-9][\w.+-]*")
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+RESEARCH_NOTICE = (
+    "note: {split} takes only research submissions with a report or a paper: whoever has none "
+    "submits to lite or multimodal"
+)
+
+
+class Split(str, Enum):
+    """The folders below ``evaluation/`` of the leaderboard's repository."""
+
+    LITE = "lite"
+    VERIFIED = "verified"
+    TEST = "test"
+    MULTILINGUAL = "multilingual"
+    MULTIMODAL = "multimodal"
+
+    @classmethod
+    def of(cls, name: str) -> Split:
+        """Return the split of that name.
+
+        Raises:
+            UserError: there is none.
+        """
+        try:
+            return cls("test" if name == "full" else name)
+        except ValueError as error:
+            names = ", ".join(split.value for split in cls)
+            raise UserError(f"--split {name!r} is no split of the leaderboard: {names}") from error
+
+    @property
+    def dataset(self) -> str:
+        """The hub id of its instances."""
+        if self is Split.MULTIMODAL:
+            return "SWE-bench/SWE-bench_Multimodal"
+        return ALIASES["full" if self is Split.TEST else self.value]
+
+    @property
+    def research_only(self) -> bool:
+        """Whether an entry needs a report or a paper (the leaderboard's rule of 2026)."""
+        return self in (Split.VERIFIED, Split.MULTILINGUAL)
+
+
+def entry_name(day: date, name: str) -> str:
+    """Return the name of an entry's folder: ``YYYYMMDD_name``."""
+    return f"{day:%Y%m%d}_{name}"
+
+
+def entry_date(folder: str) -> date | None:
+    """Return the date that an entry's folder names, None when it is named otherwise."""
+    match = _ENTRY.fullmatch(folder)
+    if not match:
+        return None
+    try:
+        return datetime.strptime(match[1], "%Y%m%d").date()
+    except ValueError:
+        return None

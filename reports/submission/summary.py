@@ -1,0 +1,67 @@
+"""Pure: the entry's ``results/``, from what was predicted, what was judged, and the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+Share = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The three lists of ``results.json``, each sorted."""
+
+    no_generation: tuple[str, ...]
+    no_logs: tuple[str, ...]
+    resolved: tuple[str, ...]
+
+    def as_json(self) -> dict[str, list[str]]:
+        """Return the content of ``results.json``."""
+        return {
+            "no_generation": list(self.no_generation),
+            "no_logs": list(self.no_logs),
+            "resolved": list(self.resolved),
+        }
+
+
+def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str, bool]) -> Lists:
+    """Return the three lists.
+
+    Args:
+        ids: of the whole split.
+        generated: with a patch.
+        verdicts: whether resolved, for those of ``generated`` that have a report.
+    """
+    patched = set(generated)
+    return Lists(
+        no_generation=tuple(sorted(set(ids) - patched)),
+        no_logs=tuple(sorted(patched - verdicts.keys())),
+        resolved=tuple(sorted(name for name in patched if verdicts.get(name))),
+    )
+
+
+def by_repo(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
+    """Return resolved and all instances of the split by repository, sorted."""
+    return _shares(((row["instance_id"], str(row["repo"])) for row in rows), resolved)
+
+
+def by_time(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
+    """Return resolved and all instances of the split by the year of ``created_at``, sorted.
+
+    Raises:
+        KeyError: a row has no ``created_at``.
+    """
+    return _shares(((row["instance_id"], str(row["created_at"])[:4]) for row in rows), resolved)
+
+
+def _shares(groups: Iterable[tuple[str, str]], resolved: Iterable[str]) -> dict[str, Share]:
+    solved = set(resolved)
+    shares: dict[str, Share] = {}
+    for name, group in sorted(groups, key=lambda pair: pair[1]):
+        share = shares.setdefault(group, {"resolved": 0, "total": 0})
+        share["total"] += 1
+        share["resolved"] += name in solved
+    return shares
