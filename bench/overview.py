@@ -71,7 +71,7 @@ class _Reading:
         data = self.store.read_prediction(path)
         return Entry(
             instance_id=name,
-            status=_status(data),
+            status=status_of(data),
             finished=True,
             attempts=len(data.get("all_results") or ()),
             reason=str(data.get("reason") or ""),
@@ -88,7 +88,7 @@ class _Reading:
         return None
 
 
-def _status(data: Mapping[str, Any]) -> str:
+def status_of(data: Mapping[str, Any]) -> str:
     """Return a prediction's status; files of the older layout have none."""
     if "status" in data:
         return shortened(str(data["status"]), _LONGEST_STATUS)

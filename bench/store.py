@@ -16,6 +16,7 @@ from agent.redaction import Redactor
 # Known to reports alone; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
 _RUN_FILE = "run.json"
+_NO_PREDICTIONS = frozenset({_RUN_FILE, "results.json", "stats.json"})
 _KINDS = ("prediction", "trajectory", "transcript", "unfinished")
 
 
@@ -145,20 +146,28 @@ class RunStore:
         return _without_evaluation(data)
 
     def read_prediction_with_verdict(self, path: Path) -> dict[str, Any]:
+        """Return a prediction with its verdict and all attempts' numbers, for reports.
+
+        Raises:
+            UserError: the file is not JSON, or not a prediction.
+        """
+        return fill_attempts(self.read_as_written(path))
+
+    def read_as_written(self, path: Path) -> dict[str, Any]:
         """Return a prediction as it stands in the file, for reports.
 
         Raises:
             UserError: the file is not JSON, or not a prediction.
         """
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, OSError) as error:
             raise UserError(
                 f"{path} is broken ({error}); mend it or delete it to redo it"
             ) from error
         if not _is_prediction(data):
             raise UserError(f"{path} is not a prediction; mend it or delete it to redo it")
-        return fill_attempts(data)
+        return data
 
     def begun(self) -> bool:
         """Tell whether anything was done that another configuration must not be mixed with."""
@@ -168,7 +177,7 @@ class RunStore:
     def prediction_paths(self) -> Iterator[Path]:
         """Yield the prediction files, by instance id."""
         names = sorted(self.folder.glob("*.json"))
-        yield from (path for path in names if path.name not in (_RUN_FILE, "results.json"))
+        yield from (path for path in names if path.name not in _NO_PREDICTIONS)
 
     def read_run(self) -> dict[str, Any] | None:
         """Return ``run.json``, None when there is none (a new run, or another harness's).

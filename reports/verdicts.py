@@ -30,6 +30,8 @@ def save_verdict(
         "patch_sha256": prediction.patch_sha256,
         "gold_files": list(patch_paths(evaluation.patch)) if evaluation else [],
         "dropped_files": list(prediction.dropped),
+        "repo": evaluation.row.get("repo") if evaluation else None,
+        "created_at": str(evaluation.row.get("created_at") or "") if evaluation else "",
     }
     write_json_atomic(store.verdict(verdict.instance_id), content)
     model = prediction.model_name_or_path.replace("/", "__")
@@ -47,17 +49,23 @@ def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
         UserError: a verdict file is broken.
     """
     path = store.verdict(prediction.instance_id)
-    if path.exists():
-        data = _read(path)
-        if data.get("patch_sha256") == prediction.patch_sha256:
-            return _verdict(path, data)
+    data = read_verdict_file(path)
+    if data is not None and data.get("patch_sha256") == prediction.patch_sha256:
+        return _verdict(path, data)
     if prediction.resolved is None:
         return None
     status = VerdictStatus.RESOLVED if prediction.resolved else VerdictStatus.UNRESOLVED
     return Verdict(prediction.instance_id, status, "as recorded in the prediction")
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
+    """Return what a verdict file says, whatever patch it is about; None where there is none.
+
+    Raises:
+        UserError: it is broken.
+    """
+    if not path.exists():
+        return None
     try:
         data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -70,7 +78,8 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _verdict(path: Path, data: Mapping[str, Any]) -> Verdict:
     try:
         status = VerdictStatus(data["status"])
-        return Verdict(str(data["instance_id"]), status, str(data["evaluator"]))
+        reason = str(data.get("reason") or "")
+        return Verdict(str(data["instance_id"]), status, str(data["evaluator"]), reason)
     except (KeyError, ValueError) as error:
         raise UserError(
             f"{path} is no verdict ({error!r}); delete it and evaluate again"

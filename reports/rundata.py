@@ -1,0 +1,245 @@
+"""A run as reports see it: read once from its files, both layouts alike, then only looked at."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from agent.errors import UserError
+from bench.ledger import Line, by_instance, read_lines, total
+from bench.overview import overview, status_of
+from bench.patches import patch_paths
+from bench.standing import Entry
+from bench.store import RunStore
+from reports.attemptdata import AttemptData, CallData, attempts_of, map_files
+from reports.evaluators.base import Verdict, VerdictStatus
+from reports.jsonvalues import dollars, mapping, text, texts
+from reports.predictions import Prediction, read_predictions
+from reports.turns import fill_turns, turn_order
+from reports.verdicts import known_verdict, read_verdict_file
+
+__all__ = ["AttemptData", "CallData", "InstanceData", "RunData", "read_run", "read_trajectory"]
+
+Row = Mapping[str, Any]
+_YEAR = re.compile(r"\d{4}")
+
+
+@dataclass(frozen=True)
+class InstanceData:
+    """One predicted instance.
+
+    Attributes:
+        repo: ``owner/name``; from the id where no row of the dataset is at hand.
+        year: in which the issue's pull request was opened; None where nothing tells.
+        status: a value of ``InstanceStatus``.
+        attempt: number of the attempt that the prediction file names, with or without a patch.
+        winner: the same, None when there is nothing to predict.
+        model: of that attempt; None when nothing names it.
+        patch: what goes to the evaluator; empty when nothing was generated.
+        raw_patch: with edits to tests and what else is not predicted.
+        verdict: None when nothing is known of this patch.
+        resolved: None when it was not evaluated; an empty patch is not resolved.
+        cost: dollars of all attempts, None where unknown.
+        gold_files: files of the gold patch, None where nothing tells them.
+        map_files: files in the repository maps that models were shown, None where nothing tells.
+        origin: the run that a combined run has it from; empty otherwise.
+    """
+
+    instance_id: str
+    repo: str
+    year: int | None
+    status: str
+    reason: str
+    plausible: bool
+    attempt: int
+    winner: int | None
+    model: str | None
+    patch: str
+    raw_patch: str
+    attempts: tuple[AttemptData, ...]
+    verdict: Verdict | None
+    resolved: bool | None
+    cost: Decimal | None
+    gold_files: tuple[str, ...] | None
+    map_files: tuple[str, ...] | None = None
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A run.
+
+    Attributes:
+        described: ``run.json``; empty where there is none.
+        instances: those that have a prediction, by id.
+        selected: ids of all instances that the run was asked for, sorted.
+        models: in the order of their turns; empty when nothing names one.
+        unfinished: what was begun and has no prediction.
+        ledger: every call that cost something; empty for runs without a ledger.
+    """
+
+    name: str
+    folder: Path
+    model_name_or_path: str
+    described: Mapping[str, Any]
+    instances: tuple[InstanceData, ...]
+    selected: tuple[str, ...]
+    models: tuple[str, ...]
+    unfinished: tuple[Entry, ...] = ()
+    ledger: tuple[Line, ...] = field(default=(), repr=False)
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Dollars of the whole run: its ledger's sum, else its predictions'; None when unknown."""
+        if self.ledger:
+            return total(self.ledger)
+        known = [instance.cost for instance in self.instances if instance.cost is not None]
+        return sum(known, Decimal()) if len(known) == len(self.instances) else None
+
+
+def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
+    """Return the run in ``store``; conversations are left on the disk (``read_trajectory``).
+
+    Args:
+        store: its files.
+        rows: of its dataset, where they are at hand: repositories, years and gold files.
+
+    Raises:
+        UserError: it has no predictions, or a file in it is broken.
+    """
+    predictions = read_predictions(store)
+    written = map(store.read_as_written, store.prediction_paths())
+    contents = {str(content["instance_id"]): content for content in written}
+    described = store.read_run() or {}
+    label = predictions[0].model_name_or_path
+    models = turn_order(described, (label, store.run), contents.values())
+    lines = tuple(read_lines(store.ledger))
+    reading = _Reading(store, models, {str(r["instance_id"]): r for r in rows}, _grouped(lines))
+    instances = tuple(reading.instance(p, contents[p.instance_id]) for p in predictions)
+    asked = texts(described.get("selected"))
+    return RunData(
+        name=store.run,
+        folder=store.folder,
+        model_name_or_path=label,
+        described=described,
+        instances=instances,
+        selected=tuple(sorted({*asked, *(p.instance_id for p in predictions)})),
+        models=models,
+        unfinished=overview(store, by_instance(lines)).unfinished,
+        ledger=lines,
+    )
+
+
+def read_trajectory(store: RunStore, instance_id: str) -> Mapping[str, Any]:
+    """Return an instance's trajectory (docs/trajectory.md), empty where there is none.
+
+    Raises:
+        UserError: it is broken.
+    """
+    path = store.trajectory(instance_id)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is broken ({error}); mend it or move it away") from error
+    if not isinstance(data, dict):
+        raise UserError(f"{path} is no trajectory; mend it or move it away")
+    return data
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Puts the instances of one run together."""
+
+    store: RunStore
+    models: Sequence[str]
+    rows: Mapping[str, Row]
+    ledger: Mapping[str, Sequence[Line]]
+
+    def instance(self, prediction: Prediction, content: Mapping[str, Any]) -> InstanceData:
+        """Return one instance; ``content`` is its prediction as written."""
+        name = prediction.instance_id
+        chosen, results = fill_turns(content, self.models)
+        trajectory = read_trajectory(self.store, name)
+        verdict = _verdict(self.store, prediction)
+        row = self.rows.get(name, {})
+        kept = read_verdict_file(self.store.verdict(name)) or {}
+        return InstanceData(
+            instance_id=name,
+            repo=text(row.get("repo")) or text(kept.get("repo")) or _repo(name),
+            year=_year(text(row.get("created_at")) or text(kept.get("created_at"))),
+            status=status_of(content),
+            reason=text(content.get("reason")),
+            plausible=prediction.plausible,
+            attempt=chosen["attempt"],
+            winner=chosen["attempt"] if text(content.get("model_patch")).strip() else None,
+            model=chosen["model"] or None,
+            patch=prediction.patch,
+            raw_patch=text(content.get("model_patch")),
+            attempts=attempts_of(results or _only(chosen, trajectory), trajectory),
+            verdict=verdict,
+            resolved=_resolved(verdict),
+            cost=self._cost(name, content),
+            gold_files=_gold_files(row, kept, content),
+            map_files=map_files(trajectory),
+            origin=text(mapping(content.get("origin")).get("run")),
+        )
+
+    def _cost(self, name: str, content: Mapping[str, Any]) -> Decimal | None:
+        own = self.ledger.get(name)
+        return total(own) if own else dollars(content.get("cost"))
+
+
+def _grouped(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    grouped: dict[str, list[Line]] = {}
+    for line in lines:
+        grouped.setdefault(line.instance_id, []).append(line)
+    return grouped
+
+
+def _only(chosen: dict[str, Any], trajectory: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return the one attempt that a prediction without a list of attempts tells of.
+
+    What stands in such a file is about the instance (its status, the dollars of all attempts)
+    wherever a trajectory knows the attempts themselves.
+    """
+    if trajectory:
+        return ()
+    return ({key: value for key, value in chosen.items() if key not in ("status", "reason")},)
+
+
+def _verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
+    if known := known_verdict(store, prediction):
+        return known
+    if prediction.patch.strip():
+        return None
+    return Verdict(prediction.instance_id, VerdictStatus.EMPTY, "none")
+
+
+def _resolved(verdict: Verdict | None) -> bool | None:
+    if verdict is None or verdict.status is VerdictStatus.NOT_EVALUATED:
+        return None
+    return verdict.status is VerdictStatus.RESOLVED
+
+
+def _repo(instance_id: str) -> str:
+    """Return the repository that an id names: ``owner__name-123``."""
+    return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
+
+
+def _year(created: str) -> int | None:
+    match = _YEAR.match(created)
+    return int(match[0]) if match else None
+
+
+def _gold_files(row: Row, kept: Row, content: Row) -> tuple[str, ...] | None:
+    """Return the gold patch's files, from the dataset, the verdict, or a file of the old layout."""
+    if row.get("patch"):
+        return patch_paths(text(row["patch"]))
+    return texts(kept.get("gold_files")) or texts(content.get("gold_files")) or None
