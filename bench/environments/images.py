@@ -65,6 +65,22 @@ def holds(client: Any, image: str) -> bool:  # noqa: ANN401 - the SDK has no typ
     return True
 
 
+def digest(client: Any, image: str) -> str:  # noqa: ANN401
+    """Return the registry's digest of ``image``, the engine's id for one that was built here.
+
+    Empty when the engine does not hold it.
+
+    Raises:
+        InfrastructureError: the engine failed.
+    """
+    with engine_errors():
+        if not holds(client, image):
+            return ""
+        held = client.images.get(image)
+        digests = [str(name).partition("@")[2] for name in held.attrs.get("RepoDigests") or ()]
+        return digests[0] if digests else str(held.id)
+
+
 def pull_ahead(
     client: Any,  # noqa: ANN401
     images: Iterable[str],
