@@ -35,6 +35,7 @@ from bench.run import Run, open_run, recorded_differences
 from bench.runlock import forget, run_lock
 from bench.signals import heeding_signals
 from bench.standing import lines
+from bench.starts import note_images
 from bench.stop import Stop
 from bench.store import RunStore
 from bench.story import run_log
@@ -173,9 +174,21 @@ class _Session:
         engine = make_engine(self.config, self.options, services, self.store, log)
         timings = Timings(self.options.cache / "timings.json")
         run = Run(
-            self.store, self.dataset.identity(), self.config, hub, engine, display, timings, say
+            self.store,
+            self.dataset.identity(),
+            self.config,
+            hub,
+            engine,
+            display,
+            timings,
+            say,
+            self.options.money.prices,
         )
-        return run.execute(todo, [instance.instance_id for instance in self.selected])
+        try:
+            return run.execute(todo, [instance.instance_id for instance in self.selected])
+        finally:
+            if self.config.environment is EnvironmentKind.DOCKER:
+                note_images(self.store, {instance.image for instance in self.selected})
 
     def _todo(self, hub: Hub, say: Say) -> list[Instance]:
         if not self.options.redo:

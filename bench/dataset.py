@@ -23,6 +23,7 @@ ALIASES = {
     "multilingual": "SWE-bench/SWE-bench_Multilingual",
 }
 _HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
+_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
 _FILES = (".json", ".jsonl", ".parquet")
 
 
@@ -33,11 +34,13 @@ class DatasetIdentity:
     Attributes:
         name: a hub id, a path or ``demo``.
         sha256: hash of the rows, whatever order they come in.
+        revision: the hub's commit; empty where there is none or it is not told.
     """
 
     name: str
     split: str
     sha256: str
+    revision: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,14 @@ class Dataset:
     name: str
     split: str
     rows: tuple[Row, ...]
+    revision: str = ""
 
     def identity(self) -> DatasetIdentity:
         """Return what a run records of the dataset; hashes all rows."""
         lines = sorted(json.dumps(row, sort_keys=True, default=str) for row in self.rows)
         data = "\n".join(lines).encode("utf-8", "surrogatepass")
-        return DatasetIdentity(self.name, self.split, hashlib.sha256(data).hexdigest())
+        sha256 = hashlib.sha256(data).hexdigest()
+        return DatasetIdentity(self.name, self.split, sha256, self.revision)
 
     def instances(self) -> tuple[Instance, ...]:
         """Return the harness's halves; the other halves are dropped here."""
@@ -66,19 +71,20 @@ def load_dataset(name: str, split: str, demo: Path) -> Dataset:
         UserError: there is no such dataset, or it cannot be read.
         InfrastructureError: the hub cannot be reached.
     """
+    revision = ""
     path = demo if name == "demo" else Path(name).expanduser()
     if path.suffix in _FILES or path.exists():
         rows = _rows_of_path(path, split)
         resolved = name if name == "demo" else str(path.resolve())
     elif name in ALIASES or _HUB_ID.match(name):
         resolved = ALIASES.get(name, name)
-        rows = _rows_of_hub(resolved, split)
+        rows, revision = _rows_of_hub(resolved, split)
     else:
         raise UserError(
             f"unknown dataset {name!r}: give {', '.join(ALIASES)}, demo, a hub id, a "
             ".json/.jsonl/.parquet file, a folder saved by `datasets` or a task repository"
         )
-    return Dataset(resolved, split, _checked(resolved, rows))
+    return Dataset(resolved, split, _checked(resolved, rows), revision)
 
 
 def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -148,18 +154,28 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
     return list(saved)
 
 
-def _rows_of_hub(name: str, split: str) -> Iterable[Row]:
+def _rows_of_hub(name: str, split: str) -> tuple[Iterable[Row], str]:
     from datasets import load_dataset as load_from_hub
     from datasets.exceptions import DatasetNotFoundError
 
     try:
-        return list(load_from_hub(name, split=split))
+        found = load_from_hub(name, split=split)
+        return list(found), revision_of(found.info.download_checksums or ())
     except DatasetNotFoundError as error:
         raise UserError(f"the hub has no dataset {name} that you may read: {error}") from error
     except ValueError as error:
         raise UserError(f"the dataset {name} has no split {split!r}: {error}") from error
     except Exception as error:  # the hub's client raises errors of many libraries
         raise InfrastructureError(f"cannot load {name} from the hub: {error}") from error
+
+
+def revision_of(sources: Iterable[str]) -> str:
+    """Return the hub's commit that the addresses of a dataset's files name, empty without one.
+
+    The library writes them as ``hf://datasets/OWNER/NAME@COMMIT/FILE``.
+    """
+    commits = {match[1] for source in sources if (match := _REVISION.search(source))}
+    return commits.pop() if len(commits) == 1 else ""
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,14 @@ Everything under ``predictions/`` and ``logs/`` is written here, by one thread o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
 from typing import Any
 
 from agent.chat import Call
 from agent.errors import UserError
-from agent.registry import price_map_version
+from agent.pricing import Price
 from bench.attempts import Solved
 from bench.config import RunConfig
 from bench.dataset import DatasetIdentity
@@ -26,12 +25,12 @@ from bench.ledger import Line, dollars_of, tokens, total
 from bench.ordering import longest_first
 from bench.records import AttemptRecord, total_cost
 from bench.solving import Finished
+from bench.starts import all_versions, note_end, note_start, prices_used, timestamp
 from bench.statuses import InstanceStatus
 from bench.store import RunStore, differences
 from bench.summary_json import RunSummary
 from bench.timings import Timings
 from bench.transcript import transcript
-from bench.versions import versions
 
 
 @dataclass
@@ -40,6 +39,7 @@ class Run:
 
     Attributes:
         say: prints a line for the user, and keeps it in the run's log.
+        prices: the user's, by litellm's name of the model.
     """
 
     store: RunStore
@@ -50,6 +50,7 @@ class Run:
     display: Display
     timings: Timings
     say: Callable[[str], None]
+    prices: Mapping[str, Price] = field(default_factory=dict)
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
 
     def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> RunSummary:
@@ -63,6 +64,7 @@ class Run:
             UserError: the recorded run differs, or the run cannot go on; finished work is kept.
         """
         open_run(self.store, self.config, self.dataset, selected)
+        note_start(self.store, prices_used(self.config, self.prices))
         started = time.monotonic()
         ordered = longest_first(instances, self.timings.load())
         try:
@@ -71,6 +73,8 @@ class Run:
                     self._take(finished)
         finally:
             self.hub.ledger.sync()
+            with suppress(OSError):  # a full disk must not hide what went wrong first
+                note_end(self.store)
         lines = self.hub.ledger.lines()
         names = [instance.instance_id for instance in instances]
         return RunSummary(
@@ -125,7 +129,7 @@ class Run:
             "winner": winner.attempt if winner else None,
             "attempts": [record.as_trajectory() for record in solved.attempts],
             "config": self.config.as_json(),
-            "versions": {**versions(), "price_map_sha256": price_map_version()},
+            "versions": all_versions(),
         }
 
     def _keep_unfinished(self, finished: Finished) -> None:
@@ -228,6 +232,6 @@ def describe_run(
         "dataset": asdict(dataset),
         "config": config.as_json(),
         "deciding": deciding,
-        "versions": {**versions(), "price_map_sha256": price_map_version()},
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "versions": all_versions(),
+        "started": timestamp(),
     }
