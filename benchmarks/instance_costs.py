@@ -64,8 +64,8 @@ def _requests(attempt: Mapping[str, Any]) -> Iterator[int]:
 def _tell_disk(folder: Path, cache: Path, count: int) -> None:
     for part in sorted(path for path in cache.iterdir() if path.name != "mirrors"):
         print(f"cache/{part.name}: {_size(part) / _MB / count:.2f} MB an instance")
-    for part in ("predictions", "logs"):
-        print(f"{part}: {_size(folder / part) / _MB / count:.3f} MB an instance")
+    for name in ("predictions", "logs"):
+        print(f"{name}: {_size(folder / name) / _MB / count:.3f} MB an instance")
     sizes = []
     for number, snapshot in enumerate(cache.glob("snapshots/*/*")):
         if snapshot.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,9 @@ from bench.statuses import InstanceStatus
 _LOOK = 0.5
 # Starts of an instance whose workers die; nodes die by chance, but some instances kill theirs.
 _STARTS = 4
+# Seconds until a lost instance is begun anew, times its losses: for a while the cluster does not
+# know that a node is dead, and would send it there again.
+_REST = 5.0
 
 
 def cpus_of(config: RunConfig) -> float:
@@ -83,6 +87,7 @@ class _Flights:
     _waiting: deque[Instance] = field(default_factory=deque)
     _under_way: dict[Any, Instance] = field(default_factory=dict)
     _losses: Counter[str] = field(default_factory=Counter)
+    _resting: list[tuple[float, Instance]] = field(default_factory=list)
     _mend: str = ""
     _told: bool = False
 
@@ -98,15 +103,25 @@ class _Flights:
                 self._submit()
             elif not self._told:
                 self._call_off()
-            if not self._under_way:
+            if not self._under_way and not self._resting:
                 break
-            ready, _ = ray.wait(list(self._under_way), timeout=_LOOK)
-            for reference in ready:
+            for reference in self._ready():
                 yield from self._ended(reference, self._under_way.pop(reference))
         if self._mend:
             raise UserError(self._mend)
 
+    def _ready(self) -> Sequence[Any]:
+        """Return the tasks that have ended, after some time at most."""
+        if not self._under_way:
+            time.sleep(_LOOK)
+            return ()
+        ready, _ = ray.wait(list(self._under_way), timeout=_LOOK)
+        return tuple(ready)
+
     def _submit(self) -> None:
+        now = time.monotonic()
+        self._waiting.extendleft(instance for until, instance in self._resting if until <= now)
+        self._resting = [(until, instance) for until, instance in self._resting if until > now]
         while self._waiting and len(self._under_way) < self.driver.options.scale.workers:
             instance = self._waiting.popleft()
             start = self.desk.start(instance.instance_id)
@@ -118,6 +133,7 @@ class _Flights:
 
     def _call_off(self) -> None:
         """Tell the workers that the run stops, and begin nothing that waits for a processor."""
+        self._resting.clear()
         if reason := self.driver.hub.stopping():
             self.mailbox.stop.remote(reason)
             self._told = True
@@ -156,7 +172,7 @@ class _Flights:
         if not self.may_start():
             yield _unfinished(name, InstanceStatus.INTERRUPTED, "interrupted: its worker died")
         elif count < _STARTS:
-            self._waiting.appendleft(instance)
+            self._resting.append((time.monotonic() + _REST * count, instance))
         else:
             reason = f"infrastructure failed: its worker died {count} times ({why})"
             yield _unfinished(name, InstanceStatus.INFRA_ERROR, reason)
