@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ _PACKAGES = ("agent", "bench", "demo")
 _CLERKS = 16
 # Of a worker: what it asks, and that it waits to be told of the end.
 _CALLS_PER_WORKER = 4
+# Seconds that a cluster has to take a connection.
+_PATIENCE = 10.0
 
 
 @contextmanager
@@ -43,6 +46,7 @@ def connected(address: str, cpus: float) -> Iterator[None]:
         raise UserError(
             f"--ray-address {address}: start the run on a node of the cluster, with auto"
         )
+    _check_answers(address)
     with ExitStack() as stack:
         code = stack.enter_context(_code())
         stack.callback(ray.shutdown)
@@ -56,6 +60,20 @@ def connected(address: str, cpus: float) -> Iterator[None]:
             ) from error
         _check_processors(cpus)
         yield
+
+
+def _check_answers(address: str) -> None:
+    """Ray would try for more than a minute."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), _PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"--ray-address {address}: nothing answers there ({error}); start a cluster with "
+            "`ray start --head`"
+        ) from error
 
 
 def _check_processors(cpus: float) -> None:

@@ -128,7 +128,10 @@ def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
 
 @needs_ray
 def test_without_a_cluster_the_user_is_told_to_start_one(tmp_path: Path, cache: Path) -> None:
-    for address, said in (("ray://h:10001", "on a node of the cluster"), ("auto", "ray start")):
+    for address, said in (
+        ("ray://h:10001", "on a node of the cluster"),
+        ("127.0.0.1:1", "ray start"),
+    ):
         nowhere = Scale(engine=EngineKind.RAY, ray_address=address)
         with pytest.raises(UserError, match=said):
             run_command(config(), options(tmp_path, cache, *IDS, scale=nowhere), lambda _: None)
