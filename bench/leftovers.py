@@ -31,11 +31,17 @@ def run_key(folder: Path) -> str:
 def clean_run(store: RunStore, cache: Path, environment: EnvironmentKind) -> list[str]:
     """Remove whatever processes of the run left, whose lock we hold, and say what it was."""
     key = run_key(store.folder)
+    found = clean_key(key, containers=environment is EnvironmentKind.DOCKER)
+    return found + remove_files(cache / "work" / key, store.folder, store.logs)
+
+
+def clean_key(key: str, *, containers: bool) -> list[str]:
+    """Remove the processes, control groups and, if told, containers that carry ``key``."""
     found = kill_processes(key) + [f"control group {name}" for name in remove_groups(key)]
-    if environment is EnvironmentKind.DOCKER and (client := connect()) is not None:
+    if containers and (client := connect()) is not None:
         found += [f"container {name}" for name in remove_containers(client, key)]
         client.close()
-    return found + remove_files(cache / "work" / key, store.folder, store.logs)
+    return found
 
 
 @contextlib.contextmanager

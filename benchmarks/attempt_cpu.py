@@ -31,13 +31,14 @@ from bench.board import Board
 from bench.config import ModelChoice, RunConfig
 from bench.dataset import Dataset, Selection, load_dataset
 from bench.display import make_display, stream_of
-from bench.engines.choice import make_engine
+from bench.engines.local import LocalPool
 from bench.instances import Instance
 from bench.mirrors import Mirrors
 from bench.modelsource import Turn
 from bench.patches import is_test_path
 from bench.run import Run
 from bench.scale import Scale
+from bench.solving import solve
 from bench.steps import Unseen
 from bench.stop import Stop
 from bench.store import RunStore
@@ -215,9 +216,10 @@ def _run(
     )
     store, stop = RunStore(options.out, name), Stop()
     hub = make_hub(config, options, store, stop, print)
-    services = make_services(config, options, hub, stop, Unseen(), name, print)
-    services = replace(services, models=models, mirrors=models.mirrors)
-    engine = make_engine(config, options, services, store, logging.Logger("benchmark"))
+    services = make_services(config, options, hub, stop, Unseen(), name, print, models)
+    services = replace(services, mirrors=models.mirrors)
+    log = logging.Logger("benchmark")
+    engine = LocalPool(1, lambda instance: solve(instance, services, log), print)
     display = make_display(stream_of(lambda _: None), Board(len(instances)), Decimal)
     timings = Timings(cache / "timings.json")
     run = Run(store, dataset.identity(), config, hub, engine, display, timings, print)
