@@ -82,7 +82,7 @@ def _checklist(meta: Meta, facts: Facts) -> Iterator[str]:
     yield (
         "- [x] Does not use SWE-bench test knowledge (`PASS_TO_PASS`, `FAIL_TO_PASS`). The harness "
         "keeps the gold patch, the test patch and both lists from everything that works on an "
-        "instance; tests that were run are those of the base commit, chosen by the names and "
+        "instance; tests that were run, if any, are those of the base commit, chosen by the names and "
         "imports of the files that an attempt edited."
     )
     yield "- [x] Does not use the `hints` field of SWE-bench."
