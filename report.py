@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,8 @@ import typer
 from agent.errors import UserError
 from bench.cli import run_cli
 from bench.commands import default_cache
-from reports.commands import EvaluatorKind, ReportOptions, report_command
+from reports.commands import report_command
+from reports.options import EvaluatorKind, ReportOptions
 from reports.submission.commands import (
     AllowPartial,
     MetaFile,
@@ -22,7 +24,18 @@ from reports.submission.commands import (
     validate_command,
 )
 
-Runs = Annotated[list[Path] | None, typer.Argument(help="Folders under predictions/.")]
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Folders under predictions/; several are combined, or compared."),
+]
+Name = Annotated[
+    str, typer.Option("--name", help="Of the combination; default: the runs' names joined by +.")
+]
+Compare = Annotated[
+    bool, typer.Option("--compare", help="Compare the runs, each with each; combine nothing.")
+]
+Table = Annotated[bool, typer.Option("--table", help="Print the tables in Markdown alone.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the statistics as JSON alone.")]
 Evaluator = Annotated[
     EvaluatorKind | None,
     typer.Option("--evaluator", help="Who judges; default: docker when an engine answers."),
@@ -44,6 +57,10 @@ Repos = Annotated[Path | None, typer.Option("--repos", help="Folder of bare mirr
 
 def main(
     runs: Runs = None,
+    name: Name = "",
+    compare: Compare = False,
+    table: Table = False,
+    as_json: AsJson = False,
     evaluator: Evaluator = None,
     dataset: DatasetName = "",
     split: Split = "",
@@ -56,7 +73,7 @@ def main(
     allow_partial: AllowPartial = False,
     validate: Validate = None,
 ) -> None:
-    """Write all_preds.jsonl, have it evaluated, and print the counts."""
+    """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
     place = (cache or default_cache()).expanduser().resolve()
     packaging = SubmissionOptions(split, meta, dataset, place, repos, allow_partial)
     if validate is not None:
@@ -73,8 +90,14 @@ def main(
         timeout=timeout,
         cache=place,
         repos=repos.expanduser().resolve() if repos else None,
+        name=name,
+        compare=compare,
+        table=table,
+        as_json=as_json,
     )
-    raise typer.Exit(report_command(runs, options, print))
+    # What was asked for stands alone on standard output, so that it can be sent to a file.
+    say = partial(print, file=sys.stderr, flush=True) if table or as_json else print
+    raise typer.Exit(report_command(runs, options, say, print))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 A model that solves an issue writes lines of the gold patch itself. So a line counts where somebody
 else says it first; and because a repository repeats itself, only where the base commit does not
-hold it. Without a mirror to look that up, more than half of a field's lines must be shown,
-and more than one unless it is long.
+hold it. Without a mirror to look that up, more than half of a field's lines must be shown.
 """
 
 from __future__ import annotations
@@ -12,9 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from reports.submission.checks.conversations import Trajectory
 from reports.submission.checks.hidden import Hidden
-
-# A shorter line may stand in a repository by chance; it needs a second one beside it.
-_LONG = 40
 
 StandInBase = Callable[[Sequence[str]], frozenset[str]]
 
@@ -46,6 +42,5 @@ def _counted(
     if base is not None:
         known = base([*marks, *lines])
         return [line for line in (*marks, *lines) if line not in known]
-    enough = len(lines) > 1 or any(len(line) >= _LONG for line in lines)
     most = 2 * len(lines) > len(hidden.lines)
-    return [*marks, *(lines if enough and most else [])]
+    return [*marks, *(lines if most else [])]
