@@ -27,7 +27,8 @@ _ANY = re.compile(
 )
 # Before the regular expression: most texts hold none of these.
 _BEGINNINGS = (
-    "sk-", "gh", "glpat-", "AKIA", "ASIA", "AIza", "hf_", "gsk_", "xai-", "xox", "-----BEGIN",
+    "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza",
+    "hf_", "gsk_", "xai-", "xox", "-----BEGIN",
 )  # fmt: skip
 _NAMES = tuple(_SHAPES)
 # Two blocks overlap by more than the longest of them.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports.statistics.intervals import wilson
 from reports.submission.meta import Meta
 from reports.submission.summary import Lists, Share
 
@@ -54,7 +55,11 @@ def _head(meta: Meta) -> Iterator[str]:
 def _score(facts: Facts) -> Iterator[str]:
     resolved = len(facts.lists.resolved)
     yield f"## Results on {facts.split}\n"
-    yield f"Resolved {resolved} of {facts.total} instances ({_percent(resolved, facts.total)})."
+    interval = wilson(resolved, facts.total)
+    yield (
+        f"Resolved {resolved} of {facts.total} instances ({_percent(resolved, facts.total)}; 95 % "
+        f"Wilson interval {100 * interval.low:.1f} to {100 * interval.high:.1f})."
+    )
     yield (
         f"Without a patch: {len(facts.lists.no_generation)}; without an evaluation's report: "
         f"{len(facts.lists.no_logs)}. Both count as unresolved.\n"
@@ -82,8 +87,8 @@ def _checklist(meta: Meta, facts: Facts) -> Iterator[str]:
     yield (
         "- [x] Does not use SWE-bench test knowledge (`PASS_TO_PASS`, `FAIL_TO_PASS`). The harness "
         "keeps the gold patch, the test patch and both lists from everything that works on an "
-        "instance; tests that were run are those of the base commit, chosen by the names and "
-        "imports of the files that an attempt edited."
+        "instance; tests that were run, if any, are those of the base commit, chosen by the names "
+        "and imports of the files that an attempt edited."
     )
     yield "- [x] Does not use the `hints` field of SWE-bench."
     yield f"- [x] {_web(meta)}"

@@ -140,7 +140,7 @@ def test_the_entry_is_as_the_leaderboard_wants_it(package: Package) -> None:
 def test_the_checklist_says_how_many_attempts_were_made(package: Package, run: Path) -> None:
     text = (entry(package()[1]) / "README.md").read_text()
     assert "best@k with one prediction: up to 6 attempts" in text
-    assert "Resolved 3 of 6 instances (50.00%)" in text
+    assert "Resolved 3 of 6 instances (50.00%; 95 % Wilson interval 18.8 to 81.2)" in text
     for name in IDS:
         only_the_winner(run, name)
     place = entry(package(place="single")[1])

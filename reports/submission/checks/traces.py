@@ -42,5 +42,5 @@ def _counted(
     if base is not None:
         known = base([*marks, *lines])
         return [line for line in (*marks, *lines) if line not in known]
-    enough = 2 * len(lines) > len(hidden.lines) and len(lines) >= min(2, len(hidden.lines))
-    return [*marks, *(lines if enough else [])]
+    most = 2 * len(lines) > len(hidden.lines)
+    return [*marks, *(lines if most else [])]
