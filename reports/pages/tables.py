@@ -98,8 +98,9 @@ def _effort(stats: RunStats) -> Table:
 
 def _amount(amount: Amount | Money) -> tuple[str, str, str]:
     known = f"{amount.known:,.10g}" if isinstance(amount, Amount) else f"{amount.known:,.4f}"
+    least = f"at least {known}" if amount.known else "unknown"
     return (
-        known if amount.complete else f"at least {known}",
+        known if amount.complete else least,
         _rounded(amount.per_instance),
         _rounded(amount.per_resolved),
     )
@@ -147,7 +148,7 @@ def _gold_files(stats: RunStats) -> Table:
 
 def _failures(stats: RunStats) -> Table:
     rows = tuple(
-        (row.status.replace("_", " "), f"{reason.reason}", str(reason.count))
+        (row.status.replace("_", " "), reason.reason.replace("_", " "), str(reason.count))
         for row in stats.failures.instances
         for reason in row.reasons
     )

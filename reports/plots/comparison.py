@@ -14,6 +14,7 @@ from reports.statistics.intervals import Interval
 
 _LINE = 0.45  # inches
 _AXIS = 1.0
+_ROOM = 1.4  # for the words behind an interval
 
 
 def draw_comparison(
@@ -36,9 +37,9 @@ def _draw_scores(axes: Axes, scores: Sequence[Score], theme: Theme) -> None:
         share = score.share.share or 0.0
         words = f"{share:.1%} ({score.share.count}/{score.share.of})"
         _draw_interval(axes, y, share, score.share.interval, words, theme, filled=score.official)
-    _label_lines(axes, [label(score.run) for score in scores])
     highest = max((s.share.interval.high for s in scores if s.share.interval), default=1.0)
-    axes.set_xlim(0, min(1.0, highest * 1.15))
+    axes.set_xlim(0, highest * _ROOM)
+    _label_lines(axes, [label(score.run) for score in scores])
     axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
 
 
@@ -46,9 +47,12 @@ def _draw_differences(axes: Axes, differences: Sequence[Difference], theme: Them
     for y, one in enumerate(differences):
         words = f"{100 * one.difference:+.1f} points"
         _draw_interval(axes, y, one.difference, one.interval, words, theme, filled=True)
+    low = min(0.0, *(one.interval.low for one in differences))
+    high = max(0.0, *(one.interval.high for one in differences))
+    axes.set_xlim(low - 0.05 * (high - low), high + (_ROOM - 1) * (high - low))
     axes.axvline(0, color=theme.ink, linewidth=0.8)
     _label_lines(axes, [f"{label(one.b)}\nless {label(one.a)}" for one in differences])
-    axes.set_xlabel("difference on the instances that both have a verdict on; 95 % (bootstrap)")
+    axes.set_xlabel("difference where both have a verdict; 95 % interval (bootstrap)")
 
 
 def _draw_interval(
@@ -73,12 +77,17 @@ def _draw_interval(
         capsize=4,
         markersize=7,
     )
-    axes.annotate(words, (value, y), (0, 8), textcoords="offset points", ha="center", fontsize=8)
+    axes.annotate(
+        words, (around.high, y), (8, 0), textcoords="offset points", va="center", fontsize=8
+    )
 
 
 def _label_lines(axes: Axes, names: Sequence[str]) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.7)
+    # The room for words reaches beyond what a share can be.
+    low, high = axes.get_xlim()
+    axes.set_xticks([t for t in axes.get_xticks() if max(low, -1) <= t <= min(high, 1)])
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(visible=True, axis="x")
     axes.set_axisbelow(True)

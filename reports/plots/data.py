@@ -99,7 +99,7 @@ def figure_data(
     """Return what the pictures show of ``run``, compared with ``others``."""
     judged = [i for i in run.instances if i.resolved is not None]
     return FigureData(
-        attempts=tuple(_attempts(run)),
+        attempts=tuple(_attempts(run, stats)),
         steps=tuple(_steps(stats)),
         repositories=tuple(_repositories(judged, run.models)),
         confusion=stats.plausible if judged else None,
@@ -123,9 +123,9 @@ def redacted(data: FigureData, redact: Redactor) -> FigureData:
     )
 
 
-def _attempts(run: RunData) -> Iterator[AttemptBar]:
+def _attempts(run: RunData, stats: RunStats) -> Iterator[AttemptBar]:
     so_far = 0
-    most = max((instance.attempt for instance in run.instances), default=0)
+    most = max((row.attempt for row in stats.by_attempt), default=0)
     for number in range(1, most + 1):
         found = [i.resolved for i in run.instances if i.attempt == number]
         resolved, unknown = found.count(True), found.count(None)

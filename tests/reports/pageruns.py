@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,12 @@ def _verdict(name: str, patch: str) -> dict[str, Any]:
     }
 
 
-def make_pages(run: Path, others: Sequence[Path] = (), redact: Redactor | None = None) -> Path:
+def make_pages(
+    run: Path,
+    others: Sequence[Path] = (),
+    issues: Mapping[str, str] | None = None,
+    redact: Redactor | None = None,
+) -> Path:
     """Write the pictures and the pages of a run, and return the first page."""
     store = RunStore.of_folder(run)
     data = read_run(store)
@@ -135,5 +140,6 @@ def make_pages(run: Path, others: Sequence[Path] = (), redact: Redactor | None =
         stats,
         others=[collect(other, split) for other in read],
         comparisons=[compare(data, other) for other in read],
+        issues=issues,
         redact=redact,
     )

@@ -137,6 +137,32 @@ def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
         assert ATTACK in "".join(seen.words)
 
 
+def test_every_field_is_attacked(tmp_path: Path) -> None:
+    """An attack that is not shown would be no test."""
+    report = make_pages(write_hostile_run(tmp_path))
+    said = texts(report.parent / "instances" / "own__thing-3.html")
+    heads = "Issue|Attempts|Patch|Conversation|Prediction|Verdict|Provenance"
+    parts = re.split(f"\\n({heads})\\n", said)
+    shown = dict(zip(parts[1::2], parts[2::2], strict=True))
+    counts = {name: text.count(ATTACK) for name, text in shown.items()}
+    assert counts == {
+        "Issue": 1,
+        "Attempts": len(("model", "status", "format", "shown", "edited", "dropped", "error")),
+        "Patch": len(("path", "hunk", "removed", "added")),
+        "Conversation": len(("request", "role", "reply", "tool", "arguments")),
+        "Prediction": 0,
+        "Verdict": len(("evaluator", "reason", "output")),
+        "Provenance": 9,
+    }
+
+
+def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(tmp_path: Path) -> None:
+    run = write_run(tmp_path, instances=1, attempts=1)
+    [name] = json.loads((run / "run.json").read_text())["selected"]
+    [page] = instance_pages(make_pages(run, issues={name: "As the dataset has it."}))
+    assert "As the dataset has it." in texts(page)
+
+
 def test_ids_lead_out_of_no_folder() -> None:
     for name in ("../x", "a/b", "", ".hidden", "a\0b", "x" * 300, "ü"):
         assert re.fullmatch(r"[0-9a-f]{32}\.html", page_name(name))
