@@ -48,7 +48,8 @@ def _tell(code: int, cpu: float, done: list[Path]) -> None:
     count = len(done) or 1
     attempts = [a for path in done for a in json.loads(path.read_text())["attempts"]]
     sent = [size for attempt in attempts for size in _requests(attempt)]
-    got = sum(len(json.dumps(call["reply"])) for a in attempts for call in a.get("calls", ()))
+    replies = [m for a in attempts for m in a["messages"] if m["role"] == "assistant"]
+    got = sum(len(json.dumps(message)) for message in replies)
     print(f"CPU seconds {cpu / count:.1f}; attempts {len(attempts) / count:.1f}")
     print(f"calls {len(sent) / count:.1f}; request bytes {sum(sent) / count:,.0f}, ", end="")
     print(f"reply bytes {got / count:,.0f}")
