@@ -35,6 +35,9 @@ Compare = Annotated[
     bool, typer.Option("--compare", help="Compare the runs, each with each; combine nothing.")
 ]
 Table = Annotated[bool, typer.Option("--table", help="Print the tables in Markdown alone.")]
+Page = Annotated[
+    bool, typer.Option("--page/--no-page", help="Write the page of the run with its pictures.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the statistics as JSON alone.")]
 Evaluator = Annotated[
     EvaluatorKind | None,
@@ -66,6 +69,7 @@ def main(
     name: Name = "",
     compare: Compare = False,
     table: Table = False,
+    page: Page = True,
     as_json: AsJson = False,
     evaluator: Evaluator = None,
     regrade: Regrade = False,
@@ -101,6 +105,7 @@ def main(
         name=name,
         compare=compare,
         table=table,
+        page=page,
         as_json=as_json,
         regrade=regrade,
         verify=verify,

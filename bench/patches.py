@@ -7,6 +7,7 @@ feeds, any encoding, or words that look like headers.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -204,6 +205,20 @@ def _is_utf8(data: bytes) -> bool:
         return "\0" not in data.decode("utf-8")
     except UnicodeDecodeError:
         return False
+
+
+def applies_to(repository: Path, commit: str, patch: str) -> bool:
+    """Tell whether ``patch`` applies to ``commit`` of any repository, a bare mirror for one.
+
+    Raises:
+        GitError: the repository has no such commit.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        git("read-tree", commit, cwd=repository, env=index)
+        data = patch.encode("utf-8", "surrogateescape")
+        argv = ("apply", "--check", "--cached", "-")
+        return git_result(*argv, cwd=repository, stdin=data, env=index).returncode == 0
 
 
 def applies(root: Path, patch: str) -> bool:

@@ -33,6 +33,7 @@ def main() -> int:
             return code
         print(flush=True)
     print(f"Read what was said: {_RUN}/<instance_id>.md")
+    print(f"Open the page of the run: {_RUN}/report/report.html")
     return 0
 
 

@@ -74,6 +74,8 @@ def _asked_for(report: Report, options: ReportOptions) -> Iterator[str]:
         yield from report.lines()
         yield from count_lines(report.stats)
         yield f"predictions    {report.all_preds}"
+        if report.page:
+            yield f"page           {report.page}"
 
 
 def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say) -> int:

@@ -28,6 +28,7 @@ class ReportOptions:
         compare: compare several runs instead of combining them.
         table: show the tables in Markdown alone.
         as_json: show the statistics as JSON alone.
+        page: write the page of the run with its pictures.
         regrade: grade saved test output anew instead of evaluating.
         verify: compute derived files anew and say what differs, instead of reporting.
     """
@@ -43,5 +44,6 @@ class ReportOptions:
     compare: bool = False
     table: bool = False
     as_json: bool = False
+    page: bool = True
     regrade: bool = False
     verify: bool = False

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent.atomic import write_json_atomic
+from agent.redaction import Redactor
+from bench.dataset import Dataset
 from bench.plaintext import one_line
 from bench.store import RunStore
 from reports.evaluators.base import Verdict
 from reports.judging import Judging
 from reports.options import EvaluatorKind, ReportOptions, Say
+from reports.pages import write_pages
 from reports.predictions import Prediction, read_predictions, write_all_preds
 from reports.results import leaderboard_lists
 from reports.rundata import RunData, read_run
@@ -25,6 +30,7 @@ class Report:
 
     Attributes:
         all_preds: where the predictions for the evaluator lie.
+        page: ``report.html``; None where none was asked for.
         verdicts: by instance id.
         exit_code: 1 when something was to be evaluated and was not.
     """
@@ -32,6 +38,7 @@ class Report:
     run: RunData
     stats: RunStats
     all_preds: Path
+    page: Path | None
     verdicts: Mapping[str, Verdict]
     exit_code: int
 
@@ -58,12 +65,21 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     judged = judging.judge(predictions)
     verdicts = judged.verdicts
     dataset = judging.dataset_at_hand()
-    run = read_run(store, dataset.rows if dataset else ())
+    run = read_run(store, _rows(dataset))
     stats = collect(run, judging.split())
     _write(store, predictions, verdicts, stats)
     asked = judging.kind is not EvaluatorKind.NONE
     lacking = stats.counts.not_evaluated > 0 or bool(judged.failed)
-    return Report(run, stats, path, verdicts, int(asked and lacking))
+    page = None
+    if options.page:
+        issues = {str(r["instance_id"]): str(r["problem_statement"]) for r in _rows(dataset)}
+        redact = Redactor.of_environment(os.environ)
+        page = write_pages(store, run, stats, issues=issues, redact=redact)
+    return Report(run, stats, path, page, verdicts, int(asked and lacking))
+
+
+def _rows(dataset: Dataset | None) -> Sequence[Mapping[str, Any]]:
+    return dataset.rows if dataset else ()
 
 
 def _write(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agent.git import GitError
 from bench.instances import Instance
 from bench.mirrors import Mirrors, has_commit
-from bench.patches import applies, is_unfit, split_patch
+from bench.patches import applies_to, is_unfit, split_patch
 from reports.submission.findings import Finding, Kind, UnfitError
 from reports.submission.reading import Folder
 
@@ -144,7 +144,7 @@ def _applies(line: Line, instance: Instance, mirrors: Mirrors) -> Iterator[Findi
     if mirror is None or not has_commit(mirror, instance.base_commit):
         return
     try:
-        fits = applies(mirror, instance.base_commit, line.patch)
+        fits = applies_to(mirror, instance.base_commit, line.patch)
     except GitError:
         return  # the mirror's fault, not the package's
     if not fits:
