@@ -56,6 +56,8 @@ class FitPatch:
 def is_test_path(path: str) -> bool:
     """Tell whether ``path`` is a test by the conventions of the benchmark's repositories."""
     parts = PurePosixPath(path).parts
+    if not parts:
+        return False
     folders = frozenset(parts[:-1])
     in_root = len(parts) > 1 and parts[0] in _ROOT_TEST_FOLDERS
     return bool(folders & _TEST_FOLDERS) or in_root or bool(_TEST_NAME.search(parts[-1]))
@@ -66,7 +68,7 @@ def is_unfit(path: str, *, new: bool) -> bool:
     parts = PurePosixPath(path).parts
     if is_test_path(path):
         return True
-    if not new:
+    if not new or not parts:
         return False
     built = set(parts[:-1]) & _BUILD_FOLDERS or any(p.endswith(_BUILD_SUFFIXES) for p in parts)
     return bool(built) or parts[-1] in _NEW_ONLY_NAMES or parts[0] in _RUNNER_NAMES

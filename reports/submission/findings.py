@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+# Names and ids in a package may be of any length.
+_LONGEST = 400
+
 
 class Kind(str, Enum):
     """The kinds of faults, as docs/submission.md lists them."""
@@ -47,7 +50,8 @@ class Finding:
 
     def line(self) -> str:
         """Return the finding as one printable line, whatever the names of files are."""
-        text = f"{self.kind.value}: {self.place}: {self.problem}; {self.mend}"
+        place, problem = self.place[:_LONGEST], self.problem[:_LONGEST]
+        text = f"{self.kind.value}: {place}: {problem}; {self.mend}"
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

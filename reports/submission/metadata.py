@@ -119,5 +119,5 @@ def load_plain_yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
             raise ValueError("it uses aliases (`*name`)")
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, TypeError) as error:
+    except (yaml.YAMLError, RecursionError, TypeError, OverflowError) as error:
         raise ValueError(" ".join(str(error).split())[:300]) from error

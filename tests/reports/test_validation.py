@@ -352,6 +352,10 @@ FAULTS: dict[str, tuple[Callable[[Package], None], Kind, str]] = {
     "no date in the name": (rename_entry("retry"), Kind.NAME, "YYYYMMDD_name"),
     "no such day": (rename_entry("20260230_retry"), Kind.NAME, "YYYYMMDD_name"),
     "a day to come": (rename_entry("20300101_retry"), Kind.NAME, "to come"),
+    "an endless model name": (
+        in_prediction(lambda row: row.update(model_name_or_path="m" * 9999)),
+        Kind.MODEL_NAME, "mmm",
+    ),
     "no such split": (rename_entry("20260101_a", "light"), Kind.NAME, "no split's folder"),
     "nothing on hints": (unsay("`hints`"), Kind.README, "hints"),
     "nothing on browsing": (unsay("Does not have web browsing."), Kind.README, "web browsing"),
@@ -422,6 +426,15 @@ FAULTS: dict[str, tuple[Callable[[Package], None], Kind, str]] = {
         in_trajectory(lambda d: d["attempts"][0].update(messages=[])), Kind.ATTEMPTS, "no messages",
     ),
     "no reason": (in_trajectory(lambda d: d.update(reason="")), Kind.ATTEMPTS, "why the winner"),
+    "half a character in the winner": (
+        in_trajectory(
+            lambda d: [
+                a["recorded"].update(model_patch="diff --git \nnew file mode 1\n\ud800")
+                for a in d["attempts"]
+            ]
+        ),
+        Kind.ATTEMPTS, "its winner",
+    ),
     "another winner": (in_trajectory(lambda d: d.update(winner=6)), Kind.ATTEMPTS, "its winner"),
     "several attempts tagged as one": (
         in_metadata(lambda d: d["tags"]["system"].update(attempts="1")), Kind.ATTEMPTS, "2+",
@@ -461,7 +474,7 @@ def test_a_planted_fault_is_found(name: str, package: Package) -> None:
     mirrors = kind in (Kind.PATCH, Kind.TRACE)  # nothing else asks them
     lines = [f.line() for f in package.findings(mirrors) if f.kind is kind]
     assert any(words in line for line in lines), lines
-    assert all("\n" not in line and "; " in line for line in lines)
+    assert all("\n" not in line and "; " in line and len(line) < 1500 for line in lines)
 
 
 def test_every_kind_of_fault_is_planted() -> None:

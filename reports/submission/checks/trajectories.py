@@ -207,7 +207,8 @@ def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | No
         recorded = attempt.get("recorded")
         patch = recorded.get("model_patch") if isinstance(recorded, dict) else None
         if attempt.get("attempt") == number and isinstance(patch, str):
-            return fit_patch(patch).patch.strip()
+            # Half a character (a lone surrogate) may stand in JSON.
+            return fit_patch(patch.encode("utf-8", "replace").decode()).patch.strip()
     return None
 
 
