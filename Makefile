@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup setup-dev demo test check clean
+.PHONY: setup setup-dev demo test test-long check clean
 
 setup: $(VENV)/.run-ready
 setup-dev: $(VENV)/.dev-ready
@@ -18,7 +18,7 @@ $(VENV)/.run-ready: requirements.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -r requirements.txt
 	@touch $@
 
-$(VENV)/.dev-ready: requirements-dev.txt $(VENV)/.run-ready
+$(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt $(VENV)/.run-ready
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
 	@touch $@
 
@@ -27,6 +27,9 @@ demo: setup
 
 test: setup-dev
 	$(BIN)/python -m pytest
+
+test-long: setup-dev
+	$(BIN)/python -m pytest -m long
 
 check: setup-dev
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ class Checks:
     workspace: Workspace
     linter: lint.Linter = field(default_factory=lint.Linter)
     run_tests: Callable[[], TestReport] | None = None
+    _linted: tuple[list[lint.Change], tuple[lint.Finding, ...]] = ([], ())
     _tested: TestReport | None = None
     _told: tuple[Failure, ...] = ()
 
@@ -55,7 +56,9 @@ class Checks:
             for path in sorted(space.edited())
             if (after := space.read(path)) is not None
         ]
-        return self.linter.new_findings(changes)
+        if changes != self._linted[0]:
+            self._linted = changes, self.linter.new_findings(changes)
+        return self._linted[1]
 
     def _test(self) -> TestReport:
         if self._tested is None:

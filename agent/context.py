@@ -31,13 +31,22 @@ class Window:
         return cls(traits.context - min(traits.context // 4, _MOST_FOR_REPLY))
 
     def holds(self, messages: Sequence[Message], count: Count) -> bool:
-        """Tell whether ``messages`` fit."""
-        return self.tokens is None or size(messages, count) <= self.tokens
+        """Tell whether ``messages`` fit; they are only counted where that is in doubt."""
+        return (
+            self.tokens is None
+            or size(messages, most_tokens) <= self.tokens
+            or size(messages, count) <= self.tokens
+        )
 
 
 def size(messages: Sequence[Message], count: Count) -> int:
     """Return the tokens of ``messages``."""
     return sum(_PER_MESSAGE + count(_text(message)) for message in messages)
+
+
+def most_tokens(text: str) -> int:
+    """Return the most tokens that ``text`` can be: tokenizers make none of less than a byte."""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _text(message: Message) -> str:

@@ -65,6 +65,8 @@ def git_result(
         stdin=subprocess.DEVNULL if stdin is None else None,
         env=git_environment(env),
         capture_output=True,
+        # Ctrl-C in the terminal is for the harness, which lets git finish.
+        start_new_session=True,
         check=False,
     )
 

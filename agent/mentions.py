@@ -23,6 +23,8 @@ _BEHIND = re.compile(r"[:#?]")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 _MODULE_ENDINGS = (".py", "/__init__.py", ".java")
 _NAMES_IN_A_MODULE = 2
+# Longer than any path with an address before it.
+_LONGEST_TOKEN = 1_500
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class FileIndex:
         """Return the tracked files that ``text`` names, in the order of their first mention."""
         found: dict[str, None] = {}
         for token in dict.fromkeys(_TOKEN.findall(text)):
-            path = self._named(token)
+            path = self._named(token) if len(token) <= _LONGEST_TOKEN else None
             if path is not None:
                 found[path] = None
         return tuple(found)

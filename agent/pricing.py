@@ -12,6 +12,8 @@ from agent.registry import price_entry
 # cache, which is dearer than reading the same tokens fresh.
 _INPUT = ("input_cost_per_token", "cache_creation_input_token_cost")
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
+# Far below any price: what a float gets wrong in a product is cut off.
+_DIGITS = 12
 _OTHER_SERVICE = ("batch", "flex", "priority")
 
 
@@ -24,7 +26,8 @@ class Price:
 
     def cost(self, usage: Usage) -> float:
         """Return the dollars of a call; nothing is known of a discount for cached tokens."""
-        return usage.prompt_tokens * self.input + usage.completion_tokens * self.output
+        dollars = usage.prompt_tokens * self.input + usage.completion_tokens * self.output
+        return round(dollars, _DIGITS)
 
     def bound(self, prompt_tokens: int, output_tokens: int) -> float:
         """Return the most dollars that a call with these limits can cost."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from agent.context import most_tokens
 from agent.formats.fences import shortest_fence
 
 # What is shown in one message when the window is unknown: about 80,000 tokens.
@@ -28,8 +29,10 @@ def show_files(
     notes: list[str] = []
     if room is None:
         room, count = _MOST_CHARACTERS, len
-    for path in paths:
-        text = read(path)
+    texts = {path: read(path) for path in paths}
+    if sum(map(most_tokens, filter(None, texts.values()))) <= room:
+        count = most_tokens  # all fit: what they really count matters no more
+    for path, text in texts.items():
         if text is None or "\0" in text:
             notes.append(f"{path} is not a text file.")
         elif (needed := count(text)) > room:

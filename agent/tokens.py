@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from importlib.metadata import version
 
 from agent.chat import estimate_tokens
 from agent.registry import the_litellm
+
+ESTIMATE = "four characters a token"
+"""Names the estimate, as ``counter_name`` does the tokenizers."""
 
 # litellm would fetch the tokenizers of these from a hub; GPT-4's is near enough.
 _ON_A_HUB = re.compile(r"llama-[23]|replicate|command-r", re.IGNORECASE)
@@ -13,8 +18,17 @@ _ON_A_HUB = re.compile(r"llama-[23]|replicate|command-r", re.IGNORECASE)
 
 def count_tokens(name: str, text: str) -> int:
     """Return the tokens of ``text`` for litellm's ``name``: counted, or estimated where need be."""
-    bare = "" if _ON_A_HUB.search(name) else name.rpartition("/")[2]
     try:
-        return int(the_litellm().token_counter(model=bare, text=text))
+        return int(the_litellm().token_counter(model=_bare(name), text=text))
     except Exception:  # a tokenizer that chokes on a text must not end an attempt
         return estimate_tokens(text)
+
+
+@cache
+def counter_name(name: str) -> str:
+    """Return a name for what ``count_tokens`` counts with: equal names count alike."""
+    return f"litellm {version('litellm')} {_bare(name)}"
+
+
+def _bare(name: str) -> str:
+    return "" if _ON_A_HUB.search(name) else name.rpartition("/")[2]

@@ -32,7 +32,7 @@ def messages_as_sent(
     sent = [_as_sent(message, number in marked) for number, message in enumerate(messages)]
     if prefill(messages):
         # Anthropic refuses white space there; nobody needs it.
-        sent[-1]["content"] = messages[-1].content.rstrip()
+        sent[-1]["content"] = _encodable(messages[-1].content.rstrip())
         if provider in _PREFIX_PROVIDERS:
             sent[-1]["prefix"] = True
     return sent
@@ -88,30 +88,36 @@ def _marked(messages: Sequence[Message]) -> Collection[int]:
 
 
 def _as_sent(message: Message, marked: bool) -> dict[str, Any]:
-    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    content = _encodable(message.content)
+    sent: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
-        sent["content"] = message.content or None
+        sent["content"] = content or None
         sent["tool_calls"] = [_call_as_sent(call) for call in message.tool_calls]
     if message.tool_call_id:
         sent["tool_call_id"] = message.tool_call_id
     if marked and message.role == "tool":
         sent["cache_control"] = _MARKER
     elif marked:
-        sent["content"] = [{"type": "text", "text": message.content, "cache_control": _MARKER}]
+        sent["content"] = [{"type": "text", "text": content, "cache_control": _MARKER}]
     return sent
 
 
 def _call_as_sent(call: ToolCall) -> dict[str, Any]:
     # Providers read both, and refuse the whole conversation for what a model once garbled.
     name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:_LONGEST_NAME] or "unknown"
-    function = {"name": name, "arguments": _readable(call.arguments)}
+    function = {"name": name, "arguments": _readable(_encodable(call.arguments))}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def _encodable(text: str) -> str:
+    """Return ``text`` with question marks for lone surrogates, which no request can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _readable(arguments: str) -> str:
     """Return ``arguments`` when they are a JSON object, else an object that holds them."""
     try:
         readable = isinstance(json.loads(arguments), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         readable = False
     return arguments if readable else json.dumps({"unreadable": arguments})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import os
+import errno
 import re
 import stat
 from collections.abc import Mapping
@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.atomic import write_bytes_atomic
+from agent.paths import problem_of, twin_of
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
-_LONGEST_NAME = 255
-_LONGEST_PATH = 1024
+_NO_CHARSETS = frozenset({"idna", "punycode", "undefined"})
+# Larger files are no sources, and would not fit into the memory several times.
+_LARGEST = 512 * 1024 * 1024
+# What fails for these is no fault of the path.
+_OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE})
 
 
 class UnsafePathError(ValueError):
@@ -67,7 +71,8 @@ class TextFile:
 
 def _encoding(data: bytes) -> str:
     """Return the codec for ``data``; latin-1, which reads anything, is the last resort."""
-    candidates = ["utf-8-sig"] if data.startswith(codecs.BOM_UTF8) else _cookies(data)
+    cookies = [name for name in _cookies(data) if _is_charset(name)]
+    candidates = ["utf-8-sig"] if data.startswith(codecs.BOM_UTF8) else cookies
     for name in [*candidates, "utf-8"]:
         try:
             if data.decode(name).encode(name) == data:
@@ -75,6 +80,14 @@ def _encoding(data: bytes) -> str:
         except (LookupError, UnicodeError, ValueError, TypeError, AttributeError):
             continue
     return "latin-1"
+
+
+def _is_charset(name: str) -> bool:
+    """Tell whether ``name`` is an encoding of sources: some of Python's codecs take forever."""
+    try:
+        return codecs.lookup(name).name not in _NO_CHARSETS
+    except (LookupError, ValueError):
+        return False
 
 
 def _cookies(data: bytes) -> list[str]:
@@ -99,9 +112,9 @@ class Workspace:
         """Return the text of the regular file ``path``, None when there is none to be had."""
         try:
             place = self._place(path)
-        except UnsafePathError:
+            return TextFile.decode(place.read_bytes()).text if place.is_file() else None
+        except (UnsafePathError, OSError):
             return None
-        return TextFile.decode(place.read_bytes()).text if place.is_file() else None
 
     def original(self, path: str) -> str | None:
         """Return the text that ``path`` had before any edit."""
@@ -126,18 +139,29 @@ class Workspace:
         Raises:
             UnsafePathError: naming the path and what is wrong with it.
         """
-        places = {path: self._place(path) for path in contents}
+        places = {path: self.check(path) for path in contents}
         models = {path: self._place((moved or {}).get(path, path)) for path in contents}
         # Files that go are read by those that come, so they go last.
         for path, text in sorted(contents.items(), key=lambda item: item[1] is None):
-            if text is None:
-                self._remove(path, places[path])
-            else:
-                self._write(path, places[path], text, models[path])
+            try:
+                if text is None:
+                    self._remove(path, places[path])
+                else:
+                    self._write(path, places[path], text, models[path])
+            except OSError as error:
+                if error.errno in _OF_THE_MACHINE:
+                    raise
+                raise UnsafePathError(f"{path} cannot be written: {error.strerror}") from error
 
-    def check(self, path: str) -> None:
-        """Raise UnsafePathError when ``path`` must not be written."""
-        self._place(path)
+    def check(self, path: str) -> Path:
+        """Return where ``path`` lies; raise UnsafePathError when it must not be written."""
+        place = self._place(path)
+        if twin := twin_of(self.root, path):
+            raise UnsafePathError(
+                f"{path}: {twin} is there already, and many file systems take both for one. "
+                "Write the name as it is there"
+            )
+        return place
 
     def _write(self, path: str, place: Path, text: str, model: Path) -> None:
         self.originals.setdefault(path, place.read_bytes() if place.exists() else None)
@@ -150,7 +174,7 @@ class Workspace:
                 f"{path} declares the encoding {error.encoding}, which lacks {lost!r}"
             ) from error
         mode = stat.S_IMODE(model.stat().st_mode) if before is not None else 0o644
-        write_bytes_atomic(place, data)
+        write_bytes_atomic(place, data, durable=False)
         place.chmod(mode)
 
     def _remove(self, path: str, place: Path) -> None:
@@ -160,19 +184,17 @@ class Workspace:
 
     def _place(self, path: str) -> Path:
         """Return where ``path`` lies, after making sure that it lies in the checkout."""
-        parts = path.split("/")
-        if not path or path.startswith(("/", "~")) or "\\" in path or ":" in parts[0]:
-            raise UnsafePathError(f"{path[:80]!r}: only paths relative to the repository's root")
-        if any(ord(character) < 32 or ord(character) == 127 for character in path):
-            raise UnsafePathError(f"{path[:80]!r}: control characters in a file name")
-        if any(part in ("", ".", "..") or part.lower().rstrip(". ") == ".git" for part in parts):
-            raise UnsafePathError(f"{path[:80]!r}: `..`, `.` and `.git` are not allowed in a path")
-        encoded = [len(os.fsencode(part)) for part in parts]
-        if max(encoded) > _LONGEST_NAME - 16 or sum(encoded) > _LONGEST_PATH:
-            raise UnsafePathError(f"{path[:80]!r}…: the name is too long")
-        return self._inside(path, parts)
+        if problem := problem_of(path):
+            raise UnsafePathError(problem)
+        return self._inside(path, path.split("/"))
 
     def _inside(self, path: str, parts: list[str]) -> Path:
+        try:
+            return self._regular(path, parts)
+        except OSError as error:
+            raise UnsafePathError(f"{path}: {error.strerror}") from error
+
+    def _regular(self, path: str, parts: list[str]) -> Path:
         place = self.root
         for part in parts:
             place = place / part
@@ -182,4 +204,6 @@ class Workspace:
                 raise UnsafePathError(f"{path}: {part} is a file, not a folder")
         if place.exists() and not place.is_file():
             raise UnsafePathError(f"{path}: not a regular file")
+        if place.exists() and place.stat().st_size > _LARGEST:
+            raise UnsafePathError(f"{path}: the file is too large")
         return place

@@ -8,14 +8,15 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
+from agent.chat import BudgetUsedError, Message, request_sha256
 from agent.errors import InfrastructureError, StoppedError, UserError
+from agent.gate import Answered, Ask, Failed
 from agent.lint import Linter
 from agent.mentions import FileIndex
 from agent.outcomes import Ending, Limits, Result
 from agent.protocol import Changes, Task, Transcript, Work
-from agent.repomap import RepoMap
+from agent.repomap import RenderedMaps
 from agent.testreport import TestReport
 from bench.board import Step
 from bench.candidates import Candidate, attempt_status
@@ -31,6 +32,7 @@ from bench.preexisting import Preexisting
 from bench.records import AttemptRecord
 from bench.services import Services
 from bench.slots import Slot, WaitingModel
+from bench.snapshots import Snapshot
 from bench.statuses import AttemptStatus
 
 
@@ -42,7 +44,7 @@ class Attempt:
         number: from 1 over the whole instance.
         snapshot: what the checkout was made of.
         files: the tracked files.
-        repo_map: the map of the base commit; None where nobody reads it.
+        repo_map: maps of the base commit; None where nobody reads them.
         tests: the pre-existing tests, None where none can run.
         linter: judges edited files as the instance's own Python would.
         save: takes the record of an attempt that ends in an exception.
@@ -54,9 +56,9 @@ class Attempt:
     services: Services
     number: int
     checkout: Checkout
-    snapshot: Path
+    snapshot: Snapshot
     files: FileIndex
-    repo_map: RepoMap | None
+    repo_map: RenderedMaps | None
     tests: Preexisting | None
     linter: Linter
     log: logging.Logger
@@ -125,8 +127,13 @@ class Attempt:
         """Return the map for the first message, measured as the model itself would."""
         if self.repo_map is None:
             return ""
-        tokens = self.services.config.map_tokens
-        return self.repo_map.render(self.instance.problem_statement, tokens, count=turn.model.count)
+        return self.repo_map.render(
+            self.checkout.root,
+            self.instance.problem_statement,
+            self.services.config.map_tokens,
+            count=turn.model.count,
+            counter=turn.counter,
+        )
 
     def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
         said = task.transcript
@@ -145,9 +152,24 @@ class Attempt:
     def _worked(self, task: Task) -> Work:
         if not self.services.config.outside_agent:
             return self.services.agent.work(task)
-        # A command mostly waits for its models, too.
+        try:
+            return self._command_worked(task, self._gate())
+        except BudgetUsedError as error:
+            return Work(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
+
+    def _command_worked(self, task: Task, gate: AttemptGate) -> Work:
+        """Have a command work: it calls models itself, so it is charged with what it reports."""
+        asked = request_sha256([Message("user", task.message)])
+        # Like a model, it is mostly waited for.
         with self.slot.given_back():
-            return self.services.agent.work(task)
+            ticket = gate.begin(Ask(task.model_name, "command", asked, 0, None))
+            try:
+                work = self.services.agent.work(task)
+            except BaseException as error:
+                gate.end(ticket, Failed(str(error), transient=False, billed=True))
+                raise
+            gate.end(ticket, Answered(task.transcript.calls[-1].reply))
+            return work
 
     def _step(self, model: str, step: Step) -> None:
         self.services.board.step(self.instance.instance_id, self.number, model, step)
@@ -159,15 +181,14 @@ class Attempt:
         return self.tests.judge(changes)
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
-        root, commit = self.checkout.root, self.checkout.base_commit
         result = work.result or self._judged(task)
         # What outside agents leave behind is as a commit of theirs would be: without ignored files.
-        raw = take_patch(root, commit, ignored=work.result is not None)
+        raw = take_patch(self.checkout, ignored=work.result is not None)
         fit = fit_patch(raw)
         candidate = Candidate(
             attempt=self.number,
             fit_patch=fit.patch,
-            applies=not fit.patch or applies(root, commit, fit.patch),
+            applies=not fit.patch or applies(self.checkout.root, fit.patch),
             edit=result.edit,
             lint=result.lint,
             test=result.test,

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agent.builtin import BuiltinAgent
 from agent.mentions import FileIndex
-from agent.repomap import RepoMap
+from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempt import Attempt
 from bench.board import Step
 from bench.candidates import Choice, choose
-from bench.checkout import Checkout, make_checkout
+from bench.checkout import Checkout, make_checkout, renew_checkout
 from bench.compilers import linter_for
 from bench.config import EnvironmentKind, TestChoice
 from bench.environments import Session, UnavailableError
@@ -25,6 +26,7 @@ from bench.preexisting import Preexisting, TestLimits
 from bench.records import AttemptRecord
 from bench.services import Services
 from bench.slots import Slot
+from bench.snapshots import Snapshot
 from bench.statuses import AttemptStatus, InstanceStatus
 
 
@@ -68,10 +70,9 @@ class Solver:
         self.services.work.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=self.services.work, prefix=f"{instance.instance_id}."))
         try:
-            base = make_checkout(snapshot, instance.base_commit, folder / "base")
-            tests = self._tests(base)
+            tests = self._tests(snapshot, folder / "base")
             try:
-                self._all_attempts(snapshot, base, folder, tests)
+                self._all_attempts(snapshot, folder, tests)
             finally:
                 if tests:
                     tests.session.stop()
@@ -81,18 +82,17 @@ class Solver:
         choice = choose(candidates, require_tests=config.require_tests)
         return Solved(instance, tuple(self.records), _budgeted(choice, self.records))
 
-    def _all_attempts(
-        self, snapshot: Path, base: Checkout, folder: Path, tests: Preexisting | None
-    ) -> None:
+    def _all_attempts(self, snapshot: Snapshot, folder: Path, tests: Preexisting | None) -> None:
         config = self.services.config
-        index = FileIndex.of(base.tracked_files())
-        tree = None if config.outside_agent else self._repo_map(base)
+        index = FileIndex.of(snapshot.blobs)
+        outside, tags = config.outside_agent, self.services.tags
+        maps = None if outside else RenderedMaps(snapshot.blobs, tags)
         linter = linter_for(self.instance)
         entries = self.services.hub.entries(self.instance.instance_id)
+        checkout: Checkout | None = None
         for number in range(1, len(config.models) * config.tries + 1):
             self.services.stop.check()
-            root = folder / f"attempt-{number}"
-            checkout = make_checkout(snapshot, self.instance.base_commit, root)
+            checkout = self._checkout(snapshot, folder / f"attempt-{number}", checkout)
             record = Attempt(
                 instance=self.instance,
                 services=self.services,
@@ -100,7 +100,7 @@ class Solver:
                 checkout=checkout,
                 snapshot=snapshot,
                 files=index,
-                repo_map=tree,
+                repo_map=maps,
                 tests=tests,
                 linter=linter,
                 log=self.log,
@@ -109,7 +109,6 @@ class Solver:
                 recorded=recorded_calls(entries, number),
             ).run()
             self.records.append(record)
-            shutil.rmtree(root, ignore_errors=True)
             self.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
             if self._enough(record) and not config.all_attempts:
                 break
@@ -121,21 +120,28 @@ class Solver:
 
     def _all_without_money(self) -> bool:
         """Whether the last attempts of all models ended for want of money."""
-        last = self.records[-len(self.services.config.models) :]
-        return all(record.status is AttemptStatus.BUDGET for record in last)
+        count = len(self.services.config.models)
+        last = self.records[-count:]
+        return len(last) == count and all(record.status is AttemptStatus.BUDGET for record in last)
 
-    def _repo_map(self, base: Checkout) -> RepoMap:
-        return RepoMap.of(base.blobs(), base.root, self.services.tags)
+    def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
+        """Return a fresh checkout; the ``used`` one again where only our own agent wrote to it."""
+        if used and isinstance(self.services.agent, BuiltinAgent):
+            return renew_checkout(used)
+        if used:
+            shutil.rmtree(used.root, ignore_errors=True)
+        return make_checkout(snapshot, root)
 
     def _enough(self, record: AttemptRecord) -> bool:
         if self.services.config.require_tests:
             return record.status is AttemptStatus.PLAUSIBLE
         return record.candidate.plausible
 
-    def _tests(self, base: Checkout) -> Preexisting | None:
+    def _tests(self, snapshot: Snapshot, root: Path) -> Preexisting | None:
         config = self.services.config
         if config.tests is TestChoice.NONE or config.environment is EnvironmentKind.NONE:
             return None
+        base = make_checkout(snapshot, root)
         try:
             session = self.services.environment.start(self.instance, base)
         except UnavailableError as error:

@@ -2,25 +2,48 @@
 
 A clone of a mirror shows the whole future of the repository, the fix included, and agents read it
 (mini-swe-agent issue 787). So the objects of one commit are packed once per instance into a
-*snapshot*, and each attempt gets a new repository made of that pack alone.
+*snapshot*, and each attempt gets a new repository made of that pack alone. Its folder is written
+here, file by file, and git only fills the work tree: what git would start a dozen processes for is
+a list of files that can be compared with what was meant.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from agent.errors import InfrastructureError
-from agent.git import GitError, git, git_text
+from agent.git import GitError, git
+from bench.snapshots import INDEX, Entry, PackFile, Snapshot, Snapshots
+from bench.worktree import Stamp, differences, let_clock_tick, stamps
 
+__all__ = [
+    "Checkout",
+    "LeakError",
+    "Snapshots",
+    "make_checkout",
+    "renew_checkout",
+    "renew_repository",
+    "verify",
+]
+
+BASE_INDEX = Path(".git/base-index")
+"""An index of the base commit beside git's own, which changes when files are added."""
+
+_BRANCH = "refs/heads/base"
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+\tlogallrefupdates = false
+"""
 # Line endings, filters and keyword expansion are switched off: the work tree is the tree.
 _ATTRIBUTES = "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
-_BRANCH = "refs/heads/base"
+_PACK = "objects/pack"
 _EXCLUDE = Path(".git/info/exclude")
 _LONGEST_EXCLUDE = 100_000
 
@@ -35,112 +58,110 @@ class Checkout:
 
     Attributes:
         root: the work tree.
-        base_commit: the only commit that its repository holds.
+        snapshot: the commit that its repository holds.
+        fresh: the files as they were when they had just been checked out, by path.
     """
 
     root: Path
-    base_commit: str
+    snapshot: Snapshot
+    fresh: Mapping[str, Stamp]
+
+    @property
+    def base_commit(self) -> str:
+        """The only commit that the repository holds."""
+        return self.snapshot.commit
 
     def tracked_files(self) -> tuple[str, ...]:
         """Return the paths of the base commit's files, sorted, links and submodules left out."""
-        listing = git("ls-tree", "-r", "-z", self.base_commit, cwd=self.root)
-        entries = [entry.split(b"\t", 1) for entry in listing.split(b"\0") if entry]
-        return tuple(
-            sorted(
-                path.decode("utf-8", "surrogateescape")
-                for meta, path in entries
-                if meta.startswith(b"100")
-            )
-        )
-
-    def blobs(self) -> dict[str, str]:
-        """Return path to blob hash for the regular files of the base commit."""
-        listing = git("ls-tree", "-r", "-z", self.base_commit, cwd=self.root)
-        found = {}
-        for entry in filter(None, listing.split(b"\0")):
-            meta, _, path = entry.partition(b"\t")
-            mode, _, blob = meta.decode().split()
-            if mode.startswith("100"):
-                found[path.decode("utf-8", "surrogateescape")] = blob
-        return found
+        return tuple(self.snapshot.blobs)
 
 
-@dataclass(frozen=True)
-class Snapshots:
-    """One pack per (repository, commit), made on first use and kept in ``root``."""
-
-    root: Path
-
-    def get(self, mirror: Path, repo: str, commit: str) -> Path:
-        """Return the folder with the pack of ``commit``; safe under concurrency and kills."""
-        target = self.root / repo.replace("/", "__") / commit
-        if target.is_dir():
-            return target
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{target}.lock"):
-            if not target.is_dir():
-                _pack(mirror, commit, target)
-        return target
-
-
-def _pack(mirror: Path, commit: str, target: Path) -> None:
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{commit[:12]}."))
-    try:
-        # --no-object-names keeps a strange path from ending up in the list of hashes.
-        tree = f"{commit}^{{tree}}"
-        hashes = git("rev-list", "--objects", "--no-object-names", tree, cwd=mirror)
-        git(
-            "pack-objects",
-            "-q",
-            temporary / "pack",
-            cwd=mirror,
-            stdin=hashes + f"{commit}\n".encode(),
-        )
-        temporary.replace(target)
-    except GitError as error:
-        raise InfrastructureError(f"cannot pack {commit} of {mirror}: {error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def make_checkout(snapshot: Path, commit: str, root: Path) -> Checkout:
-    """Make a fresh checkout of ``commit`` in the new folder ``root`` and verify that it is clean.
+def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
+    """Make a fresh checkout in the new folder ``root`` and verify that it is clean.
 
     Raises:
         LeakError: the new repository holds anything but the one commit.
         InfrastructureError: git or the disk failed.
     """
     try:
-        _fill(snapshot, commit, root)
+        _fill(snapshot, root)
+        fresh = verify(snapshot, root)
     except (GitError, OSError) as error:
-        raise InfrastructureError(f"cannot check out {commit} into {root}: {error}") from error
-    verify(root, commit)
-    return Checkout(root, commit)
+        raise InfrastructureError(
+            f"cannot check out {snapshot.commit} into {root}: {error}"
+        ) from error
+    let_clock_tick(fresh)
+    return Checkout(root, snapshot, fresh)
 
 
-def _fill(snapshot: Path, commit: str, root: Path) -> None:
-    _make_repository(snapshot, commit, root)
+def renew_checkout(checkout: Checkout) -> Checkout:
+    """Make ``checkout`` fresh again, in place, and verify it as a new one.
+
+    New files go, and whatever was touched since it was fresh is checked out again: writing a whole
+    tree and removing it takes more than an attempt does otherwise. Only for trees that the harness
+    alone wrote to, never for one in which an agent's commands ran: a process that is still alive
+    could write to the tree again.
+
+    Raises:
+        LeakError: it cannot be made fresh.
+        InfrastructureError: git or the disk failed.
+    """
+    snapshot, root = checkout.snapshot, checkout.root
+    try:
+        touched, new = differences(checkout.fresh, stamps(root))
+        for path in new:
+            _remove(root, path)
+        shutil.rmtree(root / ".git")
+        _make_repository(snapshot, root)
+        shutil.copyfile(snapshot.folder / INDEX, root / ".git" / INDEX)
+        names = b"".join(os.fsencode(path) + b"\0" for path in touched)
+        git("checkout-index", "--force", "-z", "--stdin", cwd=root, stdin=names)
+        fresh = verify(snapshot, root)
+    except (GitError, OSError) as error:
+        raise InfrastructureError(f"cannot renew the checkout {root}: {error}") from error
+    let_clock_tick(fresh)
+    return Checkout(root, snapshot, fresh)
+
+
+def _remove(root: Path, path: str) -> None:
+    """Remove a file, and the folders above it that are empty then."""
+    place = root / path
+    place.unlink()
+    for folder in place.relative_to(root).parents[:-1]:
+        if any((root / folder).iterdir()):
+            break
+        (root / folder).rmdir()
+
+
+def _fill(snapshot: Snapshot, root: Path) -> None:
+    _make_repository(snapshot, root)
     git("read-tree", "--reset", "-u", "HEAD", cwd=root)
 
 
-def _make_repository(snapshot: Path, commit: str, root: Path) -> None:
-    git("init", "--quiet", "--template=", root, cwd=snapshot)
+def _make_repository(snapshot: Snapshot, root: Path) -> None:
     dot_git = root / ".git"
-    pack = dot_git / "objects" / "pack"
-    pack.mkdir(parents=True, exist_ok=True)
-    for file in snapshot.iterdir():
-        shutil.copyfile(file, pack / file.name)
-    (dot_git / "info").mkdir(exist_ok=True)
-    (dot_git / "info" / "attributes").write_text(_ATTRIBUTES)
-    (dot_git / "shallow").write_text(f"{commit}\n")
-    (dot_git / "HEAD").write_text(f"ref: {_BRANCH}\n")
-    head = dot_git / _BRANCH
-    head.parent.mkdir(parents=True, exist_ok=True)
-    head.write_text(f"{commit}\n")
-    git("config", "core.logAllRefUpdates", "false", cwd=root)
+    for folder in ("info", _PACK, "refs/heads"):
+        (dot_git / folder).mkdir(parents=True)
+    for name, content in _texts(snapshot).items():
+        (dot_git / name).write_text(content)
+    # Copies: whoever works in the checkout could write through a hard link into the snapshot.
+    for name in snapshot.pack:
+        shutil.copyfile(snapshot.folder / name, dot_git / _PACK / name)
+    shutil.copyfile(snapshot.folder / INDEX, root / BASE_INDEX)
 
 
-def renew_repository(snapshot: Path, checkout: Checkout) -> None:
+def _texts(snapshot: Snapshot) -> dict[str, str]:
+    """Return the text files of a fresh repository by their paths below ``.git``."""
+    return {
+        "HEAD": f"ref: {_BRANCH}\n",
+        "config": _CONFIG,
+        "info/attributes": _ATTRIBUTES,
+        _BRANCH: f"{snapshot.commit}\n",
+        "shallow": f"{snapshot.commit}\n",
+    }
+
+
+def renew_repository(snapshot: Snapshot, checkout: Checkout) -> None:
     """Make the repository's own folder anew; the work tree stays as it is.
 
     Whoever worked there may have committed, moved HEAD, or set filters and hooks; and what lies
@@ -160,7 +181,7 @@ def renew_repository(snapshot: Path, checkout: Checkout) -> None:
                 shutil.rmtree(found)
             else:
                 found.unlink()
-        _make_repository(snapshot, checkout.base_commit, root)
+        _make_repository(snapshot, root)
         (root / _EXCLUDE).write_bytes(excluded)
         git("read-tree", "--reset", "HEAD", cwd=root)
     except (GitError, OSError) as error:
@@ -182,33 +203,49 @@ def _repositories(root: Path) -> list[Path]:
     return found
 
 
-def verify(root: Path, commit: str) -> None:
-    """Check that the repository at ``root`` holds ``commit``, its tree and nothing else.
+def verify(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
+    """Check that ``root`` holds what a fresh checkout does, nothing else; return its files.
+
+    What the pack holds was verified when it was made; here it must be that pack.
 
     Raises:
         LeakError: with the first thing that should not be there.
     """
-    dot_git = root / ".git"
-    for name in ("logs", "packed-refs", "objects/info/alternates", "FETCH_HEAD", "ORIG_HEAD"):
-        if (dot_git / name).exists():
-            raise LeakError(f"{root}: .git/{name} exists in a fresh checkout")
-    refs = git_text("for-each-ref", "--format=%(refname) %(objectname)", cwd=root)
-    if refs != f"{_BRANCH} {commit}":
-        raise LeakError(f"{root}: unexpected references: {refs}")
-    if remotes := git_text("remote", cwd=root):
-        raise LeakError(f"{root}: unexpected remotes: {remotes}")
-    _verify_objects(root, commit)
-    if dirt := git_text("status", "--porcelain", "--ignored", cwd=root):
-        raise LeakError(f"{root}: a fresh checkout is not clean: {dirt[:200]}")
+    _verify_repository(snapshot, root / ".git")
+    found = stamps(root)
+    for path in sorted(found.keys() ^ snapshot.entries.keys()):
+        what = "exists in" if path in found else "is missing from"
+        raise LeakError(f"{root}: {path!r} {what} a fresh checkout")
+    for path, entry in snapshot.entries.items():
+        if not _is(found[path], entry):
+            raise LeakError(f"{root}: {path!r} is not as its commit has it in a fresh checkout")
+    return found
 
 
-def _verify_objects(root: Path, commit: str) -> None:
-    listed = git_text(
-        "cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered", cwd=root
-    )
-    reachable = git_text(
-        "rev-list", "--objects", "--no-object-names", f"{commit}^{{tree}}", cwd=root
-    )
-    expected = {commit, *reachable.split()}
-    if extra := set(listed.split()) - expected:
-        raise LeakError(f"{root}: {len(extra)} objects of other commits, as {min(extra)}")
+def _is(found: Stamp, entry: Entry) -> bool:
+    """Tell whether a file is of the kind and size of ``entry``; git has just written it."""
+    if found.size != entry.size:
+        return False
+    if entry.is_link:
+        return found.is_link
+    return found.is_file and bool(found.mode & 0o100) == entry.is_executable
+
+
+def _verify_repository(snapshot: Snapshot, dot_git: Path) -> None:
+    texts = _texts(snapshot)
+    packs = {f"{_PACK}/{name}": file for name, file in snapshot.pack.items()}
+    expected = {*texts, *packs, INDEX, BASE_INDEX.name}
+    folders = {str(parent) for name in expected for parent in Path(name).parents}
+    # Folders as well: git reads meaning into some, and an empty one is a trace.
+    for path in dot_git.rglob("*"):
+        name = path.relative_to(dot_git).as_posix()
+        if path.is_symlink() or name not in (folders if path.is_dir() else expected):
+            raise LeakError(f"{dot_git}: {name} exists in a fresh checkout")
+    for name, text in texts.items():
+        if (dot_git / name).read_text() != text:
+            raise LeakError(f"{dot_git}: {name} is not as it was written")
+    for name, file in packs.items():
+        if PackFile.of(dot_git / name) != file:
+            raise LeakError(f"{dot_git}: {name} is not the snapshot's pack")
+    if (dot_git / BASE_INDEX.name).read_bytes() != (snapshot.folder / INDEX).read_bytes():
+        raise LeakError(f"{dot_git}: {BASE_INDEX.name} is not the snapshot's index")

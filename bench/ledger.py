@@ -24,8 +24,8 @@ class Line:
 
     Attributes:
         call: names the call; a ledger holds each once.
-        kind: as in the journal (``answered``, ``refused``, ``failed``, ``lost``), ``agent`` for
-            what a command says that it spent, ``replayed`` for what a recording once cost.
+        kind: as in the journal (``answered``, ``refused``, ``failed``, ``lost``), or ``replayed``
+            for what a recording once cost.
         cost: dollars; None when unknown. A ``lost`` or unanswered call counts with its bound.
     """
 
@@ -137,6 +137,16 @@ def by_instance(lines: Iterable[Line]) -> dict[str, Decimal]:
     for line in lines:
         sums[line.instance_id] = sums.get(line.instance_id, Decimal()) + (line.cost or Decimal())
     return sums
+
+
+def tokens(lines: Iterable[Line]) -> Usage:
+    """Return the sum of the tokens that providers reported."""
+    used = [line.usage for line in lines if line.usage is not None]
+    return Usage(
+        sum(usage.prompt_tokens for usage in used),
+        sum(usage.completion_tokens for usage in used),
+        sum(usage.cached_tokens for usage in used),
+    )
 
 
 def known_dollars(lines: Iterable[Line]) -> Decimal:

@@ -18,7 +18,7 @@ from agent.pricing import Price
 from agent.registry import resolve_model
 from agent.replay import RecordedAttempt, ReplayModel, read_trajectory
 from agent.settings import our_settings
-from agent.tokens import count_tokens
+from agent.tokens import ESTIMATE, count_tokens, counter_name
 from bench.config import ModelChoice, RunConfig
 
 
@@ -28,11 +28,16 @@ class NotRecordedError(Exception):
 
 @dataclass(frozen=True)
 class Turn:
-    """Whose turn it is: the model, its name for the record, and the edit format it writes."""
+    """Whose turn it is: the model, its name for the record, and the edit format it writes.
+
+    Attributes:
+        counter: names what the model counts tokens with; empty where nobody knows.
+    """
 
     model: ChatModel
     name: str
     edit_format: str
+    counter: str = ""
 
 
 class ModelSource(Protocol):
@@ -84,7 +89,7 @@ class LiveModels:
             price=self.prices.get(choice.name),
             gate=gate or OpenGate(),
         )
-        return Turn(model, choice.name, choice.edit_format)
+        return Turn(model, choice.name, choice.edit_format, counter_name(choice.name))
 
 
 @dataclass
@@ -93,11 +98,12 @@ class ReplayedModels:
 
     Attributes:
         aliases: what the models' short names mean today.
+        read: what was read of the folder, by instance and attempt.
     """
 
     folder: Path
     aliases: Mapping[str, str] = field(default_factory=lambda: our_settings().aliases)
-    _read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
+    read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
 
     def turn(
         self,
@@ -108,7 +114,7 @@ class ReplayedModels:
         gate: Gate | None = None,
     ) -> Turn:
         """Return the replies of the same instance and attempt; see ``ModelSource``."""
-        recorded = self._attempts(instance_id).get(attempt)
+        recorded = self.attempts(instance_id).get(attempt)
         if recorded is None:
             raise NotRecordedError
         today = resolve_model(choice.given, self.aliases, any_name=True)
@@ -122,20 +128,23 @@ class ReplayedModels:
                 f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is no edit format: "
                 "what an outside agent did cannot be replayed"
             )
-        return Turn(_replay(recorded), recorded.model, recorded.edit_format)
+        return _replay(recorded)
 
-    def _attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
-        if instance_id not in self._read:
+    def attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
+        """Return what is recorded of an instance, by attempt."""
+        if instance_id not in self.read:
             path = self.folder / f"{instance_id}.json"
-            self._read[instance_id] = read_trajectory(path) if path.exists() else {}
-        return self._read[instance_id]
+            self.read[instance_id] = read_trajectory(path) if path.exists() else {}
+        return self.read[instance_id]
 
 
-def _replay(recorded: RecordedAttempt) -> ReplayModel:
+def _replay(recorded: RecordedAttempt) -> Turn:
     """A recording that says what was known of its model is taken through the same decisions."""
+    name, edit_format = recorded.model, recorded.edit_format
     if recorded.traits is None:
-        return ReplayModel(recorded)
-    return ReplayModel(recorded, recorded.traits, partial(count_tokens, recorded.model))
+        return Turn(ReplayModel(recorded), name, edit_format, ESTIMATE)
+    model = ReplayModel(recorded, recorded.traits, partial(count_tokens, name))
+    return Turn(model, name, edit_format, counter_name(name))
 
 
 def replay_folder(given: Path) -> Path:

@@ -7,13 +7,14 @@ feeds, any encoding, or words that look like headers.
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from agent.git import git, git_result
+from bench.checkout import BASE_INDEX, Checkout
+from bench.worktree import differences, stamps
 
 _HEADER = b"diff --git "
 _TEST_FOLDERS = frozenset({"tests", "__tests__", "e2e"})
@@ -29,6 +30,8 @@ _RUNNER_NAMES = frozenset({"pytest.py", "pytest", "_pytest", "pluggy", "pluggy.p
 _BUILD_FOLDERS = frozenset(
     {"build", "dist", "__pycache__", ".pytest_cache", ".tox", ".eggs", "node_modules", ".venv"}
 )
+# Of touched files; a command line has its limits.
+_MOST_NAMED = 500
 _BUILD_SUFFIXES = (".pyc", ".pyo", ".so", ".o", ".orig", ".rej", ".egg-info", ".dist-info", ".pth")
 
 
@@ -130,37 +133,58 @@ def patch_paths(patch: str) -> tuple[str, ...]:
     return tuple(p.path for p in split_patch(patch.encode("utf-8", "surrogateescape")))
 
 
-def take_patch(root: Path, base_commit: str, *, ignored: bool = True) -> str:
-    """Return everything that differs between the work tree at ``root`` and ``base_commit``.
+def take_patch(checkout: Checkout, *, ignored: bool = True) -> str:
+    """Return everything that differs between the work tree of ``checkout`` and its base commit.
 
     With ``ignored`` new files count although a ``.gitignore`` names them.
 
     Files that are not UTF-8 come as git's binary patches: a prediction travels as JSON text, and
     the evaluator writes it to disk as UTF-8.
     """
-    git("add", "--all", *(["--force"] if ignored else []), ".", cwd=root)
+    compared = _compared(checkout, ignored=ignored)
+    if compared is None:
+        return ""
+    root = checkout.root
     # As text, whatever attributes say: a model may write .gitattributes, too.
-    plain = _diff(root, base_commit, "--text")
+    plain = _diff(root, "--text", *compared)
     odd = [part.path for part in split_patch(plain) if not _is_utf8(part.data)]
     if not odd:
         return plain.decode("utf-8")
-    return _diff_with_binary(root, base_commit, odd).decode("utf-8", "surrogateescape")
+    return _diff_with_binary(root, compared, odd).decode("utf-8", "surrogateescape")
 
 
-def _diff(root: Path, base: str, *options: str) -> bytes:
+def _compared(checkout: Checkout, *, ignored: bool) -> list[str] | None:
+    """Return what ``git diff`` must compare with the base commit, None when nothing was touched.
+
+    New files have to be added to git's index first. Without any, only the touched files are
+    looked at: most files of a fresh checkout are as young as its index, so that git would read
+    them all.
+    """
+    root, base, fresh = checkout.root, checkout.base_commit, checkout.fresh
+    touched, new = differences(fresh, stamps(root))
+    if new:
+        git("add", "--all", *(["--force"] if ignored else []), ".", cwd=root)
+        return ["--cached", base, "--"]
+    if not touched:
+        return None
+    return [base, "--", *(touched if len(touched) <= _MOST_NAMED else [])]
+
+
+def _diff(root: Path, *options: str) -> bytes:
     return git(
-        "diff", "--cached", "--binary", "--no-color", "--no-ext-diff", "--no-textconv",
-        "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", *options, base, cwd=root,
+        "diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv",
+        "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", *options,
+        cwd=root, env={"GIT_LITERAL_PATHSPECS": "1"},
     )  # fmt: skip
 
 
-def _diff_with_binary(root: Path, base: str, paths: list[str]) -> bytes:
+def _diff_with_binary(root: Path, compared: Sequence[str], paths: list[str]) -> bytes:
     attributes = root / ".git" / "info" / "attributes"
     before = attributes.read_bytes()
     lines = b"".join(_pattern(path) + b" -diff\n" for path in paths)
     try:
         attributes.write_bytes(before + lines)
-        return _diff(root, base)
+        return _diff(root, *compared)
     finally:
         attributes.write_bytes(before)
 
@@ -182,14 +206,13 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-def applies(root: Path, base_commit: str, patch: str) -> bool:
-    """Tell whether ``patch`` applies to ``base_commit`` in the repository at ``root``.
+def applies(root: Path, patch: str) -> bool:
+    """Tell whether ``patch`` applies to the base commit of the checkout at ``root``.
 
-    Checked against an index of its own, so the work tree is neither needed nor touched.
+    Checked against the checkout's own index of that commit: the work tree is neither needed nor
+    touched.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        env = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        git("read-tree", base_commit, cwd=root, env=env)
-        data = patch.encode("utf-8", "surrogateescape")
-        result = git_result("apply", "--check", "--cached", "-", cwd=root, stdin=data, env=env)
+    data = patch.encode("utf-8", "surrogateescape")
+    index = {"GIT_INDEX_FILE": str((root / BASE_INDEX).resolve())}
+    result = git_result("apply", "--check", "--cached", "-", cwd=root, stdin=data, env=index)
     return result.returncode == 0

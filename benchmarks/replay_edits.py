@@ -172,7 +172,7 @@ def _attempts(
     root = cache / "judged" / instance.instance_id
     if not root.exists():
         root.parent.mkdir(parents=True, exist_ok=True)
-        make_checkout(snapshot, instance.base_commit, root)
+        make_checkout(snapshot, root)
     tracked = git_result("ls-files", "-z", cwd=root).stdout.decode().split("\0")
     index = FileIndex.of(name for name in tracked if name)
     for number, attempt in read_trajectory(recorded / f"{instance.instance_id}.json").items():

@@ -89,7 +89,7 @@ def _speed(
         return
     commit = row["base_commit"]
     snapshot = Snapshots(work / "snapshots").get(mirrors[row["repo"]], row["repo"], commit)
-    folder = make_checkout(snapshot, commit, work / "tree").root
+    folder = make_checkout(snapshot, work / "tree").root
     # In a checkout as young as its index, git trusts no time stamp and reads every file each time.
     time.sleep(1.1)
     (folder / ".git" / "index").touch()

@@ -26,6 +26,8 @@ Numbered = tuple[int, Edit]
 
 # Looking for the nearest lines takes time, and a model that errs this often needs no more.
 _MOST_EXPLAINED = 20
+# Each edit is looked for in its whole file. No recorded reply has a tenth of this.
+MOST_EDITS = 500
 
 
 class EngineFormat(EditFormat):
@@ -38,11 +40,20 @@ class EngineFormat(EditFormat):
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
     """Carry out ``edits`` in order on the texts that ``read`` gives, and report on each."""
-    session = _Session(read)
-    results: dict[int, EditResult] = {}
-    for run in _runs(edits):
+    seen: dict[str, str | None] = {}
+
+    def read_once(path: str) -> str | None:
+        if path not in seen:
+            seen[path] = read(path)
+        return seen[path]
+
+    session = _Session(read_once)
+    results = {
+        number: too_many(edit.path) for number, edit in enumerate(edits) if number >= MOST_EDITS
+    }
+    for run in _runs(edits[:MOST_EDITS]):
         results.update(session.run(run))
-    changed = {path: text for path, text in session.texts.items() if text != read(path)}
+    changed = {path: text for path, text in session.texts.items() if text != read_once(path)}
     ordered = tuple(results[number] for number in range(len(edits)))
     moved = {to: path for to, path in session.moved.items() if to in changed}
     return ApplyReport(changed, ordered, moved)
@@ -143,6 +154,8 @@ class _Session:
         if block.span is not None:
             step = block.step.value if block.step else ""
             return EditResult(edit.path, applied=True, landed_in=edit.path, step=step)
+        if not block.looked:
+            return too_many(edit.path)
         self.explained += 1
         if self.explained > _MOST_EXPLAINED:
             return _refused(edit.path, f"these lines are not in {edit.path}, or not only once.")
@@ -178,6 +191,13 @@ def _looks_for_lines(edit: SearchReplace, text: str | None) -> bool:
     if text is not None and any(search.strip() for search, _ in edit.readings):
         return True
     return bool(edit.search and text) and to_lines(edit.search) == to_lines(text or "")
+
+
+def too_many(path: str) -> EditResult:
+    """Return the result of an edit that was not tried because of those before it."""
+    return _refused(
+        path, "it was not tried, because the reply holds too many edits. Send it in the next reply."
+    )
 
 
 def _refused(path: str, problem: str) -> EditResult:

@@ -23,6 +23,7 @@ class MalformedReplyError(ValueError):
 
 
 _MOST_TOLD = 20
+_MOST_LISTED = 500
 
 
 class Matching(str, Enum):
@@ -223,7 +224,7 @@ def feedback(report: ApplyReport) -> str:
     failed = [(n, result) for n, result in enumerate(report.results, 1) if not result.applied]
     parts += [f"## Edit {n} of {total}: {result.problem}" for n, result in failed[:_MOST_TOLD]]
     if more := [str(n) for n, _ in failed[_MOST_TOLD:]]:
-        parts.append(f"## The edits {', '.join(more)} could not be applied either.")
+        parts.append(f"## The edits {_listed(more)} could not be applied either.")
     return "\n\n".join([*parts, _what_to_resend(report)])
 
 
@@ -233,8 +234,13 @@ def _what_to_resend(report: ApplyReport) -> str:
         return "# So none of the reply's edits was kept: send all of them again, corrected."
     if not passed:
         return "Reply with corrected versions of these edits."
-    named = ", ".join(f"{number} ({result.landed_in})" for number, result in passed)
+    named = _listed([f"{number} ({result.landed_in})" for number, result in passed])
     return (
         f"# The other {len(passed)} were applied and are in the files now, so do not send them "
         f"again: {named}.\nReply with corrected versions of the edits above only."
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_LISTED
+    return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 
 from agent.formats.base import Edit, Scope, SearchReplace, Unreadable
 from agent.formats.fences import fence_of, path_above, path_in_info, paths_in_prose
@@ -16,10 +17,12 @@ DIVIDER = re.compile(r"^\s{0,3}(={5,})\s*$")
 CLOSE = re.compile(r"^\s{0,3}(>{5,}) ?(?:REPLACE|UPDATED)\b")
 _MARKUP = (".md", ".rst", ".txt", ".markdown")
 _APPENDS = re.compile(
-    r"\b(?:to|at) the (?:very )?(?:end|bottom)\b|\bend of (?:the )?file\b|^\W*append\b"
-    r"|\bappend(?:ed|ing|s)?\b[^.\n]*\b(?:this|these|following|below|lines?|file|code|block)\b",
+    r"\b(?:to|at) the (?:very )?(?:end|bottom)\b|\bend of (?:the )?file\b|^\W{0,20}append\b"
+    r"|\bappend(?:ed|ing|s)?\b[^.\n]{0,200}\b(?:this|these|following|below|lines?|file|code|block)\b",
     re.IGNORECASE | re.MULTILINE,
 )
+# Each is a reading of the whole block; nobody writes more lines of `=` into one.
+_MOST_DIVIDERS = 8
 
 
 def read_blocks(lines: list[str], scope: Scope) -> Iterator[Edit]:
@@ -35,18 +38,20 @@ class _Blocks:
         self.scope = scope
         self.path: str | None = None
         self.fence = ""
+        self.marks = _Marks(lines)
 
     def all(self) -> Iterator[Edit]:
         done = 0
-        at = self._next_opening(0)
-        while at is not None:
+        count = len(self.lines)
+        at = _first(self.marks.openings, 0, count)
+        while at < count:
             before = self.lines[done:at]
             self.path = self._path(before)
             self.fence = _last_fence(before) or self.fence
             end, closed = self._closing(at)
             yield self._edit(before, at, end, closed=closed)
-            done = min(end + closed, len(self.lines))
-            at = self._next_opening(max(done, at + 1))
+            done = min(end + closed, count)
+            at = _first(self.marks.openings, max(done, at + 1), count)
 
     def _path(self, before: Sequence[str]) -> str | None:
         """Return the file that a block is for: named before it, else the previous block's.
@@ -59,10 +64,6 @@ class _Blocks:
         if not said:
             return self.path
         return said[0] if len(said) == 1 else None
-
-    def _next_opening(self, start: int) -> int | None:
-        found = (n for n in range(start, len(self.lines)) if OPEN.match(self.lines[n]))
-        return next(found, None)
 
     def _name(self, before: Sequence[str]) -> str | None:
         """Return the file that the lines before a block name: inside or above its fence."""
@@ -85,28 +86,21 @@ class _Blocks:
         about blocks uses longer ones. Where another block begins first, or the reply ends, a
         fence after the divider closes the block as well.
         """
-        size, other, end = self._size(at), None, len(self.lines)
-        for number in range(at + 1, len(self.lines)):
-            opening, closing = OPEN.match(self.lines[number]), CLOSE.match(self.lines[number])
-            if closing and len(closing[1]) == size:
-                return number, True
-            other = number if closing and other is None else other
-            if opening and len(opening[1]) == size:
-                end = number
-                break
-        if other is not None:
-            return other, True
+        size, marks = self._size(at), self.marks
+        end = _first(marks.opening_of.get(size, ()), at + 1, len(self.lines))
+        same = _first(marks.closing_of.get(size, ()), at + 1, end)
+        other = _first(marks.closings, at + 1, end)
+        if same < end or other < end:
+            return (same if same < end else other), True
         fence = self._closing_fence(at, end)
         return (end, False) if fence is None else (fence, True)
 
     def _closing_fence(self, at: int, end: int) -> int | None:
         """Return the fence that closes a block without a marker; the last one ends a reply."""
-        lines = self.lines
-        dividers = (n for n in range(at + 1, end) if DIVIDER.match(lines[n]))
-        start = next(dividers, end)
-        fences = [n for n in range(start, end) if (f := fence_of(lines[n])) and not f[1]]
-        if not fences or end < len(lines):
-            return fences[0] if fences else None
+        lines, fences = self.lines, self.marks.bare_fences
+        first = _first(fences, _first(self.marks.dividers, at + 1, end), end)
+        if first == end or end < len(lines):
+            return None if first == end else first
         return None if any(line.strip() for line in lines[fences[-1] + 1 :]) else fences[-1]
 
     def _size(self, at: int) -> int:
@@ -199,4 +193,32 @@ def _dividers(inside: Sequence[str], size: int) -> list[int]:
     def underlines(n: int) -> bool:
         return n > 0 and len(inside[n - 1].rstrip()) == found[n]
 
-    return sorted(candidates, key=lambda n: (underlines(n), n))
+    return sorted(candidates, key=lambda n: (underlines(n), n))[:_MOST_DIVIDERS]
+
+
+class _Marks:
+    """Where the markers of a reply stand, so that each line is looked at once."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.opening_of = _by_size(OPEN, lines)
+        self.closing_of = _by_size(CLOSE, lines)
+        self.openings = sorted(n for found in self.opening_of.values() for n in found)
+        self.closings = sorted(n for found in self.closing_of.values() for n in found)
+        self.dividers = [n for n, line in enumerate(lines) if DIVIDER.match(line)]
+        self.bare_fences = [
+            n for n, line in enumerate(lines) if (mark := fence_of(line)) and not mark[1]
+        ]
+
+
+def _by_size(marker: re.Pattern[str], lines: Sequence[str]) -> Mapping[int, Sequence[int]]:
+    found: dict[int, list[int]] = {}
+    for number, line in enumerate(lines):
+        if match := marker.match(line):
+            found.setdefault(len(match[1]), []).append(number)
+    return found
+
+
+def _first(numbers: Sequence[int], start: int, end: int) -> int:
+    """Return the first of the sorted ``numbers`` from ``start`` on and before ``end``, else it."""
+    at = bisect_left(numbers, start)
+    return min(numbers[at], end) if at < len(numbers) else end

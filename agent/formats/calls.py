@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from agent.formats.base import MalformedReplyError
 from agent.formats.fences import fence_of
 
 PATH_NAMES = ("path", "file", "filename", "file_path", "filepath", "file_name", "name")
+# json-repair looks far ahead at every mark.
+_LONGEST_REPAIRED = 30_000
 _STRUCTURE = re.compile(r"[\s{}\[\]\"',:]")
 
 
@@ -26,7 +29,7 @@ def calls_of(reply: Reply) -> Sequence[ToolCall]:
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
         return ()
     given = data.get("arguments", data.get("parameters"))
-    text = given if isinstance(given, str) else json.dumps(given)
+    text = given if isinstance(given, str) else _written(given)
     return (ToolCall(data["name"], text),) if given is not None else ()
 
 
@@ -101,20 +104,29 @@ def _closed(text: str) -> Any:  # noqa: ANN401 - JSON
 def _literal(text: str) -> Any:  # noqa: ANN401 - JSON
     """Read what is Python rather than JSON: single quotes, triple quotes, True."""
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
 
 
 def _repaired(text: str) -> Any:  # noqa: ANN401 - JSON
     """Let json-repair try; what it loses or invents, beyond marks of structure, is no repair."""
-    if not text.endswith("}"):
+    if not text.endswith("}") or len(text) > _LONGEST_REPAIRED:
         return None
     try:
         data = repair_json(text, return_objects=True)
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, IndexError, RecursionError):
         return None
-    return data if _substance(json.dumps(data, ensure_ascii=False)) == _substance(text) else None
+    return data if _substance(_written(data)) == _substance(text) else None
+
+
+def _written(data: Any) -> str:  # noqa: ANN401 - JSON
+    try:
+        return json.dumps(data, ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError):
+        return ""
 
 
 def _substance(text: str) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import dropwhile
+
+Opcode = tuple[str, int, int, int, int]
+# difflib looks at each pair of equal lines again for each run that it finds.
+_MOST_PAIRS = 100_000
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,15 @@ def counterparts(
     return parts
 
 
+@lru_cache(maxsize=4)
+def _opcodes(old: tuple[str, ...], new: tuple[str, ...]) -> Sequence[Opcode]:
+    """Return difflib's opcodes; one that replaces all where equal pairs of lines are too many."""
+    counts = Counter(new)
+    if sum(counts[line] for line in old) > _MOST_PAIRS:
+        return [("replace", 0, len(old), 0, len(new))]
+    return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+
+
 def carry_over(
     parts: Sequence[Sequence[str]],
     search: Sequence[str],
@@ -87,8 +102,7 @@ def carry_over(
         shifts: for each line of ``search`` how its indentation differs.
     """
     out: list[str] = []
-    matcher = SequenceMatcher(None, search, replace, autojunk=False)
-    for kind, first, last, start, end in matcher.get_opcodes():
+    for kind, first, last, start, end in _opcodes(tuple(search), tuple(replace)):
         if kind == "equal":
             out += [line for part in parts[first:last] for line in part]
         else:
@@ -103,5 +117,8 @@ def carry_over(
 
 def _shift_at(shifts: Sequence[Shift], search: Sequence[str], index: int) -> Shift:
     """Return the shift of the nearest line that is not blank, the one at ``index`` first."""
-    full = [n for n, line in enumerate(search) if line.strip()]
-    return shifts[min(full, key=lambda n: (abs(n - index), n))] if full else Shift()
+    for distance in range(len(search) + 1):
+        for near in (index - distance, index + distance):
+            if 0 <= near < len(search) and search[near].strip():
+                return shifts[near]
+    return Shift()

@@ -17,6 +17,7 @@ _MOST_LINES = 400
 _MOST_QUOTED = 40
 _MOST_PLACES = 10
 _MOST_STARTS = 50
+_LONGEST_LINE = 1_000
 
 
 def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> str:
@@ -51,9 +52,14 @@ def explain_ambiguity(path: str, search: str, starts: Sequence[int], text: str) 
 
 def _quoted(search: str) -> str:
     lines = search.splitlines()
-    shown = "\n".join(f"    | {line}" for line in lines[:_MOST_QUOTED])
+    shown = "\n".join(f"    | {_cut(line)}" for line in lines[:_MOST_QUOTED])
     more = len(lines) - _MOST_QUOTED
     return f"{shown}\n    … {more} more lines" if more > 0 else shown
+
+
+def _cut(line: str) -> str:
+    more = len(line) - _LONGEST_LINE
+    return line if more <= 0 else f"{line[:_LONGEST_LINE]}… ({more} more characters)"
 
 
 def _around(lines: Sequence[str], start: int) -> str:
@@ -61,7 +67,7 @@ def _around(lines: Sequence[str], start: int) -> str:
     first, _ = scope_of(lines, start)
     line = lines[start].strip() if start < len(lines) else ""
     head = lines[first].strip() if first < start and indent_of(lines[start]) else ""
-    return f"{line}    (in: {head})" if head else line
+    return f"{_cut(line)}    (in: {_cut(head)})" if head else _cut(line)
 
 
 def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
@@ -82,7 +88,7 @@ def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
     if best < _MINIMUM:
         return ""
     first, last = max(0, start - _CONTEXT), min(len(lines), start + size + _CONTEXT)
-    return "\n".join(f"{number + 1:5d}  {lines[number]}" for number in range(first, last))
+    return "\n".join(f"{number + 1:5d}  {_cut(lines[number])}" for number in range(first, last))
 
 
 def _likely_starts(have: Sequence[str], wanted: Collection[str], size: int) -> list[int]:
@@ -98,8 +104,10 @@ def _nearest_single(wanted: Sequence[str], have: Sequence[str]) -> tuple[int, fl
     if not any(wanted):
         return 0, 0.0
     anchor = max(range(len(wanted)), key=lambda i: len(wanted[i]))
+    looked_for = wanted[anchor][:_LONGEST_LINE]
     scores = [
-        (Indel.normalized_similarity(line, wanted[anchor]), -i) for i, line in enumerate(have)
+        (Indel.normalized_similarity(line[:_LONGEST_LINE], looked_for), -i)
+        for i, line in enumerate(have)
     ]
     best, negative = max(scores, default=(0.0, 0))
     return max(0, -negative - anchor), best

@@ -27,7 +27,7 @@ def fence_of(line: str) -> tuple[str, str] | None:
 
 def shortest_fence(texts: Iterable[str]) -> str:
     """Return the shortest fence, three backticks or more, that no line of ``texts`` begins with."""
-    found = re.compile(r"^\s*(`{3,})", re.MULTILINE)
+    found = re.compile(r"^[^\S\n]*(`{3,})", re.MULTILINE)
     runs = (len(run) for text in texts for run in found.findall(text))
     return "`" * (max(runs, default=2) + 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -50,8 +51,10 @@ class FunctionFormat(EngineFormat):
 
     def _checked(self, item: Any, arguments: Mapping[str, Any], scope: Scope) -> Edit:  # noqa: ANN401
         if not isinstance(item, dict):
-            return Unreadable("", f"an edit of {self.function} is not an object: {item!r:.200}")
-        given = first_of({**arguments, **item}, PATH_NAMES)
+            return Unreadable(
+                "", f"an edit of {self.function} is not an object: {reprlib.repr(item):.200}"
+            )
+        given = first_of({**_names_in(arguments), **_names_in(item)}, PATH_NAMES)
         if not isinstance(given, str) or not given.strip():
             return Unreadable("", f"a call of {self.function} has no `path`.")
         return self._edit(clean_name(given), item, scope)
@@ -79,6 +82,10 @@ class FunctionFormat(EngineFormat):
 
     def _written(self, **arguments: str) -> Reply:
         return Reply("", tool_calls=(ToolCall(self.function, json.dumps(arguments)),))
+
+
+def _names_in(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: arguments[name] for name in PATH_NAMES if name in arguments}
 
 
 def tool(name: str, description: str, arguments: Mapping[str, str]) -> Tool:

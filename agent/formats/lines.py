@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+# What a code point can stand for; the first is for lines that are not looked for.
+_MOST_KINDS = 0x10FFFF
+# Places that overlap are looked at one by one, each over the whole length of what is looked for.
+_MOST_OVERLAPPING = 2_000_000
 
 
 def to_lines(text: str) -> list[str]:
@@ -33,3 +38,22 @@ def indent_of(line: str) -> str:
 def with_ends(lines: Sequence[str]) -> str:
     """Return ``lines`` as a text in which each of them ends in a newline."""
     return "".join(line + "\n" for line in lines)
+
+
+def starts_of(have: Sequence[str], search: Sequence[str]) -> Iterator[int]:
+    """Yield where in ``have`` the lines of ``search`` stand, in time linear in both.
+
+    Each line becomes a character and Python's search in strings does the rest. Of places that
+    overlap at a great length, only the first are found, two at least.
+    """
+    kinds = {line: number for number, line in enumerate(dict.fromkeys(search), 1)}
+    if not search or len(search) > len(have) or len(kinds) > _MOST_KINDS:
+        return
+    wanted = "".join(chr(kinds[line]) for line in search)
+    text = "".join([chr(kinds.get(line, 0)) for line in have])
+    at = text.find(wanted)
+    for _ in range(max(2, _MOST_OVERLAPPING // len(search))):
+        if at < 0:
+            return
+        yield at
+        at = text.find(wanted, at + 1)

@@ -10,9 +10,9 @@ from agent.formats.base import Scope
 _LABEL = re.compile(r"^(?:file(?:name| path)?|path)(?:\s*\d+)?\s*:\s*", re.IGNORECASE)
 _LINK = re.compile(r"^\[([^\]]+)\]\([^)]*\)$")
 _COMMENT = re.compile(r"^(?://|--|;|/\*|<!--)\s*")
-_REMARK = re.compile(r"\s*\((?:new|new file|modified|updated|created)\)$", re.IGNORECASE)
+_REMARK = re.compile(r"\((?:new|new file|modified|updated|created)\)$", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^(?:[-+]|\d+[.)])\s+")
-_PATH = re.compile(r"^[^\s:*?\"<>|`]*[^\s:*?\"<>|`./\\][^\s:*?\"<>|`]*$")
+_PATH = re.compile(r"(?=[./\\]*[^./\\])[^\s:*?\"<>|`]+")
 # First "folders" of paths as examples, diffs and containers write them; "" is an absolute path's.
 _NO_FOLDERS = frozenset({"", "path", "repo", "repository", "testbed", "workspace", "a", "b"})
 # What tells the new file `util.py` from the expression `numpy.array`.
@@ -21,6 +21,10 @@ _EXTENSION = re.compile(
     r"html?|css|s[ac]ss|xml|svg|md|rst|txt|csv|json|ya?ml|toml|cfg|conf|ini|in|lock|pot?|tex|j2)$"
 )
 _DOTFILE = re.compile(r"^\.[A-Za-z][\w.-]*$")
+# Longer than any path that a system takes, with what models put around one.
+_LONGEST = 1_500
+# No repository nests deeper.
+_MOST_FOLDERS = 40
 # Files without an extension that a model may well create or edit.
 _BARE = frozenset(
     {"Makefile", "Dockerfile", "Pipfile", "Gemfile", "Rakefile", "LICENSE", "COPYING", "NOTICE"}
@@ -31,12 +35,15 @@ _BARE = frozenset(
 def clean_name(line: str) -> str:
     """Strip what models put around a file name: Markdown marks, labels, remarks, quotes.
 
-    Example: ``### File: `src\\_a.py` (new file):`` becomes ``src_a.py``.
+    Example: ``### File: `src\\_a.py` (new file):`` becomes ``src_a.py``. What is too long for a
+    path stays as it is.
     """
+    if len(line) > _LONGEST:
+        return line
     name = line.strip().rstrip(":").strip()
     name = _COMMENT.sub("", _LIST_MARK.sub("", name.lstrip("#").strip()))
     name = name.strip("*").strip().rstrip(":")
-    name = _REMARK.sub("", _LABEL.sub("", name))
+    name = _REMARK.sub("", _LABEL.sub("", name)).rstrip()
     name = _LINK.sub(r"\1", name.strip(",*`'\" ").rstrip(":"))
     # In Markdown `\_` is an underscore; `\__init__` is a folder and a file.
     name = re.sub(r"\\_(?!_)", "_", name).replace("\\", "/")
@@ -49,11 +56,13 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
     A line is a name when it is a tracked path, or when it is one word that looks like a path:
     with an extension or a folder, or one of the usual bare names.
     """
+    if len(line) > _LONGEST:
+        return None
     name = clean_name(line)
     for reading in (name, clean_name(line.replace("\\", "/"))):
         if reading in known:
             return reading
-    if not name or not _PATH.match(name) or line.strip().startswith(("<<<<", "====", ">>>>")):
+    if not name or not _PATH.fullmatch(name) or line.strip().startswith(("<<<<", "====", ">>>>")):
         return None
     last = name.rsplit("/", 1)[-1]
     known_kind = _EXTENSION.search(last) or _DOTFILE.match(last) or last in _BARE
@@ -68,6 +77,8 @@ def resolve_existing(name: str, scope: Scope) -> str:
     folders, again exactly or as an ending; the one with its base name. Else ``name`` as it is.
     """
     parts = name.split("/")
+    if len(parts) > _MOST_FOLDERS:
+        return name
     tails = ("/".join(parts[first:]) for first in range(len(parts)))
     found = (tail if tail in scope.known else _only_ending(tail, scope) for tail in tails if tail)
     return next((path for path in found if path), name)
@@ -91,7 +102,7 @@ def without_bogus_folders(name: str, scope: Scope) -> str:
     Any other folder may be a new one: ``tests/utils/a.py`` is not ``utils/a.py``.
     """
     parts = name.split("/")
-    if name in scope.known or parts[0] not in _NO_FOLDERS:
+    if name in scope.known or parts[0] not in _NO_FOLDERS or len(parts) > _MOST_FOLDERS:
         return name
     tails = ("/".join(parts[first:]) for first in range(1, len(parts)))
     return next((tail for tail in tails if tail in scope.known), name)

@@ -107,8 +107,9 @@ def _without_fence(lines: list[str]) -> list[str]:
 
 
 def _added(lines: Sequence[str]) -> list[str]:
+    lines = list(lines)
     while lines and not lines[-1].strip():
-        lines = lines[:-1]
+        lines.pop()
     return [line[1:] if line.startswith("+") else line for line in lines]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tree_sitter import Node
 
@@ -13,8 +13,10 @@ from agent.grammars import language_of, parser
 _SENTENCE = re.compile(rb"(?:\b[A-Za-z]+\b[,;:]? +){2,}[A-Za-z]+")
 
 
-def prose_columns(lines: Sequence[str], path: str) -> Mapping[int, frozenset[int]]:
-    """Return for each line (from 0) the columns, in characters, that lie in prose.
+def prose_columns(
+    lines: Sequence[str], path: str, asked: Collection[int]
+) -> Mapping[int, frozenset[int]]:
+    """Return for each of the lines ``asked`` (from 0) the columns, in characters, that are prose.
 
     That is in comments, docstrings, and strings of one line that are sentences. A file of an
     unknown language is code from end to end.
@@ -26,7 +28,9 @@ def prose_columns(lines: Sequence[str], path: str) -> Mapping[int, frozenset[int
     tree = parser(language).parse(b"\n".join(encoded))
     columns: dict[int, set[int]] = {}
     for node in _prose_nodes(tree.root_node):
-        for row in range(node.start_point.row, node.end_point.row + 1):
+        for row in asked:
+            if not node.start_point.row <= row <= node.end_point.row:
+                continue
             first = node.start_point.column if row == node.start_point.row else 0
             last = node.end_point.column if row == node.end_point.row else len(encoded[row])
             start = len(encoded[row][:first].decode("utf-8", "ignore"))

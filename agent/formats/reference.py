@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from agent.chat import Reply
-from agent.formats.apply import apply_edits
+from agent.formats.apply import MOST_EDITS, apply_edits, too_many
 from agent.formats.base import (
     ApplyReport,
     Edit,
@@ -50,9 +50,10 @@ class ReferenceDiffFormat(DiffFormat):
         def current(path: str) -> str | None:
             return contents[path] if path in contents else read(path)
 
-        for edit in edits:
-            if not isinstance(edit, SearchReplace):
-                return apply_edits(edits, read)
+        blocks = [edit for edit in edits if isinstance(edit, SearchReplace)]
+        if len(blocks) < len(edits):
+            return apply_edits(edits, read)
+        for edit in blocks[:MOST_EDITS]:
             landed = _land(edit, current, chat)
             if landed is None:
                 problem = explain_mismatch(edit.path, edit.search, edit.replace, current(edit.path))
@@ -60,6 +61,7 @@ class ReferenceDiffFormat(DiffFormat):
             else:
                 contents[landed[0]] = landed[1]
                 results.append(EditResult(edit.path, applied=True, landed_in=landed[0]))
+        results += [too_many(edit.path) for edit in blocks[MOST_EDITS:]]
         return ApplyReport(contents, tuple(results))
 
 

@@ -8,10 +8,12 @@ and the like inside a line survive.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-_DOTS = re.compile(r"(^\s*\.\.\.\n)", re.MULTILINE)
+from agent.formats.lines import starts_of
+
+# Each piece between dots is looked for in the whole file.
+_MOST_PIECES = 100
 
 
 def split_lines(text: str) -> list[str]:
@@ -54,18 +56,15 @@ def _by_lines(whole: list[str], part: list[str], new: list[str]) -> str | None:
 
 
 def _find(whole: Sequence[str], part: Sequence[str]) -> int | None:
-    size = len(part)
-    starts = range(len(whole) - size + 1)
-    return next((i for i in starts if whole[i] == part[0] and whole[i : i + size] == part), None)
+    return next(starts_of(whole, part), None) if part else 0
 
 
 def _by_indentation(whole: list[str], part: list[str], new: list[str]) -> str | None:
     """Match when every line lacks the same leading white space, and put it back."""
     part, new = _outdent(part, new)
     stripped = [line.lstrip() for line in part]
-    for start in range(len(whole) - len(part) + 1):
-        window = whole[start : start + len(part)]
-        indent = _missing_indent(window, part, stripped)
+    for start in starts_of([line.lstrip() for line in whole], stripped):
+        indent = _missing_indent(whole[start : start + len(part)], part)
         if indent is not None:
             indented = [indent + line if line.strip() else line for line in new]
             return "".join([*whole[:start], *indented, *whole[start + len(part) :]])
@@ -82,11 +81,7 @@ def _outdent(part: list[str], new: list[str]) -> tuple[list[str], list[str]]:
     return cut(part), cut(new)
 
 
-def _missing_indent(window: list[str], part: list[str], stripped: list[str]) -> str | None:
-    if window[0].lstrip() != stripped[0]:
-        return None
-    if any(have.lstrip() != want for have, want in zip(window, stripped, strict=True)):
-        return None
+def _missing_indent(window: list[str], part: list[str]) -> str | None:
     pairs = zip(window, part, strict=True)
     indents = {have[: len(have) - len(want)] for have, want in pairs if have.strip()}
     return indents.pop() if len(indents) == 1 else None
@@ -94,8 +89,13 @@ def _missing_indent(window: list[str], part: list[str], stripped: list[str]) -> 
 
 def _by_elision(whole: str, part: str, new: str) -> str | None:
     """Match the pieces between ``...`` lines one by one; each must occur exactly once."""
-    parts, news = _DOTS.split(part), _DOTS.split(new)
-    if len(parts) == 1 or len(parts) != len(news) or parts[1::2] != news[1::2]:
+    parts, news = _split_at_dots(part), _split_at_dots(new)
+    if (
+        len(parts) == 1
+        or len(parts) > 2 * _MOST_PIECES
+        or len(parts) != len(news)
+        or parts[1::2] != news[1::2]
+    ):
         return None
     for old_piece, new_piece in zip(parts[::2], news[::2], strict=True):
         if not old_piece:
@@ -105,3 +105,22 @@ def _by_elision(whole: str, part: str, new: str) -> str | None:
         else:
             whole = whole.replace(old_piece, new_piece, 1)
     return whole
+
+
+def _split_at_dots(text: str) -> list[str]:
+    """Return the pieces of ``text`` and between them the lines of dots, blank lines before them.
+
+    What ``re.split(r"(?m)(^\\s*\\.\\.\\.\\n)", text)`` gives, in linear time.
+    """
+    pieces: list[list[str]] = [[]]
+    blanks: list[str] = []
+    for line in split_lines(text):
+        if not line.strip():
+            blanks.append(line)
+            continue
+        if line.lstrip() == "...\n":
+            pieces += [[*blanks, line], []]
+        else:
+            pieces[-1] += [*blanks, line]
+        blanks = []
+    return ["".join(piece) for piece in [*pieces[:-1], pieces[-1] + blanks]]

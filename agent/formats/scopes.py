@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from agent.formats.lines import indent_of
 
@@ -46,7 +47,8 @@ def _heads(lines: Sequence[str], at: int) -> list[int]:
 
 def _width(lines: Sequence[str], at: int) -> int:
     """Return the indentation at ``at``; a blank line has that of the next full one."""
-    return next((len(indent_of(line)) for line in lines[at:] if line.strip()), 0)
+    rest = islice(lines, at, None)
+    return next((len(indent_of(line)) for line in rest if line.strip()), 0)
 
 
 def _end_of(lines: Sequence[str], first: int) -> int:

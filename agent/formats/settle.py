@@ -6,17 +6,24 @@ that fits several places waits: the places of its neighbours may settle which on
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.formats.base import SearchReplace
 from agent.formats.lines import to_lines
 from agent.formats.scopes import scope_of
-from agent.formats.tolerant import Place, Step, find_places
+from agent.formats.tolerant import Place, Step, find_places, stands_exactly
 
 # Looking for likeness takes time, and a model that errs this often does not copy at all.
 _MOST_LIKENED = 20
+# Lines to compare for the blocks that one reply has for one file; a place counts as several.
+_MOST_COMPARED = 5_000_000
+_PLACE = 10
+# Each is looked for in the whole file; definitions do not nest deeper.
+_MOST_HEADERS = 20
+# No reply has as many equal blocks as this.
+_MOST_EQUAL = 2_000
 # Steps that find the same lines, whatever the white space around them.
 _SURE = (Step.EXACT, Step.TRAILING_SPACE, Step.INDENTATION)
 
@@ -30,42 +37,68 @@ class Block:
         found: the places of the last look, in the text as it was then.
         step: the step that found them.
         span: where its new lines are now, as (first, end), once it is carried out.
+        looked: it was looked for; not so when the blocks before it took too much time.
     """
 
     edit: SearchReplace
     found: list[Place]
     step: Step | None = None
     span: tuple[int, int] | None = None
+    looked: bool = False
 
 
 def settle(lines: list[str], edits: Sequence[SearchReplace]) -> list[Block]:
     """Carry out ``edits`` on ``lines``, in place, and return what became of each."""
     blocks = [Block(edit, []) for edit in edits]
-    _round(lines, blocks, settling=False)
-    while any(block.span is None for block in blocks) and _round(lines, blocks, settling=True):
-        pass
+    effort = _Effort()
+    _round(lines, blocks, effort, settling=False)
+    while any(block.span is None for block in blocks):
+        if not _round(lines, blocks, effort, settling=True):
+            break
     return blocks
 
 
-def _round(lines: list[str], blocks: Sequence[Block], *, settling: bool) -> bool:
+@dataclass
+class _Effort:
+    """What may still be spent on looking for the blocks of one file."""
+
+    compared: int = 0
+    missed: int = 0
+
+    def look(
+        self, lines: Sequence[str], edit: SearchReplace
+    ) -> tuple[Step | None, list[Place]] | None:
+        """Return the places of ``edit``, None when too much was spent before."""
+        if self.compared > _MOST_COMPARED:
+            return None
+        readings = 1 + len(edit.readings)
+        self.compared += (len(lines) + edit.search.count("\n")) * readings
+        step, found = look(lines, edit, likeness=self.missed < _MOST_LIKENED)
+        self.missed += not found
+        self.compared += _PLACE * len(found)
+        return step, found
+
+
+def _round(lines: list[str], blocks: Sequence[Block], effort: _Effort, *, settling: bool) -> bool:
     """Try each block that has no place yet; tell whether one has found it.
 
     What matches nothing is tried again only when a block before it has waited, since its lines
     may be that block's.
     """
-    waited, missed = False, 0
+    waited = False
     for block in blocks:
         if block.span is not None:
             continue
         if settling and not block.found and not waited:
             continue
-        block.step, block.found = look(lines, block.edit, likeness=missed < _MOST_LIKENED)
-        missed += not block.found
+        looked = effort.look(lines, block.edit)
+        if looked is None:
+            return False
+        block.looked = True
+        block.step, block.found = looked
         if _said_before(block, blocks):
             continue
-        if settling and (pairs := _among_equals(lines, block, blocks)):
-            for equal, own in reversed(pairs):
-                _carry_out(lines, equal, own, blocks)
+        if settling and _carry_out_equals(lines, block, blocks):
             return True
         place = _choose(lines, block, blocks, settling=settling)
         if place is not None:
@@ -103,8 +136,13 @@ def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str]
         readings.append((wanted, new))
     # An exact place for a later reading goes before a likely one for the first.
     if len(readings) > 1:
-        readings.sort(key=lambda reading: find_places(lines, *reading)[0] is not Step.EXACT)
+        readings.sort(key=lambda reading: not _stands_exactly(lines, reading[0]))
     return readings
+
+
+def _stands_exactly(lines: Sequence[str], search: Sequence[str]) -> bool:
+    whole = list(search) == list(lines)
+    return whole or (any(map(str.strip, search)) and stands_exactly(lines, search))
 
 
 def _without_blank_end(lines: list[str]) -> list[str]:
@@ -118,24 +156,25 @@ def _after_headers(lines: Sequence[str], edit: SearchReplace, found: list[Place]
     several, and a header that is not there leaves them all.
     """
     heads = _last_headers(lines, edit.headers)
-    first = (next((p for p in found if p.start >= head), None) for head in heads)
-    behind = {place.start: place for place in first if place is not None}
+    starts = [place.start for place in found]
+    first = (bisect_left(starts, head) for head in heads)
+    behind = {starts[n]: found[n] for n in first if n < len(found)}
     return list(behind.values()) or found
 
 
 def _behind_headers(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
     new = tuple(to_lines(edit.replace))
-    return [Place(at + 1, at + 1, new) for at in _last_headers(lines, edit.headers)]
+    return [Place(at + 1, at + 1, lambda: new) for at in _last_headers(lines, edit.headers)]
 
 
 def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
     """Return the lines that the last header can mean, each behind the nearest one before it."""
     heads: list[int] | None = None
-    for header in headers:
+    for header in headers[-_MOST_HEADERS:]:
         hits = _hits(lines, header.strip())
         if heads is not None:
-            behind = (next((hit for hit in hits if hit > head), None) for head in heads)
-            hits = [hit for hit in behind if hit is not None]
+            behind = (bisect_right(hits, head) for head in heads)
+            hits = [hits[n] for n in behind if n < len(hits)]
         heads = hits
     return heads or []
 
@@ -144,8 +183,12 @@ def _hits(lines: Sequence[str], header: str) -> list[int]:
     """Return the lines that are ``header``, else those that begin with it at a word's end."""
     bare = [line.strip() for line in lines]
     exact = [n for n, line in enumerate(bare) if line == header]
-    begins = re.compile(re.escape(header) + r"(?!\w)")
-    return exact or [n for n, line in enumerate(bare) if begins.match(line)]
+    return exact or [n for n, line in enumerate(bare) if _begins(line, header)]
+
+
+def _begins(line: str, header: str) -> bool:
+    behind = line[len(header) : len(header) + 1]
+    return line.startswith(header) and not (behind.isalnum() or behind == "_")
 
 
 def _choose(
@@ -172,10 +215,17 @@ def _said_before(block: Block, blocks: Sequence[Block]) -> bool:
     places = block.found
     for twin in twins:
         first, end = twin.span or (0, 0)
-        if places and all(first <= place.start < end for place in places):
+        if places and first <= places[0].start and places[-1].start < end:
             block.span, block.step = twin.span, twin.step
             return True
     return False
+
+
+def _carry_out_equals(lines: list[str], block: Block, blocks: Sequence[Block]) -> bool:
+    pairs = _among_equals(lines, block, blocks)
+    for equal, own in reversed(pairs):
+        _carry_out(lines, equal, own, blocks)
+    return bool(pairs)
 
 
 def _among_equals(
@@ -185,6 +235,8 @@ def _among_equals(
 
     What an equal block has put down may hold the same lines again, and is no place for another.
     """
+    if len(block.found) > _MOST_EQUAL:
+        return []
     equal = [b for b in blocks if b.edit.search == block.edit.search]
     taken = [b.span for b in equal if b.span]
     waiting = [b for b in equal if b.span is None]

@@ -25,6 +25,10 @@ _OPERATOR = re.compile(r"[<>=!+\-*/%&|^~@]")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " ", "–": "-", "—": "-"})
 _MOST_LINES = 400
+# Likeness compares each line of the one with those of the other, character by character.
+_MOST_PAIRS = 2_000_000
+_LONGEST_LINE = 1_000
+_LARGEST_FILE = 2_000_000
 
 
 def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
@@ -38,6 +42,8 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
     wanted = [n for n, line in enumerate(search) if line.strip()]
     numbers = [n for n, line in enumerate(have) if line.strip()]
     if not wanted or len(wanted) > _MOST_LINES or len(numbers) < len(wanted):
+        return []
+    if len(wanted) * len(numbers) > _MOST_PAIRS or sum(map(len, have)) > _LARGEST_FILE:
         return []
     looked_for = [_plain(search[n]) for n in wanted]
     plain = _plain_lines(tuple(have))
@@ -81,7 +87,7 @@ def _best(have: Lines, search: Lines) -> int | None:
         for index, line in enumerate(search):
             key = (have[start + index], line)
             if key not in known:
-                known[key] = Indel.normalized_similarity(*key, score_cutoff=0.5)
+                known[key] = _likeness(*key)
             total += known[key]
             if total + size - index - 1 < _LEAST * size:
                 return 0.0
@@ -94,12 +100,20 @@ def _best(have: Lines, search: Lines) -> int | None:
     return best if scores[best] >= _LEAST and scores[best] - second >= _LEAD else None
 
 
+def _likeness(line: str, wrote: str) -> float:
+    if max(len(line), len(wrote)) > _LONGEST_LINE:
+        return float(line == wrote)
+    return Indel.normalized_similarity(line, wrote, score_cutoff=0.5)
+
+
 def _may_stand_for(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> bool:
     """Tell whether the lines of the file can be those that the model wrote, by their words."""
     differing = [(n, line) for n, line in pairs if _plain(have[n]) != _plain(line)]
     if not differing:
         return True
-    prose = prose_columns(have, path)
+    if any(max(len(have[n]), len(line)) > _LONGEST_LINE for n, line in differing):
+        return False
+    prose = prose_columns(have, path, {n for n, _ in differing})
     return all(_harmless(have[n], line, prose.get(n, frozenset())) for n, line in differing)
 
 

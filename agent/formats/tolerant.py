@@ -8,16 +8,19 @@ blank lines; ``...`` elisions; likeness.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property, partial
 from itertools import pairwise
 
 from agent.formats.carry import Shift, carry_over, counterparts
-from agent.formats.lines import indent_of
+from agent.formats.lines import indent_of, starts_of
 from agent.formats.similar import similar_places
 
 _DOTS = frozenset({"...", "…", "# ...", "// ...", "/* ... */", "# …", "// …"})
+# Each piece is looked for in the whole file.
+_MOST_PIECES = 50
 
 
 class Step(str, Enum):
@@ -33,11 +36,16 @@ class Step(str, Enum):
 
 @dataclass(frozen=True)
 class Place:
-    """The lines ``start`` to ``end`` (from 0, end not included) and what takes their place."""
+    """Lines ``start`` to ``end`` (from 0, end not included), and what ``make``s their new ones."""
 
     start: int
     end: int
-    lines: tuple[str, ...]
+    make: Callable[[], tuple[str, ...]]
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """What takes their place; made when the place is chosen, as there may be thousands."""
+        return self.make()
 
 
 Lines = Sequence[str]
@@ -54,7 +62,7 @@ def find_places(
     if not any(line.strip() for line in search):
         # Blank lines alone name no place, unless they are all that the file has.
         whole = list(search) == list(have) and bool(have)
-        return (Step.EXACT, [Place(0, len(have), tuple(replace))]) if whole else (None, [])
+        return (Step.EXACT, [_place(0, len(have), tuple(replace))]) if whole else (None, [])
     steps: tuple[tuple[Step, _Search], ...] = (
         (Step.EXACT, _exact),
         (Step.TRAILING_SPACE, _trailing),
@@ -63,44 +71,50 @@ def find_places(
         (Step.ELISION, _elided),
         (Step.LIKENESS, lambda h, s, r: _similar(h, s, r, path)),
     )
+    # Places are made when chosen: what the file holds now must not change until then.
+    have = tuple(have)
     for step, find in steps if likeness else steps[:-1]:
         if places := find(have, search, replace):
             return step, places
     return None, []
 
 
-def _starts(have: Lines, search: Lines) -> Iterator[int]:
-    """Yield where in ``have`` the lines of ``search`` stand."""
-    have, search = list(have), list(search)
-    first, size = search[0], len(search)
-    for start in range(len(have) - size + 1):
-        if have[start] == first and have[start : start + size] == search:
-            yield start
+def _place(start: int, end: int, lines: tuple[str, ...]) -> Place:
+    return Place(start, end, lambda: lines)
 
 
 def _exact(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    size = len(search)
-    return [Place(s, s + size, tuple(replace)) for s in _starts(have, search)]
+    size, new = len(search), tuple(replace)
+    return [_place(s, s + size, new) for s in starts_of(have, search)]
+
+
+def stands_exactly(have: Lines, search: Lines) -> bool:
+    """Tell whether the first step finds a place."""
+    return next(starts_of(have, search), None) is not None
 
 
 def _trailing(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     bare = [line.rstrip() for line in have]
     return [
         _one_to_one(have, start, search, replace, Shift())
-        for start in _starts(bare, [line.rstrip() for line in search])
+        for start in starts_of(bare, [line.rstrip() for line in search])
     ]
 
 
 def _one_to_one(have: Lines, start: int, search: Lines, replace: Lines, shift: Shift) -> Place:
-    window = have[start : start + len(search)]
-    lines = carry_over([[line] for line in window], search, replace, [shift] * len(search))
-    return Place(start, start + len(search), lines)
+    end = start + len(search)
+
+    def make() -> tuple[str, ...]:
+        parts = [[line] for line in have[start:end]]
+        return carry_over(parts, search, replace, [shift] * len(search))
+
+    return Place(start, end, make)
 
 
 def _indented(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     bare = [line.strip() for line in have]
     found = []
-    for start in _starts(bare, [line.strip() for line in search]):
+    for start in starts_of(bare, [line.strip() for line in search]):
         shift = uniform_shift(have[start : start + len(search)], search)
         if shift is not None:
             found.append(_one_to_one(have, start, search, replace, shift))
@@ -124,21 +138,32 @@ def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     full = [have[n] for n in numbers]
     core = [search[n] for n in wanted]
     found = []
-    for at in _starts([line.strip() for line in full], [line.strip() for line in core]):
+    for at in starts_of([line.strip() for line in full], [line.strip() for line in core]):
         shift = uniform_shift(full[at : at + len(core)], core)
         if shift is None:
             continue
         taken = numbers[at : at + len(core)]
-        parts = counterparts(have, search, taken, wanted)
-        lines = carry_over(parts, search, replace, [shift] * len(search))
-        found.append(Place(taken[0], taken[-1] + 1, lines))
+        make = partial(_around_blanks, have, search, replace, taken, wanted, shift)
+        found.append(Place(taken[0], taken[-1] + 1, make))
     return found
+
+
+def _around_blanks(
+    have: Lines,
+    search: Lines,
+    replace: Lines,
+    taken: Sequence[int],
+    wanted: Sequence[int],
+    shift: Shift,
+) -> tuple[str, ...]:
+    parts = counterparts(have, search, taken, wanted)
+    return carry_over(parts, search, replace, [shift] * len(search))
 
 
 def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     """Match the pieces between lines of dots in order; what the dots stand for is kept."""
     wanted, new = _pieces(search), _pieces(replace)
-    if len(wanted) == 1 or len(wanted) != len(new):
+    if len(wanted) == 1 or len(wanted) != len(new) or len(wanted) > _MOST_PIECES:
         return []
     pairs = [(w, n) for w, n in zip(wanted, new, strict=True) if w or n]
     if any(not piece for piece, _ in pairs):
@@ -153,7 +178,7 @@ def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     lines = list(places[0].lines)
     for before, after in pairwise(places):
         lines += [*have[before.end : after.start], *after.lines]
-    return [Place(places[0].start, places[-1].end, tuple(lines))]
+    return [_place(places[0].start, places[-1].end, tuple(lines))]
 
 
 def _near_exact(have: Lines, search: Lines, replace: Lines) -> list[Place]:
@@ -180,5 +205,5 @@ def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Plac
             for part, line in zip(parts, search, strict=True)
         ]
         lines = carry_over(parts, search, replace, shifts)
-        places.append(Place(start, start + size, lines))
+        places.append(_place(start, start + size, lines))
     return places

@@ -20,7 +20,7 @@ from agent.formats.lines import to_lines, with_ends
 from agent.formats.names import clean_name, resolve_existing, without_bogus_folders
 
 _OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
-_HUNK = re.compile(r"^@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))?)?.*?(?:@@|$)")
+_HUNK = re.compile(r"^@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?.*?(?:@@|$)")
 _NOWHERE = "/dev/null"
 _RENAME = re.compile(r"^rename (?:from|to) (.+)$")
 Hunk = tuple[int | None, list[str]]

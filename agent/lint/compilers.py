@@ -6,15 +6,20 @@ import base64
 import io
 import json
 import subprocess
+import sys
 import tokenize
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from agent.lint.findings import Finding
 from agent.lint.source import encoded
+
+# Larger sources are compiled in a process with limits, which takes 40 ms to start.
+_LONGEST_QUICK = 30_000
+_PER_FINALLY = 5_000
 
 
 class CompilerFailedError(Exception):
@@ -32,15 +37,60 @@ class Compiler(Protocol):
         """
 
 
+@dataclass(frozen=True)
 class OwnCompiler:
-    """The compiler of the Python that the harness runs on."""
+    """The compiler of the Python that the harness runs on.
+
+    Attributes:
+        version: stands for an interpreter of this version, as ``InterpreterCompiler`` would start
+            one: it reads files as they are saved, and findings name it.
+    """
+
+    version: str = ""
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
         """Return the first syntax error of each file; see ``Compiler.check``."""
-        return [_compile(path, text) for path, text in files]
+        return [self._one(path, text) for path, text in files]
+
+    def _one(self, path: str, text: str) -> Finding | None:
+        if _surely_quick(text):
+            return self._named(_compile(path, _as_saved(text) if self.version else text))
+        try:
+            return InterpreterCompiler(Path(sys.executable)).check([(path, text)])[0]
+        except CompilerFailedError:
+            return Finding(path, 1, "cannot be compiled in ten seconds and two gigabytes")
+
+    def _named(self, found: Finding | None) -> Finding | None:
+        if found is None or not self.version:
+            return found
+        return replace(found, problem=f"{found.problem} (Python {self.version})")
 
 
-def _compile(path: str, text: str) -> Finding | None:
+@dataclass(frozen=True)
+class RememberingCompiler:
+    """Asks ``compiler`` once for each text: of an edited file, one of two was judged before."""
+
+    compiler: Compiler
+    _known: dict[tuple[str, str], Finding | None] = field(default_factory=dict)
+
+    def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+        """Return the first syntax error of each file; see ``Compiler.check``."""
+        new = [file for file in dict.fromkeys(files) if file not in self._known]
+        if new:
+            self._known.update(zip(new, self.compiler.check(new), strict=True))
+        return [self._known[file] for file in files]
+
+
+def _surely_quick(text: str) -> bool:
+    """Tell whether ``text`` can be compiled in this process, where nothing can stop it.
+
+    Each way out of a ``try`` has a copy of its ``finally``, so nested ones double and double;
+    many functions of one name take the square of their number.
+    """
+    return len(text) + _PER_FINALLY * text.count("finally") < _LONGEST_QUICK
+
+
+def _compile(path: str, text: str | bytes) -> Finding | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -58,6 +108,11 @@ _SCRIPT = """
 import sys
 sys.path.pop(0)
 import base64, json, warnings
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+except Exception:
+    pass
 warnings.simplefilter("ignore")
 def check(data):
     try:
@@ -106,5 +161,5 @@ def _as_saved(text: str) -> bytes:
     try:
         name, _ = tokenize.detect_encoding(io.BytesIO(plain).readline)
         return text.encode(name)
-    except (SyntaxError, UnicodeError):
+    except (SyntaxError, UnicodeError, LookupError):
         return plain

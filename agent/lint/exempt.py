@@ -10,6 +10,8 @@ from agent.lint.findings import Change
 _HEAD_LINES = 15
 _LONG_LINE = 5_000
 _TOO_BIG = 2_000_000
+# Marks and tags stand at the beginning of short lines.
+_LOOKED_AT = 400
 _GENERATED_NAMES = re.compile(
     r"(_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|(^|/)(parsetab|lextab|yacctab)\.py|[.-]min\.[cm]?js"
     r"|\.bundle\.js)$"
@@ -23,11 +25,10 @@ _GENERATED_MARK = re.compile(
 _TEMPLATE_MARK = re.compile(r"\{\{-?\s*cookiecutter\.|^# In\[[\d ]*\]:$", re.MULTILINE)
 # A tag alone on its line (a comment sign may hide it), a magic or a shell command of a notebook.
 _TEMPLATE_LINE = re.compile(
-    r"^\s*(#|//)?\s*\{%-?\s*(if|for|block|extends|include|import|from|set|macro|raw|end\w+|else"
-    r"|elif)\b[^\n]*%\}\s*$|^[%!]\w+ "
+    r"\s*(#|//)?\s*\{%-?\s*(if|for|block|extends|include|import|from|set|macro|raw|end\w+|else"
+    r"|elif)\b.*%\}\s*$|[%!]\w+ "
     # A name to be filled in, where no string can be open before it.
-    r"|^[^\n'\"`#]*\{\{-?\s*[A-Za-z_][\w.]*\s*(\|[^\n]*)?-?\}\}",
-    re.MULTILINE,
+    r"|[^'\"`#]*\{\{-?\s*[A-Za-z_][\w.]*\s*(\|.*)?-?\}\}"
 )
 
 
@@ -53,7 +54,9 @@ def excuses_syntax(change: Change) -> bool:
     Such lines are common inside strings, so they say nothing about files that can be. An existing
     template could not be parsed before the edit and is let off by that.
     """
-    return change.before is None and bool(_TEMPLATE_LINE.search(change.after))
+    if change.before is not None:
+        return False
+    return any(_TEMPLATE_LINE.match(line[:_LOOKED_AT]) for line in change.after.split("\n"))
 
 
 def _is_template_path(path: str) -> bool:
@@ -64,7 +67,7 @@ def _is_generated(path: str, text: str) -> bool:
     if _GENERATED_NAMES.search(path):
         return True
     lines = text.split("\n")
-    if any(_GENERATED_MARK.search(line) for line in lines[:_HEAD_LINES]):
+    if any(_GENERATED_MARK.search(line[:_LOOKED_AT]) for line in lines[:_HEAD_LINES]):
         return True
     is_script = PurePosixPath(path).suffix in (".js", ".mjs", ".cjs")
     return is_script and any(len(line) > _LONG_LINE for line in lines)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agent.grammars import language_of
-from agent.lint.compilers import Compiler, CompilerFailedError, OwnCompiler
+from agent.lint.compilers import (
+    Compiler,
+    CompilerFailedError,
+    OwnCompiler,
+    RememberingCompiler,
+)
 from agent.lint.exempt import excuses_syntax, is_exempt
 from agent.lint.findings import Change, Finding
 from agent.lint.names import new_names
@@ -28,9 +33,11 @@ class Linter:
     Attributes:
         compiler: that of the Python which the edited project runs on; without one, or where it
             fails, the harness's own judges.
+        own: the harness's own compiler.
     """
 
     compiler: Compiler | None = None
+    own: Compiler = field(default_factory=lambda: RememberingCompiler(OwnCompiler()))
 
     def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
         """Return what is fatal in the texts after the edits and was not before, in order."""
@@ -43,7 +50,7 @@ class Linter:
         return tuple(sorted(found, key=lambda finding: (finding.path, finding.line)))
 
     def _python(self, changes: Sequence[Change]) -> Iterator[Finding]:
-        own = _verdicts(OwnCompiler(), changes)
+        own = _verdicts(self.own, changes)
         for change, theirs, ours in zip(changes, self._theirs(changes) or own, own, strict=True):
             yield from _judge(change, theirs, ours)
 

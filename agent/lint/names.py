@@ -34,6 +34,10 @@ _PYTHON_2_BUILTINS = frozenset(
     {"apply", "basestring", "buffer", "cmp", "coerce", "execfile", "file", "intern", "long"}
     | {"raw_input", "reduce", "reload", "unichr", "unicode", "xrange"}
 )
+# Of one name, of `global`, or of `import *` in one file; no real one has a tenth.
+_MOST_REPEATED = 500
+# Statements right under an `if` or a `try`: each name bound again there is held against all.
+_LONGEST_FORK = 200
 _Key = Callable[[Finding, Source], Hashable]
 
 
@@ -56,11 +60,13 @@ def new_names(change: Change) -> tuple[Finding, ...]:
 
 
 def _findings(source: Source) -> list[Finding]:
-    """Return pyflakes' fatal findings in order of lines; none for nesting too deep for it."""
+    """Return pyflakes' fatal findings in order of lines; none for what it cannot cope with."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source.text, source.path)
+        if _repeats_itself(tree):
+            return []
         found = checker.Checker(tree, filename=source.path).messages
     except RecursionError:
         return []
@@ -70,6 +76,21 @@ def _findings(source: Source) -> list[Finding]:
         key=lambda m: (m.lineno, m.col),
     )
     return [Finding(source.path, m.lineno, m.message % m.message_args) for m in fatal]
+
+
+def _repeats_itself(tree: ast.AST) -> bool:
+    """Tell whether pyflakes would take the square of the time: it looks back at each of these."""
+    kinds: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            kinds[node.name] += 1
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            kinds["global"] += 1
+        elif isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            kinds["import *"] += 1
+        elif isinstance(node, ast.If | ast.Try | ast.match_case) and len(node.body) > _LONGEST_FORK:
+            return True
+    return max(kinds.values(), default=0) > _MOST_REPEATED
 
 
 def _is_of_python_2(message: messages.Message) -> bool:

@@ -7,6 +7,7 @@ from agent.repomap.threads import one_thread
 with one_thread():
     from agent.repomap.build import RepoMap
     from agent.repomap.rank import RankedFile
+    from agent.repomap.rendered import RenderedMaps
     from agent.repomap.store import TagStore
 
-__all__ = ["RankedFile", "RepoMap", "TagStore"]
+__all__ = ["RankedFile", "RenderedMaps", "RepoMap", "TagStore"]

@@ -38,7 +38,7 @@ class RepoMap:
 
         Files are read only where the store has neither the tree nor the blob.
         """
-        key = _tree_key(blobs)
+        key = tree_key(blobs)
         with suppress(ValueError):
             return cls(Index.unpack(store.tree(key)))
         index = _build(blobs, root, store)
@@ -172,7 +172,8 @@ def _longest(
     return best
 
 
-def _tree_key(blobs: Mapping[str, str]) -> str:
+def tree_key(blobs: Mapping[str, str]) -> str:
+    """Return the hash of a tree: its files, and what decides how they are scanned."""
     digest = hashlib.sha256(f"{LAYOUT}:{SCANNER}:{grammars_version()}".encode())
     for path, blob in sorted(blobs.items()):
         digest.update(f"\0{path}\0{blob}".encode("utf-8", "surrogateescape"))

@@ -15,14 +15,18 @@ from agent.repomap.tags import SCANNER, Tags
 _BATCH = 200
 # Indexes of whole trees take up to 10 MB and are soon useless: a run needs those at hand.
 _TREES_KEPT = 8
+# Maps as texts take about 8 kB each.
+_TEXTS_KEPT = 4096
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS blobs (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS trees (tree TEXT, part TEXT, value BLOB, UNIQUE (tree, part));
+CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, value BLOB);
 """
 _FORGET = """
 DELETE FROM trees WHERE tree NOT IN
 (SELECT tree FROM trees GROUP BY tree ORDER BY max(rowid) DESC LIMIT ?)
 """
+_FORGET_TEXTS = "DELETE FROM texts WHERE rowid <= (SELECT max(rowid) FROM texts) - ?"
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,23 @@ class TagStore:
             for part, value in parts:
                 database.execute("INSERT INTO trees VALUES (?, ?, ?)", (key, part, value))
             database.execute(_FORGET, (_TREES_KEPT,))
+
+        self._save(save)
+
+    def text(self, key: str) -> str | None:
+        """Return the text that ``keep_text`` kept under ``key``, None when it is not there."""
+        found = self._query("SELECT key, value FROM texts WHERE key = ?", [key])
+        with suppress(UnicodeError, AttributeError):
+            return found[0][1].decode("utf-8", "surrogatepass") if found else None
+        return None
+
+    def keep_text(self, key: str, text: str) -> None:
+        """Keep ``text`` as one of the newest."""
+        value = text.encode("utf-8", "surrogatepass")
+
+        def save(database: sqlite3.Connection) -> None:
+            database.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (key, value))
+            database.execute(_FORGET_TEXTS, (_TEXTS_KEPT,))
 
         self._save(save)
 

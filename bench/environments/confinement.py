@@ -20,7 +20,7 @@ class Confinement(str, Enum):
     """What holds processes and memory down, the strongest first."""
 
     CGROUP = "cgroup"
-    OTHER_USER = "other user"
+    OTHER_USER = "other-user"
     RLIMITS = "rlimits"
     RLIMITS_PER_PROCESS = "rlimits per process"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -71,11 +72,10 @@ def _unittest(lines: Sequence[str]) -> Iterator[Block]:
         for number, line in enumerate(lines)
         if _UNITTEST_TITLE.match(line) and number and lines[number - 1].startswith("====")
     ]
+    every = [n for n, line in enumerate(lines) if len(line) > 40 and _RULE.match(line)]
     for start in starts:
-        rules = [
-            n for n in range(start, len(lines)) if _RULE.match(lines[n]) and len(lines[n]) > 40
-        ]
-        if rules:
+        at = bisect_left(every, start)
+        if rules := every[at : at + 2]:
             end = rules[1] if len(rules) > 1 else len(lines)
             titles = [_UNITTEST_TITLE.sub(r"\1", line) for line in lines[start : rules[0]]]
             yield Block(tuple(titles), tuple(lines[rules[0] + 1 : end]))

@@ -17,6 +17,9 @@ _CLASS_STEP = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$")
 _HEADINGS = re.compile(r"^_+ .* _+$|^=+ .* =+$|^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")
 _TAIL_LINES = 15
 _MOST_BLOCKS = 2
+# Bounds for output that was made to be long: more than this explains nothing to a reader.
+_MOST_TEXT = 1_000_000
+_MOST_READ = 1_000
 
 
 def failures_of(
@@ -27,7 +30,7 @@ def failures_of(
     ``ended`` says in words how a run ended that did not end by itself. It explains the tests
     that the output does not.
     """
-    log = _Log(without_noise(output), runner, ended)
+    log = _Log(without_noise(_cut(output)), runner, ended)
     return tuple(log.failure(name) for name in failed)
 
 
@@ -58,7 +61,7 @@ class _Log:
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        return blocks_of(self.text, self.runner)
+        return blocks_of(self.text, self.runner)[:_MOST_READ]
 
     def _summary(self, name: str) -> str:
         match = re.search(rf"^(?:FAILED|ERROR) {re.escape(name)} - (.+)$", self.text, re.M)
@@ -74,6 +77,12 @@ class _Log:
         last = lines[starts[-1] :] if starts else lines[-_TAIL_LINES:]
         kept = [line for line in last if not _HEADINGS.match(line)]
         return "\n".join(part for part in (self.ended, essence(kept)) if part)
+
+
+def _cut(output: str) -> str:
+    """Return the beginning and the end of an output that is very long."""
+    half = _MOST_TEXT // 2
+    return output if len(output) <= _MOST_TEXT else f"{output[:half]}\n{output[-half:]}"
 
 
 def _explains(block: Block, name: str) -> bool:

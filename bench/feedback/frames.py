@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import dropwhile
 
 _SEPARATOR = re.compile(r"^(?:_ )+_?$")
 _FRAME = re.compile(r'^\s*File ".+", line \d+|^\S+:\d+: in \S')
@@ -77,9 +78,7 @@ def _trimmed(frame: Sequence[str]) -> list[str]:
 
     The values differ for each case of a parametrized test; the test's name tells them apart.
     """
-    lines = list(frame)
-    while lines and _ARGUMENT.match(lines[0]):
-        lines.pop(0)
+    lines = list(dropwhile(_ARGUMENT.match, frame))
     marked = next((n for n, line in enumerate(lines) if line.startswith(">")), 0)
     lines = lines[max(0, marked - _BEFORE) :]
     if len(lines) <= _MESSAGE_HEAD + _MESSAGE_TAIL + 1:

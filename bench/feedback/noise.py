@@ -17,8 +17,8 @@ _REPLACED = (
     ),
     (re.compile(r"(?:/private)?(?:/var/folders/\w+/\w+/T|/tmp)/tmp[a-z0-9_]{6,8}\b"), "/tmp/tmp…"),
     # The tree lies in a folder of this name in every environment; its files are named from there.
-    (re.compile(r"(?<![\w/.-])(?:/[\w.@+-]+)*/testbed/"), ""),
-    (re.compile(r"(?<![\w/.-])(?:/[\w.@+-]+)+/(?=lib/python\d)"), ""),
+    (re.compile(r"(?<![\w/.@+-])(?:/[\w.@+-]+)*/testbed/|(?<=[@+])/testbed/"), ""),
+    (re.compile(r"(?<![\w/.@+-])(?:/[\w.@+-]+)+/(?=lib/python\d)"), ""),
     (re.compile(r"\bin \d+\.\d+ ?s(?:ec(?:ond)?s?)?\b"), "in … s"),
     # Time stamps at the beginning of a line; those in assertions may be what is tested.
     (re.compile(r"^\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? +", re.M), ""),

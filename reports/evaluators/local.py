@@ -69,7 +69,7 @@ class LocalEvaluator:
             raise UnavailableError("the row has no FAIL_TO_PASS or no test_patch to judge by")
         mirror = self.mirrors.get(instance.repo, instance.base_commit)
         snapshot = self.snapshots.get(mirror, instance.repo, instance.base_commit)
-        base = make_checkout(snapshot, instance.base_commit, folder / "base")
+        base = make_checkout(snapshot, folder / "base")
         session = self.environment.start(instance, base)
         try:
             changes = patched(base, [job.prediction.patch, row.test_patch])

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import pytest
 
 from agent.errors import UserError
 from agent.protocol import Task, Work
+from bench.budget import BudgetLimits
 from bench.commands import run_command
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, validated
+from bench.ledger import read_lines
 from bench.patches import patch_paths
+from bench.scale import Money
+from bench.store import RunStore
 from tests.bench.runs import config, options, read
 from tests.provider import Provider
 
@@ -224,3 +229,15 @@ def test_an_agent_by_module_and_attribute(
     found = solve(chosen, tmp_path / "out", cache)
     assert (found["status"], found["edit_outcome"]) == ("plausible", True)
     assert not provider.requests
+
+
+def test_what_commands_report_is_charged_and_ends_a_budget(tmp_path: Path, cache: Path) -> None:
+    chosen = outside("import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')", "{result_file}")
+    money = Money(BudgetLimits(usd=Decimal(3)), allow_unpriced=True)
+    run = options(tmp_path, cache, ID, money=money)
+    assert run_command(replace(chosen, tries=3), run, lambda _: None) == 0
+    found = read(tmp_path, ID)
+    assert found["status"] == "budget"
+    assert [r["status"] for r in found["all_results"]] == ["empty", "empty", "budget", "budget"]
+    lines = list(read_lines(RunStore(tmp_path, "r").ledger))
+    assert [line.cost for line in lines] == [Decimal("2.0")] * 2

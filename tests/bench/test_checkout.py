@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import git as gitpython
@@ -12,8 +13,9 @@ import pytest
 
 from agent.errors import InfrastructureError, UserError
 from agent.git import git
-from bench.checkout import LeakError, Snapshots, make_checkout, verify
+from bench.checkout import LeakError, Snapshots, make_checkout, renew_checkout, verify
 from bench.mirrors import Mirrors
+from bench.snapshots import Snapshot
 from demo.setup import commit_all
 
 LATIN = os.fsdecode(b"caf\xe9.txt")
@@ -52,8 +54,11 @@ def _commit(work: Path, message: str) -> str:
 
 
 def checkout(tmp_path: Path, mirror: Path, commit: str) -> Path:
-    snapshot = Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
-    return make_checkout(snapshot, commit, tmp_path / "fresh").root
+    return make_checkout(a_snapshot(tmp_path, mirror, commit), tmp_path / "fresh").root
+
+
+def a_snapshot(tmp_path: Path, mirror: Path, commit: str) -> Snapshot:
+    return Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
 
 
 def test_the_tree_is_the_base_commits_byte_for_byte(
@@ -92,28 +97,132 @@ def test_nothing_of_another_commit_can_be_found(
     assert b"secret fix" not in everything
 
 
-@pytest.mark.parametrize("what", ["tag", "remote", "reflog", "alternates", "object", "dirt"])
+def _written(name: str, text: str) -> Callable[[Path, Path], object]:
+    """Return what writes ``text`` into the file ``name`` of a checkout."""
+
+    def write(root: Path, mirror: Path) -> None:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+
+    return write
+
+
+def _pack_the_fix(root: Path, mirror: Path) -> None:
+    tip = git("rev-parse", "HEAD", cwd=mirror)
+    git("pack-objects", "-q", root / ".git/objects/pack/pack", cwd=mirror, stdin=tip)
+
+
+def _grow_the_pack(root: Path, mirror: Path) -> None:
+    (pack,) = root.glob(".git/objects/pack/*.pack")
+    pack.write_bytes(pack.read_bytes() + b"x")
+
+
+_LEAKS: dict[str, Callable[[Path, Path], object]] = {
+    "tag": lambda root, _: git("tag", "v1", cwd=root),
+    "remote": lambda root, mirror: git("remote", "add", "origin", mirror, cwd=root),
+    "reflog": lambda root, _: (root / ".git/logs").mkdir(),
+    "alternates": _written(".git/objects/info/alternates", "/elsewhere/objects\n"),
+    "object": lambda root, _: git(
+        "hash-object", "-w", "--stdin", cwd=root, stdin=b"from the future"
+    ),
+    "dirt": _written("new", "x"),
+    "packed tag": _written(".git/packed-refs", f"{'1' * 40} refs/tags/v1\n"),
+    "hook": _written(".git/hooks/post-checkout", "#!/bin/sh\n"),
+    "fetched": _written(".git/FETCH_HEAD", "the future"),
+    "other base": _written(".git/refs/heads/base", f"{'1' * 40}\n"),
+    "other index": _written(".git/base-index", ""),
+    "second pack": _pack_the_fix,
+    "grown pack": _grow_the_pack,
+    "exchanged file": _written("sub/form.py", "x = 'the secret fix'\n"),
+    "lost file": lambda root, _: (root / "run.sh").unlink(),
+    "link": lambda root, _: (root / ".git/refs/heads/more").symlink_to("base"),
+}
+
+
+@pytest.mark.parametrize("what", list(_LEAKS))
 def test_verification_notices_every_leak(
     tmp_path: Path, history: tuple[Path, str, str], what: str
 ) -> None:
-    mirror, base, _ = history
-    root = checkout(tmp_path, mirror, base)
-    verify(root, base)
-    if what == "tag":
-        git("tag", "v1", cwd=root)
-    elif what == "remote":
-        git("remote", "add", "origin", mirror, cwd=root)
-    elif what == "reflog":
-        (root / ".git" / "logs").mkdir()
-    elif what == "alternates":
-        (root / ".git/objects/info").mkdir(exist_ok=True)
-        (root / ".git/objects/info/alternates").write_text(f"{mirror}/objects\n")
-    elif what == "object":
-        git("hash-object", "-w", "--stdin", cwd=root, stdin=b"from the future")
-    else:
-        (root / "new").write_text("x")
+    snapshot = a_snapshot(tmp_path, *history[:2])
+    root = make_checkout(snapshot, tmp_path / "fresh").root
+    verify(snapshot, root)
+    _LEAKS[what](root, history[0])
     with pytest.raises(LeakError):
-        verify(root, base)
+        verify(snapshot, root)
+
+
+def _everything(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Return modes and contents of all in a checkout but git's index, which holds times."""
+    places = [p for p in sorted(root.rglob("*")) if p != root / ".git/index"]
+    return {
+        str(p.relative_to(root)): (
+            p.lstat().st_mode,
+            os.readlink(bytes(p)) if p.is_symlink() else p.read_bytes() if p.is_file() else b"",
+        )
+        for p in places
+    }
+
+
+def test_a_renewed_checkout_is_as_a_fresh_one(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    used = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
+    root, before = used.root, _everything(used.root)
+    for round_ in range(2):
+        same_size = (root / "crlf.txt").read_bytes()[::-1]
+        (root / "crlf.txt").write_bytes(same_size)
+        (root / "run.sh").chmod(0o644)
+        shutil.rmtree(root / "sub")
+        (root / "sub").symlink_to("/")
+        (root / "link").unlink()
+        (root / "link").mkdir()
+        (root / "link/new.py").write_text("x")
+        (root / "deep/er").mkdir(parents=True)
+        (root / "deep/er/new.py").write_text("x")
+        git("-c", "core.logAllRefUpdates=true", "commit", "-aqm", f"mine {round_}", cwd=root)
+        git("tag", f"v{round_}", cwd=root)
+        used = renew_checkout(used)
+        assert _everything(root) == before
+        assert git("status", "--porcelain", "--ignored", cwd=root) == b""
+
+
+@pytest.mark.parametrize("broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}'])
+def test_a_snapshot_of_another_layout_is_made_anew(
+    tmp_path: Path, history: tuple[Path, str, str], broken: str
+) -> None:
+    mirror, base, _ = history
+    folder = a_snapshot(tmp_path, mirror, base).folder
+    (folder / "manifest.json").write_text(broken)
+    (folder / "pack-0.pack").write_text("of an older harness")
+    snapshot = a_snapshot(tmp_path, mirror, base)
+    assert make_checkout(snapshot, tmp_path / "fresh").tracked_files()
+    assert not (folder / "pack-0.pack").exists()
+
+
+def test_git_finds_nothing_wrong_with_a_repository_that_it_did_not_make(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    root = checkout(tmp_path, *history[:2])
+    assert git("fsck", "--full", "--strict", cwd=root) == b""
+    assert git("status", "--porcelain", "--ignored", cwd=root) == b""
+    settings = git("config", "--local", "--list", cwd=root).decode().split()
+    git("init", "-q", "--template=", tmp_path / "theirs", cwd=tmp_path)
+    theirs = git("config", "--local", "--list", cwd=tmp_path / "theirs").decode().split()
+    assert settings == [s.replace("updates=true", "updates=false") for s in theirs]
+
+
+def test_the_files_of_a_checkout_are_those_of_its_commit(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    mirror, base, _ = history
+    fresh = make_checkout(a_snapshot(tmp_path, mirror, base), tmp_path / "fresh")
+    listed = git("ls-tree", "-r", base, cwd=mirror).decode().splitlines()
+    regular = [row.split() for row in listed if row.startswith("100")]
+    blobs = fresh.snapshot.blobs
+    assert sorted(blobs.values()) == sorted(row[2] for row in regular)
+    assert fresh.tracked_files() == tuple(sorted(blobs))
+    assert "link" not in blobs
+    assert LATIN in blobs
 
 
 def test_the_environment_and_global_settings_do_not_matter(
@@ -136,7 +245,7 @@ def test_a_half_made_snapshot_is_not_used(tmp_path: Path, history: tuple[Path, s
     snapshots = Snapshots(tmp_path / "snapshots")
     folder = tmp_path / "snapshots" / "own__thing"
     (folder / f".{base[:12]}.killed").mkdir(parents=True)
-    make_checkout(snapshots.get(mirror, "own/thing", base), base, tmp_path / "fresh")
+    make_checkout(snapshots.get(mirror, "own/thing", base), tmp_path / "fresh")
 
 
 @pytest.mark.parametrize("layout", ["own+thing/repo", "own__thing.git", "thing.git"])

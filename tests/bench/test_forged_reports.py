@@ -51,7 +51,7 @@ UNITTEST_LINES = (
     "test_one (tests.test_core.T.test_one) ... ok\ntest_one (tests.test_core.T) ... ok\n"
     "test_two (tests.test_core.T.test_two)\nTwo is two. ... ok\n"
 )
-UNITTEST_END = "\n----\nRan 2 tests in 0.001s\n\nOK\n"
+UNITTEST_END = "\n----\nRan 20 tests in 0.001s\n\nOK\n"
 BAD = "def one():\n    return 7\n\n\ndef two():\n    return 7\n"
 RAISES = "raise ImportError('broken')\n"
 

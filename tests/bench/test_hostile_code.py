@@ -5,6 +5,8 @@ Every piece of it ends by itself and is small, so that a limit that fails does n
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import secrets
 import shutil
@@ -15,11 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import docker.errors
 import pytest
 
 from agent.errors import InfrastructureError
 from agent.processes import CommandResult
 from bench.checkout import Checkout, Snapshots, make_checkout
+from bench.config import TestChoice
 from bench.dataset import load_dataset
 from bench.environments import Session
 from bench.environments.bubblewrap import bubblewrap_works, process_limit_binds
@@ -33,6 +37,7 @@ from bench.environments.local import LocalEnvironment, LocalSession
 from bench.environments.sandbox import Confined
 from bench.instances import Instance
 from bench.mirrors import Mirrors
+from bench.preexisting import Preexisting, TestLimits
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
 
@@ -40,7 +45,7 @@ MB = 1 << 20
 LIMITS = ResourceLimits(
     processes=40, memory=200 * MB, file_size=20 * MB, written=60 * MB, temporary=10 * MB
 )
-WAYS = ["cgroup", "other-user", "open", "docker"]
+WAYS = ["cgroup", "other-user", "rlimits", "open", "docker"]
 IGNORES_TERM = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
 
@@ -108,8 +113,10 @@ def place(request: pytest.FixtureRequest, demo: tuple[Instance, Checkout]) -> It
         pytest.skip("no cgroup can be made here")
     if way == "other-user" and (os.geteuid() != 0 or not shutil.which("setpriv")):
         pytest.skip("only root can become another user")
-    held = {"cgroup": Confinement.CGROUP, "other-user": Confinement.OTHER_USER}
-    confined = Confined(held.get(way, Confinement.RLIMITS_PER_PROCESS), LIMITS, "hostile")
+    if way == "rlimits" and not process_limit_binds():
+        pytest.skip("the limit of processes does not bind this user")
+    held = Confinement.RLIMITS_PER_PROCESS if way == "open" else Confinement(way)
+    confined = Confined(held, LIMITS, "hostile")
     session = request.getfixturevalue("local")
     yield Place(way, replace(session, confined=confined, shut_in=way != "open"))
 
@@ -204,14 +211,14 @@ def test_memory_has_an_end(place: Place) -> None:
 
 
 def test_memory_of_all_processes_together_has_an_end(place: Place) -> None:
-    if place.way in ("other-user", "open"):
+    if place.way in ("other-user", "rlimits", "open"):
         pytest.skip("without a cgroup memory is limited per process")
     code = (
         "import os, time\n"
         "for _ in range(5):\n"
         "    if os.fork() == 0:\n"
         "        kept = bytearray(b'x') * (100 << 20)\n"
-        "        os.write(1, b'has it\\n')\n        time.sleep(2)\n        os._exit(0)\n"
+        "        time.sleep(2)\n        os.write(1, b'has it')\n        os._exit(0)\n"
         "for _ in range(5):\n    os.wait()\n"
     )
     assert place.run(code).output.count("has it") < 2
@@ -266,6 +273,39 @@ def test_capabilities_are_few(place: Place) -> None:
     assert ended_badly(result)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        IGNORES_TERM + "time.sleep(60)\n",
+        "import os\nos.write(1, b'PASSED tests/test_slug.py::test_lower_case\\n')\nos._exit(0)\n",
+        "import time\nfor n in range(30):\n"
+        "    open(f'big{n}', 'wb').write(b'x' * (10 << 20))\n    time.sleep(0.1)\n",
+        "import urllib.request\nurllib.request.urlopen('http://192.0.2.1/', timeout=2)\n",
+    ],
+    ids=["hangs", "leaves", "fills the disk", "needs the network"],
+)
+def test_no_verdict_on_it_is_a_pass(
+    place: Place, demo: tuple[Instance, Checkout], tmp_path: Path, code: str
+) -> None:
+    if place.way not in (find_confinement().value, "docker"):
+        pytest.skip("one of the local ways stands for all")
+    root = demo[1].root
+    source = (root / "textkit/slug.py").read_text()
+    tests = Preexisting(
+        instance=demo[0],
+        session=place.session,
+        choice=TestChoice.RELATED,
+        limits=TestLimits(4, 60),
+        files=[str(p.relative_to(root)) for p in root.rglob("*.py")],
+        read=lambda path: (root / path).read_text(),
+        cache=tmp_path,
+        identity=place.way,
+        log=logging.getLogger("test"),
+    )
+    assert tests.judge({"textkit/slug.py": f"{source}\n".encode()}).outcome is True
+    assert tests.judge({"textkit/slug.py": f"{code}\n{source}".encode()}).outcome is False
+
+
 def test_a_tree_that_does_not_fit_is_infrastructure(local: LocalSession) -> None:
     if not local.shut_in:
         pytest.skip("bubblewrap is not installed")
@@ -310,5 +350,6 @@ def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]
         with pytest.raises(ValueError, match="key"):
             remove_containers(client, "")
     finally:
-        for container in made[1:]:
-            container.remove(force=True, v=True)
+        for container in made:
+            with contextlib.suppress(docker.errors.NotFound):
+                container.remove(force=True, v=True)

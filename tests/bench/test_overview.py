@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent.chat import Usage
 from agent.errors import UserError
 from bench.overview import overview
 from bench.standing import lines
@@ -144,6 +145,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         counts={InstanceStatus.PLAUSIBLE: 2, InstanceStatus.INFRA_ERROR: 1},
         dollars=Decimal("0.0000001"),
         calls=12,
+        tokens=Usage(5, 4, 3),
         seconds=3.14159,
         unfinished=("b", "a"),
         stopped="--budget-usd",
@@ -155,6 +157,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         "counts": {s.value: 0 for s in InstanceStatus} | {"plausible": 2, "infra_error": 1},
         "dollars": "0.0000001",
         "calls": 12,
+        "tokens": {"prompt_tokens": 5, "completion_tokens": 4, "cached_tokens": 3},
         "seconds": 3.142,
         "exit_code": 1,
         "unfinished": ["a", "b"],

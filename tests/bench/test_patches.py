@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,14 +67,15 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheck
         "feed.py",
         "end.py",
         "a b.py",
-        os.fsdecode(b"na\xefve.txt"),
     ):
         space.write({path: "new\n" + (space.read(path) or "")})
+    # No model may name it, but an outside agent's commands may write it.
+    (tree.root / os.fsdecode(b"na\xefve.txt")).write_text("new\nx\n")
     space.write({"diff.md": "diff --git a/no b/no\nBinary files differ\n", "new/empty.py": ""})
     (tree.root / "old.py").unlink()
-    patch = take_patch(tree.root, tree.base_commit)
+    patch = take_patch(tree)
     patch.encode("utf-8")
-    assert applies(tree.root, tree.base_commit, patch)
+    assert applies(tree.root, patch)
     fit = fit_patch(patch)
     assert (fit.patch, fit.dropped) == (patch, ())
     assert len(patch_paths(patch)) == 9
@@ -99,7 +101,7 @@ def test_unfit_files_are_dropped_and_listed(make_tree: MakeCheckout) -> None:
             "x.egg-info/PKG-INFO": "x\n",
         }
     )
-    fit = fit_patch(take_patch(tree.root, tree.base_commit))
+    fit = fit_patch(take_patch(tree))
     assert set(patch_paths(fit.patch)) == {"a.py", "tox.ini"}
     assert set(fit.dropped) == {
         "tests/test_a.py",
@@ -108,7 +110,7 @@ def test_unfit_files_are_dropped_and_listed(make_tree: MakeCheckout) -> None:
         "build/lib/a.py",
         "x.egg-info/PKG-INFO",
     }
-    assert applies(tree.root, tree.base_commit, fit.patch)
+    assert applies(tree.root, fit.patch)
 
 
 def test_words_like_headers_and_foreign_patches_survive() -> None:
@@ -135,18 +137,51 @@ def test_renames_quotes_and_mode_changes_are_read_from_their_headers() -> None:
 def test_patches_that_do_not_apply(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
     wrong = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-9\n+2\n"
-    assert not applies(tree.root, tree.base_commit, wrong)
+    assert not applies(tree.root, wrong)
 
 
 def test_an_untouched_tree_has_an_empty_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
-    assert take_patch(tree.root, tree.base_commit) == ""
+    assert take_patch(tree) == ""
     assert fit_patch("").patch == ""
 
 
 def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
     Workspace(tree.root).write({".gitattributes": "* -diff\n*.py binary\n", "a.py": "2\n"})
-    patch = take_patch(tree.root, tree.base_commit)
+    patch = take_patch(tree)
     assert "-1\n+2\n" in patch
-    assert applies(tree.root, tree.base_commit, patch)
+    assert applies(tree.root, patch)
+
+
+def test_touched_files_give_the_patch_that_adding_all_would_give(make_tree: MakeCheckout) -> None:
+    latin, glob = os.fsdecode(b"na\xefve.txt"), ":(odd)a.py"
+    files = ("same.py", "gone.py", "run.sh", "size.py", "latin.py", "folder.py", latin, glob)
+    tree = make_tree({name: f"# {number}\nx = 1\n" for number, name in enumerate(files)})
+    (tree.root / "gone.py").unlink()
+    (tree.root / "run.sh").chmod(0o755)
+    (tree.root / "size.py").write_text("# 3\nx = 2\n")
+    (tree.root / "latin.py").write_bytes(b"# 4\nx = '\xe9'\n")
+    (tree.root / "folder.py").unlink()
+    (tree.root / "folder.py").mkdir()
+    (tree.root / latin).write_text("y = 1\n")
+    (tree.root / glob).unlink()
+    (tree.root / glob).symlink_to("same.py")
+    patch = take_patch(tree)
+    assert len(set(patch_paths(patch))) == 7
+    assert take_patch(replace(tree, fresh={})) == patch
+    assert applies(tree.root, patch)
+
+
+def test_a_file_that_is_written_again_as_it_was_has_no_patch(make_tree: MakeCheckout) -> None:
+    tree = make_tree({"a.py": "1\n", "b.py": "2\n"})
+    (tree.root / "a.py").write_text("1\n")
+    assert take_patch(tree) == ""
+
+
+def test_a_change_of_the_same_size_right_after_the_checkout_is_seen(
+    make_tree: MakeCheckout,
+) -> None:
+    tree = make_tree({"a.py": "1\n"})
+    (tree.root / "a.py").write_text("2\n")
+    assert "-1\n+2\n" in take_patch(tree)

@@ -14,6 +14,7 @@ from agent.git import GitError
 from agent.workspace import Workspace
 from bench.commands import run_command
 from bench.config import EnvironmentKind, ModelChoice, TestChoice, validated
+from bench.snapshots import Snapshot
 from bench.store import RunStore
 from demo.setup import DEMO_DATASET
 from tests.bench.runs import IDS, config, options, read
@@ -180,8 +181,8 @@ def test_a_leak_in_a_checkout_stops_the_instance(
 
     real = bench.checkout._fill
 
-    def leaky(snapshot: Path, commit: str, root: Path) -> None:
-        real(snapshot, commit, root)
+    def leaky(snapshot: Snapshot, root: Path) -> None:
+        real(snapshot, root)
         (root / ".git" / "FETCH_HEAD").write_text("the future")
 
     monkeypatch.setattr(bench.checkout, "_fill", leaky)

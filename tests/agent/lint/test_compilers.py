@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from agent.lint import Change, InterpreterCompiler, Linter
-from agent.lint.compilers import CompilerFailedError, OwnCompiler
+from agent.lint import (
+    Change,
+    Finding,
+    InterpreterCompiler,
+    Linter,
+    OwnCompiler,
+    RememberingCompiler,
+)
+from agent.lint.compilers import CompilerFailedError
 from bench.compilers import linter_for
 from bench.environments.venvs import find_python
 from bench.instances import Spec
@@ -96,9 +104,36 @@ def test_ours_gives_the_same_verdicts() -> None:
     assert ours[:3] == theirs[:3]
 
 
+def test_our_own_version_needs_no_process_and_gives_the_same_findings() -> None:
+    version = ".".join(map(str, sys.version_info[:2]))
+    linter = linter_for(an_instance(spec=Spec.of({"python": version, "test_cmd": "pytest"})))
+    assert linter.compiler == RememberingCompiler(OwnCompiler(version))
+    files = [*FILES, ("nul.py", "x = '\0'\n"), ("deep.py", "(" * 5000 + ")" * 5000)]
+    there = InterpreterCompiler(Path(sys.executable)).check(files)
+    assert OwnCompiler(version).check(files) == there
+    assert any(there)
+
+
+def test_a_text_is_compiled_once() -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Noting(OwnCompiler):
+        def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
+            asked.extend(files)
+            return super().check(files)
+
+    compiler = RememberingCompiler(Noting())
+    good, bad, other = ("a.py", "x = 1\n"), ("a.py", "x = = 1\n"), ("b.py", "x = = 1\n")
+    first = compiler.check([good, bad, good])
+    second = compiler.check([bad, other, good])
+    assert asked == [good, bad, other]
+    assert first == [None, first[1], None]
+    assert [f and f.path for f in second] == ["a.py", "b.py", None]
+
+
 def test_an_instance_brings_the_version_of_its_spec() -> None:
     place = python("3.8")
     linter = linter_for(an_instance(spec=Spec.of({"python": "3.8", "test_cmd": "pytest"})))
-    assert linter == Linter(InterpreterCompiler(place))
+    assert linter.compiler == RememberingCompiler(InterpreterCompiler(place))
     assert linter_for(an_instance()) == Linter()
     assert linter_for(an_instance(spec=Spec.of({"python": "1.5"}))) == Linter()

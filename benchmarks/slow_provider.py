@@ -1,0 +1,114 @@
+"""A slow server for OpenAI's chat protocol: ``python -m benchmarks.slow_provider SECONDS``.
+
+It answers by the number of messages alone: first it names a file, then it writes an edit that has
+no place, then one that has. ``GET /figures`` tells what it saw since ``GET /reset``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+_EDIT = "{path}\n```python\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n```\n"
+PATH = "flasklike/module_1.py"
+REPLIES = (
+    PATH,
+    _EDIT.format(path=PATH, old="    return nowhere_to_be_found(1)", new="    return 2"),
+    _EDIT.format(path=PATH, old='"""Module 1."""', new='"""Module one."""'),
+)
+
+
+@dataclass
+class Figures:
+    """What the server saw: the number of answers, when, and the last conversation."""
+
+    answers: int = 0
+    first: float = 0.0
+    last: float = 0.0
+    at_once: int = 0
+    most_at_once: int = 0
+    longest: list[dict[str, Any]] = field(default_factory=list)
+
+    def arrived(self, messages: list[dict[str, Any]]) -> None:
+        """Note a request."""
+        self.first = self.first or time.monotonic()
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        if len(messages) >= len(self.longest):
+            self.longest = messages
+
+    def answered(self) -> None:
+        """Note its answer."""
+        self.at_once -= 1
+        self.answers += 1
+        self.last = time.monotonic()
+
+
+@dataclass
+class Server:
+    """Answers after ``seconds``."""
+
+    seconds: float
+    figures: Figures = field(default_factory=Figures)
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until its end."""
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = await reader.readexactly(_length(head))
+                writer.write(_response(await self._answer(head, body)))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def _answer(self, head: bytes, body: bytes) -> dict[str, Any]:
+        if head.startswith(b"GET /reset"):
+            self.figures = Figures()
+        if head.startswith(b"GET"):
+            return vars(self.figures)
+        messages = json.loads(body)["messages"]
+        self.figures.arrived(messages)
+        await asyncio.sleep(self.seconds)
+        self.figures.answered()
+        return _completion(REPLIES[(len(messages) // 2 - 1) % len(REPLIES)])
+
+
+def _length(head: bytes) -> int:
+    lines = (line.partition(b":") for line in head.split(b"\r\n"))
+    return next((int(v) for name, _, v in lines if name.lower() == b"content-length"), 0)
+
+
+def _response(content: dict[str, Any]) -> bytes:
+    body = json.dumps(content).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return head.encode() + b"\r\n\r\n" + body
+
+
+def _completion(text: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+    }
+
+
+async def serve(seconds: float) -> None:
+    """Serve on a free port, which is printed."""
+    server = await asyncio.start_server(
+        Server(seconds).connected, "127.0.0.1", 0, limit=1 << 26, backlog=1024
+    )
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(float(sys.argv[1])))

@@ -1,0 +1,192 @@
+"""Many workers against a slow model: ``python -m benchmarks.throughput``.
+
+A server on loopback takes two seconds for each answer. The harness makes three calls an attempt and
+six attempts an instance, with as many instances as workers, on a generated repository of flask's
+size, and nothing tests. A bare loop of litellm calls then sends the same conversations with as many
+workers. Calls a second are taken from the server's first request to its last answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from demo.setup import commit_all
+
+_TOP = Path(__file__).resolve().parent.parent
+_FILES, _LINES = 240, 60
+_ATTEMPTS, _CALLS = 6, 3
+_REPO = "bench/flasklike"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run: calls a second, CPU seconds with those of all children, and peak memory in MB."""
+
+    workers: int
+    calls: int
+    rate: float
+    cpu: float
+    peak: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table and return 1 when a share is below its goal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", default="1,8,64,256")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    options = parser.parse_args(argv)
+    counts = [int(word) for word in options.workers.split(",")]
+    with tempfile.TemporaryDirectory() as folder, slow_provider(options.seconds) as url:
+        bench = Bench(Path(folder), url, options.seconds)
+        bench.prepare(max(counts))
+        found = [bench.both(count) for count in counts]
+    return report(found, options.seconds)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The harness and the bare loop against one server."""
+
+    folder: Path
+    url: str
+    seconds: float
+
+    def prepare(self, instances: int) -> None:
+        """Make the repository and the instances, and warm the caches."""
+        commit = make_repository(self.folder)
+        rows = [row(number, commit) for number in range(instances)]
+        (self.folder / "rows.json").write_text(json.dumps(rows))
+        self.harness(min(8, instances), "warm")
+
+    def both(self, workers: int) -> tuple[Measured, Measured]:
+        """Measure the harness, then the bare loop with the same conversations."""
+        ours = self.harness(workers, f"w{workers}")
+        messages = json.dumps(self._ask("figures")["longest"])
+        calls = _ATTEMPTS * _CALLS
+        argv = [sys.executable, "-m", "benchmarks.bare_loop", f"{self.url}/v1", str(workers)]
+        bare = self._measured([*argv, str(calls)], workers, messages)
+        print(f"{workers} workers: {ours.rate:.1f} of {bare.rate:.1f} calls a second", flush=True)
+        return ours, bare
+
+    def harness(self, workers: int, run: str) -> Measured:
+        """Run as many instances as workers."""
+        argv = [
+            sys.executable, "harness.py", "--dataset", str(self.folder / "rows.json"),
+            "--models", "gpt-4o,gpt-4o-mini", "--api-base", f"{self.url}/v1", "--all-attempts",
+            "--environment", "none", "--workers", str(workers), "--slice", f"0:{workers}",
+            "--repos", str(self.folder / "mirrors"), "--cache", str(self.folder / "cache"),
+            "--out", str(self.folder / "out"), "--run", run, "--call-timeout", "120",
+        ]  # fmt: skip
+        return self._measured(argv, workers, "")
+
+    def _measured(self, argv: list[str], workers: int, stdin: str) -> Measured:
+        self._ask("reset")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        process = subprocess.Popen(
+            argv, cwd=_TOP, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
+        assert process.stdin is not None
+        process.stdin.write(stdin)
+        process.stdin.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"{argv[1:3]} failed")
+        del before
+        seen = self._ask("figures")
+        rate = seen["answers"] / (seen["last"] - seen["first"])
+        cpu = usage.ru_utime + usage.ru_stime
+        return Measured(workers, seen["answers"], rate, cpu, usage.ru_maxrss / 1024)
+
+    def _ask(self, what: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/{what}") as response:
+            content: dict[str, Any] = json.load(response)
+        return content
+
+
+def report(found: Sequence[tuple[Measured, Measured]], seconds: float) -> int:
+    """Print shares and memory; return the exit code."""
+    goals = {64: 0.9, 256: 0.8}
+    missed = False
+    print("workers  calls/s  bare loop  share  ideal  share of ideal  CPU ms/attempt  peak MB")
+    for ours, bare in found:
+        ideal = ours.workers / seconds
+        share, attempts = ours.rate / bare.rate, ours.calls / _CALLS
+        missed = missed or share < goals.get(ours.workers, 0.0)
+        print(
+            f"{ours.workers:7d}  {ours.rate:7.1f}  {bare.rate:9.1f}  {share:4.0%}  {ideal:6.1f}"
+            f"  {ours.rate / ideal:13.0%}  {1000 * (ours.cpu - bare.cpu) / attempts:14.0f}"
+            f"  {ours.peak:7.0f}"
+        )
+    (least, _), (most, _) = found[0], found[-1]
+    if most.workers > least.workers:
+        each = (most.peak - least.peak) / (most.workers - least.workers)
+        print(f"memory per further waiting instance: {each:.2f} MB (goal: at most 3)")
+        missed = missed or each > 3
+    print("CPU: what the harness took, its git processes included, beyond the bare loop")
+    return int(missed)
+
+
+def make_repository(folder: Path) -> str:
+    """Make a mirror with a package of 240 modules and return its commit."""
+    work = folder / "work"
+    for number in range(_FILES):
+        lines = [f'"""Module {number}."""', ""]
+        for item in range(_LINES // 6):
+            lines += [
+                "",
+                f"def function_{number}_{item}(value: int) -> int:",
+                f'    """Return something of {item}."""',
+                f"    return value * {number} + {item}",
+                "",
+            ]
+        path = work / "flasklike" / f"module_{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+    commit = commit_all(work, "Begin")
+    mirror = folder / "mirrors" / f"{_REPO.replace('/', '__')}.git"
+    mirror.parent.mkdir()
+    (work / ".git").rename(mirror)
+    return commit
+
+
+def row(number: int, commit: str) -> dict[str, Any]:
+    """Return an instance; each has an issue text of its own."""
+    return {
+        "instance_id": f"bench__flasklike-{number}",
+        "repo": _REPO,
+        "base_commit": commit,
+        "version": "1",
+        "problem_statement": f"function_{number % _FILES}_1 returns a wrong value for {number}.",
+    }
+
+
+@contextmanager
+def slow_provider(seconds: float) -> Iterator[str]:
+    """Run the server in a process of its own and give its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.slow_provider", str(seconds)],
+        cwd=_TOP, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

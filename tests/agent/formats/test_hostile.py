@@ -1,0 +1,136 @@
+"""Replies that once crashed a run, told a lie, or took far longer than they are long."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent import lint
+from agent.chat import Message, Reply, ToolCall
+from agent.formats import format_names, get_format
+from agent.formats.apply import MOST_EDITS
+from agent.formats.base import Matching, Scope, SearchReplace, feedback
+from agent.formats.reference_matching import _split_at_dots
+from agent.mentions import FileIndex
+from agent.wire import messages_as_sent
+from tests.agent.formats.editing import apply, block, parse
+
+
+def test_a_hunk_with_a_number_of_thousands_of_digits() -> None:
+    reply = f"--- a/a.py\n+++ b/a.py\n@@ -{'9' * 5000} +1 @@\n-x\n+y\n"
+    assert apply("udiff", reply, {"a.py": "x\n"}).contents == {"a.py": "y\n"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "{[]: 1}",
+        "[" * 100_000,
+        '{"a":' * 50_000,
+        "-" * 50_000 + "1",
+        '{"path": "\\ud800", "content": "x"}',
+    ],
+)
+@pytest.mark.parametrize("form", ["whole-func", "diff-func"])
+def test_arguments_that_are_no_json(form: str, arguments: str) -> None:
+    call = ToolCall(get_format(form).tools[0]["name"], arguments)
+    apply(form, Reply("", tool_calls=(call,)), {})
+    (sent,) = messages_as_sent([Message("assistant", "", (call,))])
+    json.loads(sent["tool_calls"][0]["function"]["arguments"])
+
+
+def test_an_edit_that_is_a_deep_list() -> None:
+    deep = "[" * 900 + "]" * 900
+    call = ToolCall("write_file", f'{{"path": "a.py", "files": [{deep}]}}')
+    assert apply("whole-func", Reply("", tool_calls=(call,)), {}).failed
+
+
+def test_a_block_with_thousands_of_dividers_has_few_readings() -> None:
+    (edit,) = parse("diff", block("a.py", "=======\n" * 5_000, "x\n"), ["a.py"])
+    assert isinstance(edit, SearchReplace)
+    assert len(edit.readings) < 20
+
+
+@pytest.mark.parametrize("matching", Matching)
+def test_edits_beyond_the_limit_are_told_as_not_tried(matching: Matching) -> None:
+    replies = "".join(block("a.py", f"x{n}\n", f"y{n}\n") for n in range(MOST_EDITS + 7))
+    files = {"a.py": "".join(f"x{n}\n" for n in range(MOST_EDITS + 7))}
+    edit_format = get_format("diff", matching)
+    edits = edit_format.parse(Reply(replies), Scope(frozenset(files)))
+    report = edit_format.apply(edits, files.get, ())
+    assert len(report.failed) == 7
+    assert "was not tried" in feedback(report)
+    assert f"y{MOST_EDITS - 1}\nx{MOST_EDITS}\n" in (report.contents["a.py"] or "")
+
+
+def test_long_lines_are_not_told_in_full() -> None:
+    report = apply("diff", block("a.py", "x" * 1_000_000 + "\n", "y\n"), {"a.py": "z" * 1_000_000})
+    assert report.failed
+    assert len(feedback(report)) < 10_000
+
+
+def test_a_long_search_in_a_file_of_equal_lines_is_ambiguous() -> None:
+    report = apply("diff", block("a.py", "x\n" * 4_000, "y\n"), {"a.py": "x\n" * 10_000})
+    assert "places" in report.failed[0].problem
+
+
+@pytest.mark.parametrize("form", format_names())
+@pytest.mark.parametrize("unit", ["../", "a/", "`", "\n", "= ", "append ", ". .\n", "@@ \n", "\0"])
+def test_runs_of_one_thing_are_read(form: str, unit: str) -> None:
+    text = unit * 20_000
+    apply(form, Reply(text, tool_calls=(ToolCall("f", text),)), {"a.py": "x\n"})
+    assert FileIndex.of(["a.py"]).mentioned(text) == ()
+
+
+def test_dots_are_split_as_the_reference_splits_them() -> None:
+    text = "a\n\n  ...\nb\n \n...\n...\n.... \nc\n\n"
+    assert _split_at_dots(text) == [
+        "a\n",
+        "\n  ...\n",
+        "b\n",
+        " \n...\n",
+        "",
+        "...\n",
+        ".... \nc\n\n",
+    ]
+
+
+_NESTED = (
+    "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(19)) + " " * 19 + "x = 1\n"
+)
+_WAYS_OUT = (
+    "def f(x):\n  try:\n"
+    + "    if x: return 1\n" * 20_000
+    + "  finally:\n"
+    + "    x += 1\n" * 20_000
+)
+
+
+@pytest.mark.parametrize(
+    "text", [_NESTED + "y = 1\n" * 1_000, _WAYS_OUT], ids=["nested", "returns"]
+)
+def test_code_that_explodes_when_compiled_does_not_take_the_memory(text: str) -> None:
+    found = lint.Linter().new_findings([lint.Change("a.py", "x = 1\n", text)])
+    assert all("cannot be compiled" in finding.problem for finding in found)
+
+
+def test_a_cookie_of_a_codec_that_is_none() -> None:
+    linter = lint.Linter(lint.InterpreterCompiler(Path(sys.executable)))
+    (found,) = linter.new_findings([lint.Change("a.py", None, "# coding: rot13\nx = 1\n")])
+    assert "not a text encoding" in found.problem
+
+
+@pytest.mark.parametrize("text", ["\n" * 200_000 + "(", "# " + "#" * 200_000, "{{a|" * 50_000])
+def test_marks_of_templates_are_looked_for_in_linear_time(text: str) -> None:
+    assert len(lint.Linter().new_findings([lint.Change("a.py", None, text)])) <= 1
+
+
+def test_lone_surrogates_are_not_sent() -> None:
+    call = ToolCall("write_file", '{"path": "\ud800"}')
+    sent = messages_as_sent(
+        [Message("user", "a\ud800"), Message("assistant", "b\udfff", (call,)), Message("user", "c")]
+    )
+    assert str(sent).encode().count(b"?") == 3

@@ -1,0 +1,214 @@
+"""Whatever a model calls a file, and whatever lies in the checkout: nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.formats.base import WholeFile
+from agent.formats.safe import safe_edits, write_report
+from agent.formats.whole import WholeFormat
+from agent.workspace import TextFile, UnsafePathError, Workspace
+
+_SECRET = "lies outside"
+_PARTS = st.one_of(
+    st.sampled_from(
+        [
+            "a",
+            "A",
+            "b.py",
+            "B.PY",
+            "folder",
+            "Folder",
+            "..",
+            ".",
+            "",
+            "~",
+            "/",
+            "x\ny",
+            "x\x00",
+            "x.",
+            "x ",
+            ".git",
+            ".GIT",
+            ".git ",
+            ".git.",
+            ".git::$DATA",
+            "git~1",
+            "GIT~1",
+            ".g\u200cit",
+            "config",
+            "out",
+            "secret",
+            "to-git",
+            "loop",
+            "fifo",
+            "inside",
+            "C:",
+            "a\\b",
+            "\ud800",
+            "x" * 260,
+        ]
+    ),
+    st.text(max_size=6),
+)
+_PATHS = st.lists(_PARTS, min_size=1, max_size=5).map("/".join)
+_LINKS = {"out": "../outside", "secret": "../outside/secret", "to-git": ".git", "loop": "loop"}
+
+
+def _checkout(folder: Path) -> Path:
+    root = folder / "root"
+    for place in (root / ".git", root / "folder", folder / "outside"):
+        place.mkdir(parents=True)
+    (folder / "outside" / "secret").write_text(_SECRET)
+    (root / ".git" / "config").write_text(_SECRET)
+    (root / "a").write_text("a\n")
+    (root / "b.py").write_text("b\n")
+    os.mkfifo(root / "fifo")
+    for name, target in _LINKS.items():
+        (root / name).symlink_to(target)
+    (root / "folder" / "inside").symlink_to("../a")
+    return root
+
+
+def _state(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for top, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            place = Path(top, name)
+            if place.is_symlink():
+                found[str(place)] = place.readlink()
+            elif place.is_file():
+                found[str(place)] = place.read_bytes()
+            else:
+                found[str(place)] = place.lstat().st_mode
+    return found
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["write", "delete", "move", "read"]), _PATHS, _PATHS),
+        min_size=1,
+        max_size=5,
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_only_plain_files_of_the_checkout_are_touched(steps: list[tuple[str, str, str]]) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        root = _checkout(folder)
+        before = _state(folder)
+        space = Workspace(root)
+        for what, path, other in steps:
+            assert _SECRET not in (space.read(path) or "")
+            try:
+                if what == "write":
+                    space.write({path: "x\n"})
+                elif what == "delete":
+                    space.write({path: None})
+                elif what == "move":
+                    space.write({path: "x\n", other: None}, {path: other})
+            except UnsafePathError:
+                continue
+        after = _state(folder)
+        changed = {p for p in before.keys() | after.keys() if before.get(p) != after.get(p)}
+        own = {str(root / path) for path in space.originals}
+        assert all(p in own or Path(p).is_dir() for p in changed)
+        assert not any(
+            p.startswith((str(root / ".git/"), str(folder / "outside"))) for p in changed
+        )
+        assert {p for p in before if Path(p).is_symlink()} == {str(root / n) for n in _LINKS} | {
+            str(root / "folder/inside")
+        }
+        folded = [os.path.relpath(p, root).casefold() for p in after]
+        assert len(folded) == len(set(folded)), "two names that some systems take for one"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git ",
+        ".git.",
+        ".GIT/x",
+        ".git::$INDEX_ALLOCATION/x",
+        "git~1/x",
+        "a/.g\u200cit/x",
+        "x.",
+        "x ",
+        "\ud800",
+        "\u2028x",
+        "fifo",
+        "folder",
+        "folder/inside",
+    ],
+)
+def test_names_that_no_model_may_use(tmp_path: Path, path: str) -> None:
+    space = Workspace(_checkout(tmp_path))
+    (edit,) = safe_edits([WholeFile(path, "x\n")], space)
+    report = write_report(WholeFormat().apply([edit], space.read, ()), space)
+    assert [result.applied for result in report.results] == [False]
+    assert space.read(path) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("A", "a"),
+        ("Folder/x.py", "folder"),
+        ("B.py", "b.py"),
+        ("e\u0301", "\u00e9"),
+        ("STRASSE", "straße"),
+    ],
+)
+def test_a_name_that_differs_in_case_alone_is_refused(
+    tmp_path: Path, path: str, there: str
+) -> None:
+    root = _checkout(tmp_path)
+    if not (root / there).exists():
+        (root / there).write_text("x\n")
+    with pytest.raises(UnsafePathError, match=f"{there} is there already"):
+        Workspace(root).write({path: "x\n"})
+
+
+def test_of_two_new_twins_the_second_is_a_failed_edit(tmp_path: Path) -> None:
+    space = Workspace(_checkout(tmp_path))
+    edits = safe_edits([WholeFile("new.py", "1\n"), WholeFile("New.py", "2\n")], space)
+    report = write_report(WholeFormat().apply(edits, space.read, ()), space)
+    assert [result.applied for result in report.results] == [True, False]
+    assert "new.py is there already" in report.failed[0].problem
+
+
+def test_what_the_system_refuses_is_a_failed_edit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = Workspace(_checkout(tmp_path))
+    if os.geteuid() == 0:
+        # Root may write anywhere, but no name that the system finds too long.
+        monkeypatch.setattr("agent.paths._LONGEST_NAME", 1_000)
+        path = "x" * 256
+    else:
+        (space.root / "folder").chmod(0o500)
+        path = "folder/x.py"
+    with pytest.raises(UnsafePathError, match=r"cannot be written|ermission denied|name too long"):
+        space.write({path: "x\n"})
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as handle:
+        handle.truncate(1 << 40)
+    space = Workspace(tmp_path)
+    assert space.read("huge") is None
+    with pytest.raises(UnsafePathError, match="too large"):
+        space.write({"huge": "x\n"})
+
+
+@pytest.mark.parametrize("codec", ["punycode", "idna", "rot13", "undefined", "zlib", "nonsense"])
+def test_codecs_that_are_no_encodings_of_sources_are_passed_over(codec: str) -> None:
+    data = f"# coding: {codec}\nx = 1\n".encode()
+    file = TextFile.decode(data)
+    assert (file.encoding, file.encode(file.text)) == ("utf-8", data)
