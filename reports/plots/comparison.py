@@ -49,7 +49,9 @@ def _draw_differences(axes: Axes, differences: Sequence[Difference], theme: Them
         _draw_interval(axes, y, one.difference, one.interval, words, theme, filled=True)
     low = min(0.0, *(one.interval.low for one in differences))
     high = max(0.0, *(one.interval.high for one in differences))
-    axes.set_xlim(low - 0.05 * (high - low), high + (_ROOM - 1) * (high - low))
+    # Runs that never differ have no width of their own.
+    width = high - low or 0.1
+    axes.set_xlim(low - 0.05 * width, high + (_ROOM - 1) * width)
     axes.axvline(0, color=theme.ink, linewidth=0.8)
     _label_lines(axes, [f"{label(one.b)}\nless {label(one.a)}" for one in differences])
     axes.set_xlabel("difference where both have a verdict; 95 % interval (bootstrap)")

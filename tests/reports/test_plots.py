@@ -84,6 +84,13 @@ def test_secrets_in_names_are_blotted_out(tmp_path: Path) -> None:
         assert "very-secret" not in picture.light + picture.dark + picture.words
 
 
+@pytest.mark.filterwarnings("error")
+def test_runs_that_do_not_differ_can_be_compared() -> None:
+    same = Difference("a", "b", 0.0, Interval(0.0, 0.0))
+    [picture] = draw_figures(FigureData(scores=everything().scores, differences=(same,)))
+    assert "+0.0 points" in words(picture.light)
+
+
 def test_long_names_keep_their_ends() -> None:
     short = label("openrouter/anthropic/claude-3-opus-20240229-with-more")
     assert len(short) <= 30
