@@ -2,8 +2,8 @@
 
 A server on loopback takes two seconds for each answer. The harness makes three calls an attempt and
 six attempts an instance, with as many instances as workers, on a generated repository of flask's
-size, with warm caches, and nothing tests. A bare loop of litellm calls then sends the same conversations with as many
-workers. Calls a second are taken from the server's first request to its last answer.
+size, with warm caches and no tests. A bare loop of litellm calls then sends the same conversations
+with as many workers. Calls a second are taken from the server's first request to its last answer.
 """
 
 from __future__ import annotations
