@@ -38,6 +38,8 @@ _PYTHON_2_BUILTINS = frozenset(
 _MOST_REPEATED = 500
 # Statements right under an `if` or a `try`: each name bound again there is held against all.
 _LONGEST_FORK = 200
+# Each is looked for among all definitions of its file.
+_MOST_PLACED = 300
 _Key = Callable[[Finding, Source], Hashable]
 
 
@@ -54,8 +56,9 @@ def new_names(change: Change) -> tuple[Finding, ...]:
         return tuple(found)
     before = Source(change.path, change.before)
     old = _findings(before)
-    for key in (_by_line, _by_scope):
-        found, old = _without_pairs(found, after, old, before, key)
+    found, old = _without_pairs(found, after, old, before, _by_line)
+    if max(len(found), len(old)) <= _MOST_PLACED and old:
+        found, old = _without_pairs(found, after, old, before, _by_scope)
     return tuple(found)
 
 

@@ -93,9 +93,10 @@ def begun(provider: Provider, out: Path, cache: Path, *more: str) -> subprocess.
 
 
 def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
-    tmp_path: Path, cache: Path, provider: Provider
+    tmp_path: Path, provider: Provider
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT, Answer("bank/accounts.py", hang=3), EDIT)
+    cache = tmp_path / "cache"  # its own: what took longest in another test would begin first
     process = begun(provider, tmp_path, cache)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
@@ -114,10 +115,9 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     assert (tmp_path / "predictions/r/demo__bank-1.json").exists(), said
 
 
-def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
+def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(tmp_path: Path, provider: Provider) -> None:
     provider.will_answer("textkit/slug.py", EDIT, Answer("x", hang=60))
+    cache = tmp_path / "cache"
     process = begun(provider, tmp_path, cache)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)

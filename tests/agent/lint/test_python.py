@@ -178,6 +178,12 @@ def test_names_are_not_judged_where_pyflakes_would_look_back_at_thousands(unit: 
     assert lint("a = 1\n", unit * 600 + "def h():\n    return missing\n") == []
 
 
+def test_thousands_of_undefined_names_are_told_when_none_was_there_before() -> None:
+    names = "".join(f"name_{n}\n" for n in range(4_000))
+    assert len(lint("a = 1\n", names)) == 4_000
+    assert lint(names, names.replace("name_7\n", "name_7  \n")) == []
+
+
 def test_names_are_judged_under_a_fork_of_usual_length() -> None:
     body = "    x = 1\n"
     assert lint("a = 1\n", "if 1:\n" + body * 199 + "    missing\n") != []
