@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import docker.errors
+from docker.auth import resolve_repository_name
 from docker.utils import parse_repository_tag
 
 from agent.errors import InfrastructureError
-from bench.environments.engine import connect, engine_errors
+from bench.environments.engine import ENGINE_ERRORS, connect, engine_errors
 
 _GB = 1e9
 RESERVE = int(20 * _GB)
 """Bytes that stay free where the engine keeps its images: one image may take several gigabytes
 unpacked, and containers write there as well."""
 
+_NO_SUCH = "the registry has no such image"
 # What engines and registries say, and what to do about it; the first that is found is meant.
 _REASONS = (
     (
@@ -33,7 +35,7 @@ _REASONS = (
         re.compile(
             r"manifest.*(unknown|not found)|not found|repository does not exist|denied", re.I
         ),
-        "the registry has no such image, or asks for a login: check the name, or `docker login`",
+        f"{_NO_SUCH}, or asks for a login: check the name, or `docker login`",
     ),
     (
         re.compile(
@@ -103,6 +105,41 @@ def pull_ahead(
             _check_space(image, root, free_bytes or _free, reserve)
             say(f"pull image {number} of {len(wanted)}: {image}")
             pull(client, image)
+
+
+def pull_each(
+    client: Any,  # noqa: ANN401
+    images: Iterable[str],
+    say: Callable[[str], None],
+    reserve: int = RESERVE,
+) -> dict[str, str]:
+    """Pull ``images`` one after the other, and return why the others could not be had, by image.
+
+    Once a registry will not go on (a limit is reached, it is gone, the disk is full) it is not
+    asked for more.
+    """
+    wanted, failed = sorted({*images}), dict[str, str]()
+    closed: dict[str, str] = {}
+    for number, image in enumerate(wanted, 1):
+        registry = registry_of(image)
+        if registry in closed:
+            failed[image] = f"not pulled after this: {closed[registry]}"
+            continue
+        try:
+            _check_space(image, Path(client.info()["DockerRootDir"]), _free, reserve)
+            say(f"pull image {number} of {len(wanted)}: {image}")
+            pull(client, image)
+        except (*ENGINE_ERRORS, InfrastructureError) as error:
+            failed[image] = str(error)
+            if _NO_SUCH not in str(error):
+                closed[registry] = str(error)
+    return failed
+
+
+def registry_of(image: str) -> str:
+    """Return the host that ``image`` comes from: ``docker.io`` where its name says none."""
+    registry, _ = resolve_repository_name(parse_repository_tag(image)[0])
+    return str(registry)
 
 
 def _free(folder: Path) -> int:

@@ -10,6 +10,9 @@ from typing import Protocol
 from bench.instances import Evaluation, Instance
 from reports.predictions import Prediction
 
+# Those whose verdicts are swebench's own, in its images.
+_OFFICIAL = ("docker", "modal")
+
 
 class VerdictStatus(str, Enum):
     """What the evaluation of one prediction came to."""
@@ -25,10 +28,13 @@ class Verdict:
     """One prediction's verdict.
 
     Attributes:
-        evaluator: ``docker`` is swebench itself; anything else is not official.
-        reason: why it was not evaluated, in one line.
+        evaluator: the name of who gave it.
+        reason: why it was not evaluated, or what swebench could not read, in one line.
         log: the test output; empty where there is none.
         report: swebench's report on the instance.
+        image: the image that the tests ran in, as ``NAME@DIGEST``; empty where they ran in none.
+        evaluated: when it was given, in UTC; empty where nobody noted it.
+        swebench: the version that graded.
     """
 
     instance_id: str
@@ -37,11 +43,19 @@ class Verdict:
     reason: str = ""
     log: str = ""
     report: Mapping[str, object] | None = None
+    image: str = ""
+    evaluated: str = ""
+    swebench: str = ""
 
     @property
     def official(self) -> bool:
         """Whether swebench's own evaluation gave it."""
-        return self.evaluator == "docker"
+        return self.evaluator in _OFFICIAL
+
+    @property
+    def judged(self) -> bool:
+        """Whether tests have decided."""
+        return self.status in (VerdictStatus.RESOLVED, VerdictStatus.UNRESOLVED)
 
 
 @dataclass(frozen=True)
@@ -60,17 +74,40 @@ class Evaluator(Protocol):
     def name(self) -> str:
         """The value of ``--evaluator`` that means it."""
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
-        """Return a verdict for each job by instance id.
+    def accepts(self, verdict: Verdict) -> bool:
+        """Tell whether a verdict that is known of the very patch need not be given again."""
+
+    def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
+        """Say what the evaluation of ``jobs`` needs, have it at hand, and return what is missing.
+
+        Returns:
+            Why an instance cannot be evaluated, by its id.
 
         Raises:
-            UserError, InfrastructureError: nothing could be evaluated.
+            UserError: nothing can be evaluated before the user mends something.
+        """
+
+    def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
+        """Return a verdict for each of ``jobs``, all prepared, by instance id.
+
+        What failed outside of the patch is ``NOT_EVALUATED`` and says why.
         """
 
 
 def verdict_of_report(job: Job, report: Mapping[str, object], log: str, evaluator: str) -> Verdict:
     """Return the verdict that swebench's report on an instance states."""
     own = report.get(job.instance.instance_id)
-    resolved = isinstance(own, Mapping) and bool(own.get("resolved"))
-    status = VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED
-    return Verdict(job.instance.instance_id, status, evaluator, log=log, report=report)
+    own = own if isinstance(own, Mapping) else {}
+    status = VerdictStatus.RESOLVED if own.get("resolved") else VerdictStatus.UNRESOLVED
+    return Verdict(
+        job.instance.instance_id, status, evaluator, _suspected(own), log=log, report=report
+    )
+
+
+def _suspected(own: Mapping[str, object]) -> str:
+    """Return why swebench read no results; it counts such an instance as unresolved all the same.
+
+    The output may be the patch's doing, so what it looks like decides nothing.
+    """
+    why = own.get("infra_failure_reason")
+    return f"no test results could be read; the output looks like {why}" if why else ""

@@ -1,29 +1,29 @@
-"""The same tests without containers: the local environment, graded by swebench's own code.
+"""The same tests without containers: the local environment, graded by swebench's own functions.
 
 Unofficial: packages and system differ from the official images, and so may verdicts.
 """
 
 from __future__ import annotations
 
+import secrets
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from agent.errors import InfrastructureError
 from agent.git import git, git_result
 from bench.checkout import Checkout, Snapshots, make_checkout
 from bench.environments import Changes, CommandResult, Environment, UnavailableError
-from bench.evalscript import END_MARKER, START_MARKER
 from bench.mirrors import Mirrors
 from bench.patches import is_test_path, patch_paths
 from bench.related import directives
 from bench.runners import runner_of
-from bench.testlogs import fallback_parser
-from reports.evaluators.base import Job, Verdict, VerdictStatus, verdict_of_report
+from bench.testlogs import told
+from reports.evaluators.base import Job, Verdict, VerdictStatus
+from reports.evaluators.localoutput import grade_saved, saved
 
 
 class PatchError(Exception):
@@ -39,7 +39,18 @@ class LocalEvaluator:
     snapshots: Snapshots
     work: Path
     timeout: float
+    say: Callable[[str], None]
     name: str = field(default="local", init=False)
+
+    def accepts(self, verdict: Verdict) -> bool:
+        """Return True for what was judged here or officially; see ``Evaluator``."""
+        return verdict.judged and (verdict.official or verdict.evaluator == self.name)
+
+    def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
+        """Say how much disk is free; environments are built as they are needed."""
+        place = next(p for p in (self.work, *self.work.parents) if p.exists())
+        self.say(f"disk: {shutil.disk_usage(place).free / 1e9:.0f} GB free at {place}")
+        return {}
 
     def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
         """Return unofficial verdicts; see ``Evaluator``."""
@@ -49,21 +60,23 @@ class LocalEvaluator:
         name = job.instance.instance_id
         self.work.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=self.work, prefix=f"{name}.eval."))
+        token = secrets.token_hex(16)
         try:
-            result = self._run(job, folder)
+            result = self._run(job, folder, token)
         except PatchError as error:
             return Verdict(name, VerdictStatus.UNRESOLVED, self.name, str(error))
         except (UnavailableError, InfrastructureError) as error:
             return Verdict(name, VerdictStatus.NOT_EVALUATED, self.name, str(error))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+        log = saved(result.output, token, timed_out=result.timed_out)
         if result.timed_out:
             reason = f"the tests did not end within {self.timeout:.0f} s"
-            return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, result.output)
-        return self._grade(job, result)
+            return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, log)
+        return grade_saved(job, log, self.name)
 
-    def _run(self, job: Job, folder: Path) -> CommandResult:
-        """Run the hidden tests on the predicted tree."""
+    def _run(self, job: Job, folder: Path, token: str) -> CommandResult:
+        """Run the hidden tests on the predicted tree, such that ``token`` heads their report."""
         instance, row = job.instance, job.evaluation
         if not row.fail_to_pass or not row.test_patch:
             raise UnavailableError("the row has no FAIL_TO_PASS or no test_patch to judge by")
@@ -79,27 +92,10 @@ class LocalEvaluator:
             tests = [p for p in paths if is_test_path(p) and changes.get(p) is not None]
             names = [shlex.quote(directives(runner, path)) for path in tests] if runner else []
             command = " ".join([session.test_command, *names])
-            return session.run(changes, command, self.timeout)
+            asked = told(command, runner, token) if runner else command
+            return session.run(changes, asked, self.timeout)
         finally:
             session.stop()
-
-    def _grade(self, job: Job, result: CommandResult) -> Verdict:
-        from swebench.harness.grading import get_eval_report
-
-        text = f"{START_MARKER}\n{result.output}\n{END_MARKER}\n"
-        with tempfile.TemporaryDirectory() as scratch:
-            log = Path(scratch) / "test_output.txt"
-            log.write_text(text, encoding="utf-8", errors="replace")
-            report: Mapping[str, object] = get_eval_report(
-                test_spec=_test_spec(job),
-                prediction={
-                    "instance_id": job.instance.instance_id,
-                    "model_patch": job.prediction.patch,
-                },
-                test_log_path=log,
-                include_tests_status=True,
-            )
-        return verdict_of_report(job, report, text, self.name)
 
 
 def patched(base: Checkout, patches: Sequence[str]) -> Changes:
@@ -121,22 +117,3 @@ def patched(base: Checkout, patches: Sequence[str]) -> Changes:
     paths = [name.decode("utf-8", "surrogateescape") for name in names.split(b"\0") if name]
     places = {path: base.root / path for path in paths}
     return {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}
-
-
-def _test_spec(job: Job) -> Any:  # noqa: ANN401 - swebench has no types
-    """Return what swebench's grading wants to know of an instance."""
-    from swebench.types import TestSpec
-
-    instance, row = job.instance, job.evaluation
-    command = instance.spec.test_cmd if instance.spec else ""
-    return TestSpec(
-        instance_id=instance.instance_id,
-        image=instance.image,
-        eval_script_list=[],
-        repo=instance.repo,
-        version=instance.version,
-        FAIL_TO_PASS=list(row.fail_to_pass),
-        PASS_TO_PASS=list(row.pass_to_pass),
-        log_parser=instance.log_parser or fallback_parser(command),
-        eval_type=row.row.get("eval_type") or "pass_and_fail",
-    )

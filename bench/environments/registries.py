@@ -1,0 +1,82 @@
+"""How much there is to download: asked of registries, without the engine and without a login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from docker.auth import resolve_repository_name
+from docker.utils import parse_repository_tag
+
+_HUB = "docker.io"
+_LOOPBACK = ("127.", "localhost", "[::1]")
+_MANIFESTS = ", ".join(
+    f"application/vnd.{kind}"
+    for kind in (
+        "docker.distribution.manifest.v2+json",
+        "docker.distribution.manifest.list.v2+json",
+        "oci.image.manifest.v1+json",
+        "oci.image.index.v1+json",
+    )
+)
+_PLATFORM = {"os": "linux", "architecture": "amd64"}
+
+
+@dataclass(frozen=True)
+class Registries:
+    """Tells sizes of images.
+
+    Attributes:
+        hub: Docker Hub's own interface: asking the registry there for a manifest would count as
+            a pull.
+        timeout: seconds for one answer.
+        parallel: questions at once.
+    """
+
+    hub: str = "https://hub.docker.com"
+    timeout: float = 10.0
+    parallel: int = 8
+
+    def sizes(self, images: Iterable[str]) -> dict[str, int]:
+        """Return the packed bytes of ``images`` (linux/amd64), of those whose registry tells."""
+        names = sorted({*images})
+        with ThreadPoolExecutor(self.parallel) as pool:
+            found = dict(zip(names, pool.map(self.size, names), strict=True))
+        return {image: size for image, size in found.items() if size is not None}
+
+    def size(self, image: str) -> int | None:
+        """Return the packed bytes of ``image``, None when its registry does not tell."""
+        repository, tag = parse_repository_tag(image)
+        registry, name = resolve_repository_name(repository)
+        tag = tag or "latest"
+        try:
+            if registry == _HUB:
+                return self._of_hub(name if "/" in name else f"library/{name}", tag)
+            scheme = "http" if registry.startswith(_LOOPBACK) else "https"
+            return self._of_registry(f"{scheme}://{registry}/v2/{name}/manifests", tag)
+        except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
+            return None
+
+    def _of_hub(self, name: str, tag: str) -> int | None:
+        told = self._json(f"{self.hub}/v2/repositories/{name}/tags/{tag}")
+        sizes = [int(one["size"]) for one in told["images"] if _fits(one)]
+        return sizes[0] if sizes else int(told["full_size"])
+
+    def _of_registry(self, address: str, reference: str) -> int:
+        manifest = self._json(f"{address}/{reference}")
+        if "manifests" in manifest:
+            fitting = [m["digest"] for m in manifest["manifests"] if _fits(m["platform"])]
+            manifest = self._json(f"{address}/{fitting[0]}")
+        return sum(int(layer["size"]) for layer in manifest["layers"])
+
+    def _json(self, address: str) -> Any:  # noqa: ANN401
+        answer = requests.get(address, headers={"Accept": _MANIFESTS}, timeout=self.timeout)
+        answer.raise_for_status()
+        return answer.json()
+
+
+def _fits(platform: Mapping[str, object]) -> bool:
+    return all(platform.get(key) == value for key, value in _PLATFORM.items())

@@ -1,0 +1,72 @@
+"""The output of a local evaluation: kept so that it can be graded again, and graded. Pure but for
+swebench's functions, which read files.
+
+What a test prints is not believed alone: a test that swebench reads as passed has passed only
+where pytest's own report, or the count at the end of another runner's output, bears it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from bench.credible import credible, tame
+from bench.environments.requirements import local_command
+from bench.evalscript import END_MARKER, START_MARKER
+from bench.junit import report_results, split_report
+from bench.patches import patch_paths
+from bench.runners import Runner, runner_of
+from reports.evaluators.base import Job, Verdict
+from reports.evaluators.grading import Statuses, grade_statuses, parser_of, printed_statuses
+
+_HEAD = "swe-retry-harness: the report of pytest follows on the line "
+_TIMED_OUT = ">>>>> Tests Timed Out"  # swebench reads nothing in an output with these words
+_PASSING = ("PASSED", "XFAIL")
+
+
+def saved(output: str, token: str, *, timed_out: bool = False) -> str:
+    """Return ``output`` as it is kept in the log; ``token`` as in ``bench.testlogs.told``."""
+    output += f"\n{_TIMED_OUT}" if timed_out else ""
+    return f"{_HEAD}{token}\n{_marked(output)}"
+
+
+def is_saved(log: str) -> bool:
+    """Tell whether ``saved`` made ``log``."""
+    return log.startswith(_HEAD)
+
+
+def grade_saved(job: Job, log: str, evaluator: str) -> Verdict:
+    """Return the verdict on what ``saved`` has made of the output of the instance's tests."""
+    head, _, rest = log.partition("\n")
+    output = rest.partition(f"{START_MARKER}\n")[2].rpartition(f"\n{END_MARKER}\n")[0]
+    runner = runner_of(local_command(job.instance.spec)) if job.instance.spec else None
+    printed, report = split_report(output, head.removeprefix(_HEAD))
+    printed = tame(printed)
+    statuses = printed_statuses(job, _marked(printed))
+    if runner is Runner.PYTEST:
+        statuses = _borne_out(job, statuses, report)
+    elif runner is not None:
+        statuses = credible(statuses, printed, runner)
+    return grade_statuses(job, statuses, log, evaluator)
+
+
+def _marked(output: str) -> str:
+    return f"{START_MARKER}\n{output}\n{END_MARKER}\n"
+
+
+def _borne_out(job: Job, statuses: Statuses, report: str) -> Statuses:
+    """Return ``statuses`` with those failed that only print says have passed."""
+    results = report_results(report, _files(job))
+    lines = [f"{status} {name}" for name, status in results.items() if status in _PASSING]
+    # The parser cuts and rewrites names, and does the same to those of the report.
+    passed = parser_of(job)("\n".join(lines)).keys()
+    return {
+        name: "FAILED" if status in _PASSING and name not in passed else status
+        for name, status in statuses.items()
+    }
+
+
+def _files(job: Job) -> Collection[str]:
+    """Return the files whose tests were asked for, as far as the row names them."""
+    row = job.evaluation
+    named = (name.partition("::")[0] for name in (*row.fail_to_pass, *row.pass_to_pass))
+    return {*patch_paths(row.test_patch), *named}
