@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,21 @@ import typer
 
 from bench.cli import run_cli
 from bench.commands import default_cache
-from reports.commands import EvaluatorKind, ReportOptions, report_command
+from reports.commands import report_command
+from reports.options import EvaluatorKind, ReportOptions
 
-Runs = Annotated[list[Path], typer.Argument(help="Folders under predictions/.")]
+Runs = Annotated[
+    list[Path],
+    typer.Argument(help="Folders under predictions/; several are combined, or compared."),
+]
+Name = Annotated[
+    str, typer.Option("--name", help="Of the combination; default: the runs' names joined by +.")
+]
+Compare = Annotated[
+    bool, typer.Option("--compare", help="Compare the runs, each with each; combine nothing.")
+]
+Table = Annotated[bool, typer.Option("--table", help="Print the tables in Markdown alone.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the statistics as JSON alone.")]
 Evaluator = Annotated[
     EvaluatorKind | None,
     typer.Option("--evaluator", help="Who judges; default: docker when an engine answers."),
@@ -29,6 +42,10 @@ Repos = Annotated[Path | None, typer.Option("--repos", help="Folder of bare mirr
 
 def main(
     runs: Runs,
+    name: Name = "",
+    compare: Compare = False,
+    table: Table = False,
+    as_json: AsJson = False,
     evaluator: Evaluator = None,
     dataset: DatasetName = "",
     split: Split = "",
@@ -37,7 +54,7 @@ def main(
     cache: Cache = None,
     repos: Repos = None,
 ) -> None:
-    """Write all_preds.jsonl, have it evaluated, and print the counts."""
+    """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
     options = ReportOptions(
         evaluator=evaluator,
         dataset=dataset,
@@ -46,8 +63,14 @@ def main(
         timeout=timeout,
         cache=(cache or default_cache()).expanduser().resolve(),
         repos=repos.expanduser().resolve() if repos else None,
+        name=name,
+        compare=compare,
+        table=table,
+        as_json=as_json,
     )
-    raise typer.Exit(report_command(runs, options, print))
+    # What was asked for stands alone on standard output, so that it can be sent to a file.
+    say = partial(print, file=sys.stderr, flush=True) if table or as_json else print
+    raise typer.Exit(report_command(runs, options, say, print))
 
 
 if __name__ == "__main__":

@@ -2,175 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
-from typing import Any
 
-from agent.atomic import write_json_atomic
 from agent.errors import UserError
-from bench.checkout import Snapshots
-from bench.dataset import Dataset, load_dataset
-from bench.environments.engine import engine_answers
-from bench.environments.local import LocalEnvironment
-from bench.instances import Evaluation, split_row
-from bench.mirrors import Mirrors
 from bench.store import RunStore
-from demo.images import build_images
-from demo.setup import DEMO_DATASET, build_mirrors
-from reports.evaluators.base import Evaluator, Job, Verdict, VerdictStatus
-from reports.evaluators.docker import DockerEvaluator
-from reports.evaluators.local import LocalEvaluator
-from reports.predictions import Prediction, read_predictions, run_id, write_all_preds
-from reports.results import count, leaderboard_lists
-from reports.verdicts import known_verdict, save_verdict
+from reports.combine import combine
+from reports.console import count_lines
+from reports.markdown import comparison_table, run_tables
+from reports.options import EvaluatorKind, ReportOptions, Say
+from reports.reporting import Report, report_on
+from reports.sources import labels
+from reports.statistics.comparing import Comparison, compare
+from reports.statsfile import comparison_json, stats_json
 
-Say = Callable[[str], None]
-
-
-class EvaluatorKind(str, Enum):
-    """Who gives the verdicts."""
-
-    DOCKER = "docker"
-    LOCAL = "local"
-    NONE = "none"
+__all__ = ["EvaluatorKind", "ReportOptions", "report_command"]
 
 
-@dataclass(frozen=True)
-class ReportOptions:
-    """The options of ``report.py``; timeouts in seconds."""
+def report_command(
+    runs: Sequence[Path], options: ReportOptions, say: Say, show: Say | None = None
+) -> int:
+    """Report on a run, on the combination of several, or compare them; return the exit code.
 
-    evaluator: EvaluatorKind | None
-    dataset: str
-    split: str
-    workers: int
-    timeout: float
-    cache: Path
-    repos: Path | None
+    Args:
+        runs: their folders.
+        options: of the command line.
+        say: takes the lines that tell how it goes.
+        show: takes what was asked for; as ``say`` when None.
 
-
-def report_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
-    """Report on each run in turn and return the exit code: 1 when something was not evaluated.
+    Returns:
+        1 when something was to be evaluated and was not, else 0.
 
     Raises:
         UserError, InfrastructureError: a run cannot be read or nothing can be evaluated.
     """
     stores = [RunStore.of_folder(run) for run in runs]
-    return max([_Report(store, options, say).make() for store in stores])
+    _check(stores, options)
+    show = show or say
+    if options.compare:
+        return _compare(stores, options, say, show)
+    store = combine(stores, options.name, say) if len(stores) > 1 else stores[0]
+    report = report_on(store, options, say)
+    _show(_asked_for(report, options), show)
+    return report.exit_code
 
 
-@dataclass(frozen=True)
-class _Report:
-    """The report on one run."""
-
-    store: RunStore
-    options: ReportOptions
-    say: Say
-
-    def make(self) -> int:
-        """Write predictions, verdicts and results; print the counts."""
-        predictions = read_predictions(self.store)
-        path = write_all_preds(self.store, predictions)
-        described = self.store.read_run() or {}
-        verdicts = self._verdicts(predictions, described)
-        results = count(predictions, verdicts, described.get("selected", ()))
-        write_json_atomic(
-            self.store.folder / "results.json", leaderboard_lists(predictions, verdicts)
-        )
-        self._print(predictions, verdicts)
-        for line in [*results.lines(), f"predictions    {path}"]:
-            self.say(line)
-        asked = self._kind() is not EvaluatorKind.NONE
-        return 1 if asked and results.not_evaluated else 0
-
-    def _print(self, predictions: Sequence[Prediction], verdicts: Mapping[str, Verdict]) -> None:
-        for prediction in predictions:
-            verdict = verdicts[prediction.instance_id]
-            words = [verdict.status.value.replace("_", " "), f"({verdict.evaluator})"]
-            words += [verdict.reason] if verdict.reason else []
-            self.say(f"{prediction.instance_id:32s} {' '.join(words)}")
-
-    def _kind(self) -> EvaluatorKind:
-        if self.options.evaluator is not None:
-            return self.options.evaluator
-        return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
-
-    def _verdicts(
-        self, predictions: Sequence[Prediction], described: Mapping[str, Any]
-    ) -> dict[str, Verdict]:
-        kind = self._kind()
-        verdicts = {p.instance_id: _without_evaluation(self.store, p) for p in predictions}
-        if kind is EvaluatorKind.NONE:
-            return verdicts
-        jobs, evaluations = self._jobs(predictions, described)
-        if kind is EvaluatorKind.LOCAL:
-            official = [j for j in jobs if verdicts[j.instance.instance_id].official]
-            jobs = [job for job in jobs if job not in official]
-            if official:
-                self.say(f"{len(official)} official verdicts on these patches are kept")
-        if jobs:
-            self.say(f"evaluating {len(jobs)} predictions ({kind.value})")
-            evaluator = self._evaluator(kind, described)
-            verdicts.update(evaluator.evaluate(jobs, run_id(self.store, predictions)))
-        for prediction in predictions:
-            name = prediction.instance_id
-            save_verdict(self.store, prediction, verdicts[name], evaluations.get(name))
-        return verdicts
-
-    def _jobs(
-        self, predictions: Sequence[Prediction], described: Mapping[str, Any]
-    ) -> tuple[list[Job], dict[str, Evaluation]]:
-        """Return what is to be evaluated: every prediction with a patch."""
-        dataset = self._dataset(described)
-        rows = {row["instance_id"]: row for row in dataset.rows}
-        if missing := [p.instance_id for p in predictions if p.instance_id not in rows]:
-            raise UserError(
-                f"not in the dataset {dataset.name}: {', '.join(missing[:5])}; check --dataset"
-            )
-        halves = {p.instance_id: split_row(rows[p.instance_id]) for p in predictions}
-        jobs = [Job(p, *halves[p.instance_id]) for p in predictions if p.patch.strip()]
-        return jobs, {name: evaluation for name, (_, evaluation) in halves.items()}
-
-    def _dataset(self, described: Mapping[str, Any]) -> Dataset:
-        recorded = described.get("dataset") or {}
-        name = self.options.dataset or recorded.get("name") or "lite"
-        split = self.options.split or recorded.get("split") or "test"
-        return load_dataset(str(name), str(split), DEMO_DATASET)
-
-    def _is_demo(self, described: Mapping[str, Any]) -> bool:
-        name = self.options.dataset or (described.get("dataset") or {}).get("name", "")
-        return bool(name == "demo")
-
-    def _evaluator(self, kind: EvaluatorKind, described: Mapping[str, Any]) -> Evaluator:
-        demo = self._is_demo(described)
-        options = self.options
-        if kind is EvaluatorKind.DOCKER:
-            if not engine_answers():
-                raise UserError("no Docker engine answers: start one, or use --evaluator local")
-            return DockerEvaluator(
-                folder=self.store.logs / "evaluation",
-                workers=options.workers,
-                timeout=options.timeout,
-                split=options.split or "test",
-                prepare=build_images if demo else lambda ids: None,
-            )
-        if demo:
-            mirrors = Mirrors(build_mirrors(options.cache / "demo-mirrors"))
-        else:
-            mirrors = Mirrors(options.repos or options.cache / "mirrors")
-        environment = LocalEnvironment(options.cache / "environments", self.say)
-        snapshots = Snapshots(options.cache / "snapshots")
-        return LocalEvaluator(
-            environment, mirrors, snapshots, options.cache / "work", options.timeout
-        )
+def _check(stores: Sequence[RunStore], options: ReportOptions) -> None:
+    folders = [store.folder for store in stores]
+    if len({*folders}) < len(folders):
+        raise UserError("a run is given twice; name each once")
+    if options.compare and (len(stores) < 2 or options.name):
+        raise UserError("--compare takes two runs or more, and no --name")
+    if options.name and len(stores) < 2:
+        raise UserError("--name is for the combination of several runs; give two runs or more")
+    if options.table and options.as_json:
+        raise UserError("--table and --json exclude each other; give one")
 
 
-def _without_evaluation(store: RunStore, prediction: Prediction) -> Verdict:
-    """Return what is known of a prediction before anything is evaluated."""
-    known = known_verdict(store, prediction)
-    if known:
-        return known
-    empty = not prediction.patch.strip()
-    status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
-    return Verdict(prediction.instance_id, status, "none")
+def _asked_for(report: Report, options: ReportOptions) -> Iterator[str]:
+    if options.as_json:
+        yield _text(stats_json(report.stats))
+    elif options.table:
+        yield from run_tables(report.stats)
+    else:
+        yield from report.lines()
+        yield from count_lines(report.stats)
+        yield f"predictions    {report.all_preds}"
+
+
+def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say) -> int:
+    """Report on each run, then compare each with each."""
+    reports = [report_on(store, options, say) for store in stores]
+    runs = [
+        replace(report.run, name=label)
+        for report, label in zip(reports, labels(stores), strict=True)
+    ]
+    found = [compare(a, b) for a, b in combinations(runs, 2)]
+    _show(_compared(reports, found, options), show)
+    return max(report.exit_code for report in reports)
+
+
+def _compared(
+    reports: Sequence[Report], found: Sequence[Comparison], options: ReportOptions
+) -> Iterator[str]:
+    if options.as_json:
+        every = [stats_json(report.stats) for report in reports]
+        yield _text({"runs": every, "comparisons": [comparison_json(one) for one in found]})
+        return
+    for report in reports:
+        yield f"## {report.run.name}\n"
+        yield from run_tables(report.stats)
+        yield ""
+    for one in found:
+        yield f"## {one.a} and {one.b}\n"
+        yield from comparison_table(one)
+        yield ""
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=True)
+
+
+def _show(lines: Iterable[str], show: Callable[[str], None]) -> None:
+    for line in lines:
+        show(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -11,22 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import UserError
-from bench.ledger import Line, by_instance, read_lines, total
+from bench.ledger import Line, by_instance, known_dollars, read_lines, total
 from bench.overview import overview, status_of
-from bench.patches import patch_paths
 from bench.standing import Entry
 from bench.store import RunStore
 from reports.attemptdata import AttemptData, CallData, attempts_of, map_files
 from reports.evaluators.base import Verdict, VerdictStatus
 from reports.jsonvalues import dollars, mapping, text, texts
 from reports.predictions import Prediction, read_predictions
+from reports.rows import Row, gold_files_of, repository_of, year_of
 from reports.turns import fill_turns, turn_order
 from reports.verdicts import known_verdict, read_verdict_file
 
 __all__ = ["AttemptData", "CallData", "InstanceData", "RunData", "read_run", "read_trajectory"]
-
-Row = Mapping[str, Any]
-_YEAR = re.compile(r"\d{4}")
 
 
 @dataclass(frozen=True)
@@ -69,6 +65,11 @@ class InstanceData:
     map_files: tuple[str, ...] | None = None
     origin: str = ""
 
+    @property
+    def chosen(self) -> AttemptData | None:
+        """The attempt that the prediction file names; None when the files do not tell of it."""
+        return next((a for a in self.attempts if a.attempt == self.attempt), None)
+
 
 @dataclass(frozen=True)
 class RunData:
@@ -98,8 +99,16 @@ class RunData:
         """Dollars of the whole run: its ledger's sum, else its predictions'; None when unknown."""
         if self.ledger:
             return total(self.ledger)
-        known = [instance.cost for instance in self.instances if instance.cost is not None]
-        return sum(known, Decimal()) if len(known) == len(self.instances) else None
+        complete = all(instance.cost is not None for instance in self.instances)
+        return self.known_cost if complete else None
+
+    @property
+    def known_cost(self) -> Decimal:
+        """The sum of what is known of the same."""
+        if self.ledger:
+            return known_dollars(self.ledger)
+        known = (instance.cost for instance in self.instances if instance.cost is not None)
+        return sum(known, Decimal())
 
 
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
@@ -172,8 +181,8 @@ class _Reading:
         kept = read_verdict_file(self.store.verdict(name)) or {}
         return InstanceData(
             instance_id=name,
-            repo=text(row.get("repo")) or text(kept.get("repo")) or _repo(name),
-            year=_year(text(row.get("created_at")) or text(kept.get("created_at"))),
+            repo=text(row.get("repo")) or text(kept.get("repo")) or repository_of(name),
+            year=year_of(text(row.get("created_at")) or text(kept.get("created_at"))),
             status=status_of(content),
             reason=text(content.get("reason")),
             plausible=prediction.plausible,
@@ -186,7 +195,7 @@ class _Reading:
             verdict=verdict,
             resolved=_resolved(verdict),
             cost=self._cost(name, content),
-            gold_files=_gold_files(row, kept, content),
+            gold_files=gold_files_of(row, kept, content),
             map_files=map_files(trajectory),
             origin=text(mapping(content.get("origin")).get("run")),
         )
@@ -226,20 +235,3 @@ def _resolved(verdict: Verdict | None) -> bool | None:
     if verdict is None or verdict.status is VerdictStatus.NOT_EVALUATED:
         return None
     return verdict.status is VerdictStatus.RESOLVED
-
-
-def _repo(instance_id: str) -> str:
-    """Return the repository that an id names: ``owner__name-123``."""
-    return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
-
-
-def _year(created: str) -> int | None:
-    match = _YEAR.match(created)
-    return int(match[0]) if match else None
-
-
-def _gold_files(row: Row, kept: Row, content: Row) -> tuple[str, ...] | None:
-    """Return the gold patch's files, from the dataset, the verdict, or a file of the old layout."""
-    if row.get("patch"):
-        return patch_paths(text(row["patch"]))
-    return texts(kept.get("gold_files")) or texts(content.get("gold_files")) or None

@@ -76,7 +76,9 @@ def fill_turns(
         results.append(_filled(result, models, begun[result.get("try")], len(results) + 1))
         begun[result.get("try")] += 1
     chosen = {key: value for key, value in prediction.items() if key != "all_results"}
-    return _filled(chosen, models, 0, 1), tuple(results)
+    model = text(chosen.get("model"))
+    first = models.index(model) + 1 if model in models else 1
+    return _filled(chosen, models, 0, first), tuple(results)
 
 
 def _filled(
@@ -88,7 +90,7 @@ def _filled(
         result: an attempt.
         models: of the run.
         turn: how many attempts of the same try went before: whose turn it was if nothing says so.
-        position: of the attempt among all.
+        position: of the attempt among all, where it has no try.
     """
     model = text(result.get("model")) or (models[turn] if turn < len(models) else "")
     try_ = whole(result.get("try"))

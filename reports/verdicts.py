@@ -34,12 +34,16 @@ def save_verdict(
         "created_at": str(evaluation.row.get("created_at") or "") if evaluation else "",
     }
     write_json_atomic(store.verdict(verdict.instance_id), content)
-    model = prediction.model_name_or_path.replace("/", "__")
     if verdict.log:
-        name = f"{verdict.instance_id}.{model}.eval.log"
+        name = log_name(verdict.instance_id, prediction.model_name_or_path)
         write_text_atomic(store.logs / name, verdict.log)
     if verdict.report is not None:
         write_json_atomic(store.logs / f"{verdict.instance_id}.report.json", verdict.report)
+
+
+def log_name(instance_id: str, model_name_or_path: str) -> str:
+    """Return the name of the file that holds an instance's test output."""
+    return f"{instance_id}.{model_name_or_path.replace('/', '__')}.eval.log"
 
 
 def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:

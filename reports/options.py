@@ -1,0 +1,42 @@
+"""The options of ``report.py`` in one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+Say = Callable[[str], None]
+
+
+class EvaluatorKind(str, Enum):
+    """Who gives the verdicts."""
+
+    DOCKER = "docker"
+    LOCAL = "local"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The options of ``report.py``; timeouts in seconds.
+
+    Attributes:
+        name: of the combination of several runs; made of theirs when empty.
+        compare: compare several runs instead of combining them.
+        table: show the tables in Markdown alone.
+        as_json: show the statistics as JSON alone.
+    """
+
+    evaluator: EvaluatorKind | None
+    dataset: str
+    split: str
+    workers: int
+    timeout: float
+    cache: Path
+    repos: Path | None
+    name: str = ""
+    compare: bool = False
+    table: bool = False
+    as_json: bool = False

@@ -1,0 +1,135 @@
+"""Pure: a run by attempt and agent, by model (its two published tables), by repository, by year."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reports.rows import repository_of
+from reports.rundata import InstanceData, RunData
+from reports.statistics.intervals import Share
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class AttemptRow:
+    """The predictions that one attempt of all instances gave.
+
+    Attributes:
+        attempt: from 1.
+        model: whose it was.
+        predictions: of all predictions; those without a patch count.
+        resolved: of all resolved ones.
+        score: resolved, of the selected instances.
+        success: resolved, of the attempt's own predictions.
+    """
+
+    attempt: int
+    model: str
+    predictions: Share
+    resolved: Share
+    score: Share
+    success: Share
+
+
+@dataclass(frozen=True)
+class Group:
+    """Instances that have something in common.
+
+    Attributes:
+        name: what.
+        predictions: of the group.
+        evaluated, plausible: likewise.
+        resolved: of the group's selected instances; of its predictions for models and origins.
+    """
+
+    name: str
+    predictions: int
+    evaluated: int
+    plausible: int
+    resolved: Share
+
+
+def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
+    """Return a row for each attempt and model, the first table of the run of May 2024.
+
+    Attempts that were made and gave no prediction have rows, too.
+
+    aider.chat/2024/05/22/swe-bench-lite.html: predictions, their share, resolved, their share, and
+    the score by attempt number and agent.
+    """
+    predicted = Counter((i.attempt, i.model or UNKNOWN) for i in run.instances)
+    good = [(i.attempt, i.model or UNKNOWN) for i in run.instances if i.resolved]
+    resolved = Counter(good)
+    made = {(a.attempt, a.model or UNKNOWN) for i in run.instances for a in i.attempts}
+    return tuple(
+        AttemptRow(
+            attempt=key[0],
+            model=key[1],
+            predictions=Share.made(predicted[key], len(run.instances)),
+            resolved=Share.made(resolved[key], len(good)),
+            score=Share.made(resolved[key], len(run.selected)),
+            success=Share.made(resolved[key], predicted[key]),
+        )
+        for key in sorted({*predicted, *made})
+    )
+
+
+def by_model(run: RunData) -> tuple[Group, ...]:
+    """Return a group for each model in turn order, the second table of the run of May 2024.
+
+    aider.chat/2024/05/22/swe-bench-lite.html: predictions, resolved, share resolved by agent.
+    """
+    groups = {group.name: group for group in _grouped(run, lambda i: i.model or UNKNOWN)}
+    order = dict.fromkeys([*run.models, *groups])
+    empty = Share.made(0, 0)
+    return tuple(groups.get(name, Group(name, 0, 0, 0, empty)) for name in order)
+
+
+def by_origin(run: RunData) -> tuple[Group, ...]:
+    """Return a group for each run that a combined run is made of; none for other runs."""
+    if not any(instance.origin for instance in run.instances):
+        return ()
+    return _grouped(run, lambda instance: instance.origin or UNKNOWN)
+
+
+def by_repository(run: RunData) -> tuple[Group, ...]:
+    """Return a group for each repository, over all selected instances."""
+    missing = Counter(repository_of(name) for name in _not_predicted(run))
+    return _grouped(run, lambda instance: instance.repo, missing)
+
+
+def by_year(run: RunData) -> tuple[Group, ...]:
+    """Return a group for each year of the instances, over all selected ones.
+
+    The year of instances that have no prediction is not known.
+    """
+    missing = Counter({UNKNOWN: len(_not_predicted(run))})
+    return _grouped(run, lambda instance: str(instance.year or UNKNOWN), missing)
+
+
+def _not_predicted(run: RunData) -> set[str]:
+    return {*run.selected} - {instance.instance_id for instance in run.instances}
+
+
+def _grouped(
+    run: RunData, name: Callable[[InstanceData], str], missing: Counter[str] | None = None
+) -> tuple[Group, ...]:
+    members: dict[str, list[InstanceData]] = {}
+    for instance in run.instances:
+        members.setdefault(name(instance), []).append(instance)
+    missing = missing or Counter()
+    names = sorted({*members, *(key for key in missing if missing[key])})
+    return tuple(_group(key, members.get(key, []), missing[key]) for key in names)
+
+
+def _group(name: str, members: Sequence[InstanceData], missing: int) -> Group:
+    return Group(
+        name=name,
+        predictions=len(members),
+        evaluated=sum(member.resolved is not None for member in members),
+        plausible=sum(member.plausible for member in members),
+        resolved=Share.made(sum(m.resolved is True for m in members), len(members) + missing),
+    )

@@ -1,0 +1,122 @@
+"""Pure: what a run took, per instance and per resolved instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from agent.chat import Usage
+from reports.exact import Dollars
+from reports.rundata import AttemptData, CallData, RunData
+from reports.statistics.intervals import Share
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A sum over a run.
+
+    Attributes:
+        known: the sum of what is known.
+        complete: whether that is everything.
+        per_instance: of the predicted instances; None when incomplete or without any.
+        per_resolved: the whole sum for each resolved instance; None likewise.
+    """
+
+    known: float
+    complete: bool
+    per_instance: float | None
+    per_resolved: float | None
+
+
+@dataclass(frozen=True)
+class Money:
+    """Dollars as ``Amount`` has them, exact where nothing is divided."""
+
+    known: Dollars
+    complete: bool
+    per_instance: float | None
+    per_resolved: float | None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a run took.
+
+    Attributes:
+        attempts: all that were made.
+        edit_errors: attempts whose edits did not all apply, of those whose edit outcome is known.
+        dollars: of the whole run: its ledger, else its predictions.
+        seconds: wall-clock time of all attempts, one after another.
+        prompt_tokens: cached ones included.
+    """
+
+    attempts: Amount
+    edit_errors: Share
+    reflections: Amount
+    calls: Amount
+    prompt_tokens: Amount
+    cached_tokens: Amount
+    completion_tokens: Amount
+    dollars: Money
+    seconds: Amount
+
+
+@dataclass(frozen=True)
+class _Divisors:
+    """By what sums are divided."""
+
+    instances: int
+    resolved: int
+
+    def amount(self, values: Iterable[float | None]) -> Amount:
+        every = list(values)
+        known = [value for value in every if value is not None]
+        complete = len(known) == len(every)
+        total = sum(known)
+        return Amount(total, complete, *self._each(total if complete else None))
+
+    def money(self, known: Decimal, *, complete: bool) -> Money:
+        return Money(known, complete, *self._each(float(known) if complete else None))
+
+    def _each(self, total: float | None) -> tuple[float | None, float | None]:
+        if total is None:
+            return None, None
+        per_instance = total / self.instances if self.instances else None
+        return per_instance, total / self.resolved if self.resolved else None
+
+
+def effort(run: RunData) -> Effort:
+    """Return what ``run`` took."""
+    attempts = [attempt for instance in run.instances for attempt in instance.attempts]
+    per = _Divisors(len(run.instances), sum(i.resolved is True for i in run.instances))
+    outcomes = [attempt.edit for attempt in attempts if attempt.edit is not None]
+    return Effort(
+        attempts=per.amount([float(len(attempts))]),
+        edit_errors=Share.made(outcomes.count(False), len(outcomes)),
+        reflections=per.amount(attempt.reflections for attempt in attempts),
+        calls=per.amount(_of_calls(attempts, lambda calls: len(calls))),
+        prompt_tokens=per.amount(_tokens(attempts, lambda usage: usage.prompt_tokens)),
+        cached_tokens=per.amount(_tokens(attempts, lambda usage: usage.cached_tokens)),
+        completion_tokens=per.amount(_tokens(attempts, lambda usage: usage.completion_tokens)),
+        dollars=per.money(run.known_cost, complete=run.cost is not None),
+        seconds=per.amount(attempt.seconds for attempt in attempts),
+    )
+
+
+def _of_calls(
+    attempts: Iterable[AttemptData], value: Callable[[Sequence[CallData]], float]
+) -> Iterable[float | None]:
+    """Yield a value of each attempt's calls, None where no trajectory tells of any."""
+    return (None if a.edit_format is None else value(a.calls) for a in attempts)
+
+
+def _tokens(
+    attempts: Iterable[AttemptData], count: Callable[[Usage], int]
+) -> Iterable[float | None]:
+    """Yield the tokens of each call, None for calls and attempts that do not tell."""
+    for attempt in attempts:
+        if attempt.edit_format is None:
+            yield None
+        for call in attempt.calls:
+            yield None if call.usage is None else count(call.usage)
