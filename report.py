@@ -30,6 +30,12 @@ Evaluator = Annotated[
     EvaluatorKind | None,
     typer.Option("--evaluator", help="Who judges; default: docker when an engine answers."),
 ]
+Regrade = Annotated[
+    bool, typer.Option("--regrade", help="Grade saved test output anew; run no test.")
+]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Compute derived files anew and say what differs.")
+]
 DatasetName = Annotated[str, typer.Option("--dataset", help="Default: as the run recorded it.")]
 Split = Annotated[str, typer.Option("--split", help="Default: as the run recorded it.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Evaluations at once (docker).")]
@@ -47,6 +53,8 @@ def main(
     table: Table = False,
     as_json: AsJson = False,
     evaluator: Evaluator = None,
+    regrade: Regrade = False,
+    verify: Verify = False,
     dataset: DatasetName = "",
     split: Split = "",
     workers: Workers = 2,
@@ -67,6 +75,8 @@ def main(
         compare=compare,
         table=table,
         as_json=as_json,
+        regrade=regrade,
+        verify=verify,
     )
     # What was asked for stands alone on standard output, so that it can be sent to a file.
     say = partial(print, file=sys.stderr, flush=True) if table or as_json else print

@@ -8,23 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from agent.errors import UserError
-from bench.checkout import Snapshots
 from bench.dataset import Dataset, load_dataset
 from bench.environments.engine import engine_answers
-from bench.environments.local import LocalEnvironment
-from bench.instances import Evaluation, split_row
-from bench.mirrors import Mirrors
 from bench.store import RunStore
-from demo.images import build_images
-from demo.setup import DEMO_DATASET, build_mirrors
-from reports.evaluators.base import Evaluator, Job, Verdict, VerdictStatus
-from reports.evaluators.docker import DockerEvaluator
-from reports.evaluators.local import LocalEvaluator
+from demo.setup import DEMO_DATASET
+from reports.evaluation import Evaluated, RunEvaluation
+from reports.evaluators.choice import make_evaluator, make_swebench
 from reports.options import EvaluatorKind, ReportOptions, Say
-from reports.predictions import Prediction, run_id
+from reports.predictions import Prediction
+from reports.regrading import Regrading
 from reports.statistics.denominators import Split, split_of
-from reports.verdicts import known_verdict, save_verdict
 
 
 @dataclass(frozen=True)
@@ -47,47 +40,19 @@ class Judging:
             return self.options.evaluator
         return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
 
-    def verdicts(self, predictions: Sequence[Prediction]) -> dict[str, Verdict]:
-        """Return a verdict for each prediction by instance id, and save what is new.
+    def judge(self, predictions: Sequence[Prediction]) -> Evaluated:
+        """Return a verdict for each prediction, and save what is new.
 
         Raises:
             UserError, InfrastructureError: nothing can be evaluated.
         """
-        verdicts = {p.instance_id: _without_evaluation(self.store, p) for p in predictions}
-        if self.kind is EvaluatorKind.NONE:
-            return verdicts
-        jobs, evaluations = self._jobs(predictions)
-        if self.kind is EvaluatorKind.LOCAL:
-            jobs = self._without_official(jobs, verdicts)
-        if jobs:
-            self.say(f"evaluating {len(jobs)} predictions ({self.kind.value})")
-            evaluator = self._evaluator()
-            verdicts.update(evaluator.evaluate(jobs, run_id(self.store, predictions)))
-        for prediction in predictions:
-            name = prediction.instance_id
-            save_verdict(self.store, prediction, verdicts[name], evaluations.get(name))
-        return verdicts
-
-    def _without_official(
-        self, jobs: Sequence[Job], verdicts: Mapping[str, Verdict]
-    ) -> Sequence[Job]:
-        left = [job for job in jobs if not verdicts[job.instance.instance_id].official]
-        if len(left) < len(jobs):
-            self.say(f"{len(jobs) - len(left)} official verdicts on these patches are kept")
-        return left
-
-    def _jobs(
-        self, predictions: Sequence[Prediction]
-    ) -> tuple[Sequence[Job], dict[str, Evaluation]]:
-        """Return what is to be evaluated: every prediction with a patch."""
-        rows = {row["instance_id"]: row for row in self.dataset.rows}
-        if missing := [p.instance_id for p in predictions if p.instance_id not in rows]:
-            raise UserError(
-                f"not in the dataset {self.dataset.name}: {', '.join(missing[:5])}; check --dataset"
-            )
-        halves = {p.instance_id: split_row(rows[p.instance_id]) for p in predictions}
-        jobs = [Job(p, *halves[p.instance_id]) for p in predictions if p.patch.strip()]
-        return jobs, {name: evaluation for name, (_, evaluation) in halves.items()}
+        work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say)
+        if self.options.regrade:
+            return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
+        demo = self._dataset_name == "demo"
+        return work.evaluate(
+            make_evaluator(self.kind, self.store, self.options, self.say, demo=demo)
+        )
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -121,35 +86,3 @@ class Judging:
     @property
     def _split_name(self) -> str:
         return str(self.options.split or self._recorded.get("split") or "test")
-
-    def _evaluator(self) -> Evaluator:
-        demo, options = self._dataset_name == "demo", self.options
-        if self.kind is EvaluatorKind.DOCKER:
-            if not engine_answers():
-                raise UserError("no Docker engine answers: start one, or use --evaluator local")
-            return DockerEvaluator(
-                folder=self.store.logs / "evaluation",
-                workers=options.workers,
-                timeout=options.timeout,
-                split=options.split or "test",
-                prepare=build_images if demo else lambda ids: None,
-            )
-        if demo:
-            mirrors = Mirrors(build_mirrors(options.cache / "demo-mirrors"))
-        else:
-            mirrors = Mirrors(options.repos or options.cache / "mirrors")
-        environment = LocalEnvironment(options.cache / "environments", self.say)
-        snapshots = Snapshots(options.cache / "snapshots")
-        return LocalEvaluator(
-            environment, mirrors, snapshots, options.cache / "work", options.timeout
-        )
-
-
-def _without_evaluation(store: RunStore, prediction: Prediction) -> Verdict:
-    """Return what is known of a prediction before anything is evaluated."""
-    known = known_verdict(store, prediction)
-    if known:
-        return known
-    empty = not prediction.patch.strip()
-    status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
-    return Verdict(prediction.instance_id, status, "none")

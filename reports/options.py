@@ -14,6 +14,7 @@ class EvaluatorKind(str, Enum):
     """Who gives the verdicts."""
 
     DOCKER = "docker"
+    MODAL = "modal"
     LOCAL = "local"
     NONE = "none"
 
@@ -27,6 +28,8 @@ class ReportOptions:
         compare: compare several runs instead of combining them.
         table: show the tables in Markdown alone.
         as_json: show the statistics as JSON alone.
+        regrade: grade saved test output anew instead of evaluating.
+        verify: compute derived files anew and say what differs, instead of reporting.
     """
 
     evaluator: EvaluatorKind | None
@@ -40,3 +43,5 @@ class ReportOptions:
     compare: bool = False
     table: bool = False
     as_json: bool = False
+    regrade: bool = False
+    verify: bool = False

@@ -55,13 +55,15 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     predictions = read_predictions(store)
     path = write_all_preds(store, predictions)
     judging = Judging(store, options, store.read_run() or {}, say)
-    verdicts = judging.verdicts(predictions)
+    judged = judging.judge(predictions)
+    verdicts = judged.verdicts
     dataset = judging.dataset_at_hand()
     run = read_run(store, dataset.rows if dataset else ())
     stats = collect(run, judging.split())
     _write(store, predictions, verdicts, stats)
     asked = judging.kind is not EvaluatorKind.NONE
-    return Report(run, stats, path, verdicts, int(asked and stats.counts.not_evaluated > 0))
+    lacking = stats.counts.not_evaluated > 0 or bool(judged.failed)
+    return Report(run, stats, path, verdicts, int(asked and lacking))
 
 
 def _write(

@@ -15,6 +15,8 @@ from bench.store import RunStore
 from reports.evaluators.base import Verdict, VerdictStatus
 from reports.predictions import Prediction
 
+_SAID = ("reason", "image", "evaluated", "swebench")
+
 
 def save_verdict(
     store: RunStore, prediction: Prediction, verdict: Verdict, evaluation: Evaluation | None
@@ -27,6 +29,9 @@ def save_verdict(
         "evaluator": verdict.evaluator,
         "official": verdict.official,
         "reason": verdict.reason,
+        "image": verdict.image,
+        "evaluated": verdict.evaluated,
+        "swebench": verdict.swebench,
         "patch_sha256": prediction.patch_sha256,
         "gold_files": list(patch_paths(evaluation.patch)) if evaluation else [],
         "dropped_files": list(prediction.dropped),
@@ -34,11 +39,26 @@ def save_verdict(
         "created_at": str(evaluation.row.get("created_at") or "") if evaluation else "",
     }
     write_json_atomic(store.verdict(verdict.instance_id), content)
+    # Files of an earlier patch must not pass for this one's.
+    log, report = eval_log(store, prediction), eval_report(store, verdict.instance_id)
     if verdict.log:
-        name = log_name(verdict.instance_id, prediction.model_name_or_path)
-        write_text_atomic(store.logs / name, verdict.log)
+        write_text_atomic(log, verdict.log)
+    else:
+        log.unlink(missing_ok=True)
     if verdict.report is not None:
-        write_json_atomic(store.logs / f"{verdict.instance_id}.report.json", verdict.report)
+        write_json_atomic(report, verdict.report)
+    else:
+        report.unlink(missing_ok=True)
+
+
+def eval_log(store: RunStore, prediction: Prediction) -> Path:
+    """Return where the test output of a prediction is kept."""
+    return store.logs / log_name(prediction.instance_id, prediction.model_name_or_path)
+
+
+def eval_report(store: RunStore, instance_id: str) -> Path:
+    """Return where swebench's report on a prediction is kept."""
+    return store.logs / f"{instance_id}.report.json"
 
 
 def log_name(instance_id: str, model_name_or_path: str) -> str:
@@ -82,8 +102,16 @@ def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
 def _verdict(path: Path, data: Mapping[str, Any]) -> Verdict:
     try:
         status = VerdictStatus(data["status"])
-        reason = str(data.get("reason") or "")
-        return Verdict(str(data["instance_id"]), status, str(data["evaluator"]), reason)
+        reason, image, evaluated, swebench = (str(data.get(key) or "") for key in _SAID)
+        return Verdict(
+            str(data["instance_id"]),
+            status,
+            str(data["evaluator"]),
+            reason,
+            image=image,
+            evaluated=evaluated,
+            swebench=swebench,
+        )
     except (KeyError, ValueError) as error:
         raise UserError(
             f"{path} is no verdict ({error!r}); delete it and evaluate again"

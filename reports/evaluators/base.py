@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -53,9 +53,14 @@ class Verdict:
         return self.evaluator in _OFFICIAL
 
     @property
-    def judged(self) -> bool:
-        """Whether tests have decided."""
-        return self.status in (VerdictStatus.RESOLVED, VerdictStatus.UNRESOLVED)
+    def settled(self) -> bool:
+        """Whether it says more than that nothing was evaluated."""
+        return self.status is not VerdictStatus.NOT_EVALUATED
+
+    @property
+    def final(self) -> bool:
+        """Whether no evaluator has a better one to give: an official one, or an empty patch."""
+        return self.status is VerdictStatus.EMPTY or (self.settled and self.official)
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ class Evaluator(Protocol):
     def name(self) -> str:
         """The value of ``--evaluator`` that means it."""
 
-    def accepts(self, verdict: Verdict) -> bool:
-        """Tell whether a verdict that is known of the very patch need not be given again."""
+    def accepts(self, verdict: Verdict | None) -> bool:
+        """Tell whether what is known of the very patch, None for nothing, is good enough."""
 
     def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
         """Say what the evaluation of ``jobs`` needs, have it at hand, and return what is missing.
@@ -87,8 +92,8 @@ class Evaluator(Protocol):
             UserError: nothing can be evaluated before the user mends something.
         """
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
-        """Return a verdict for each of ``jobs``, all prepared, by instance id.
+    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
+        """Yield a verdict for each of ``jobs``, all prepared, as soon as it is given.
 
         What failed outside of the patch is ``NOT_EVALUATED`` and says why.
         """

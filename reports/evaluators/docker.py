@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,9 +36,9 @@ class DockerEvaluator:
     reserve: int = RESERVE
     name: str = field(default="docker", init=False)
 
-    def accepts(self, verdict: Verdict) -> bool:
+    def accepts(self, verdict: Verdict | None) -> bool:
         """Return True for what was judged officially; see ``Evaluator``."""
-        return verdict.judged and verdict.official
+        return verdict is not None and verdict.final
 
     def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
         """Look at the engine, its disk and the images, and pull what is missing."""
@@ -87,15 +87,13 @@ class DockerEvaluator:
             f"({', '.join(words)})"
         )
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
-        """Return the official verdicts; see ``Evaluator``."""
+    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
+        """Yield the official verdicts; see ``Evaluator``."""
         images = _digests(job.instance.image for job in jobs)
         failure = self.swebench.run(jobs, run_id)
-        verdicts = [self.swebench.verdict(job, run_id, self.name, failure) for job in jobs]
-        return {
-            verdict.instance_id: replace(verdict, image=images.get(job.instance.image, ""))
-            for job, verdict in zip(jobs, verdicts, strict=True)
-        }
+        for job in jobs:
+            verdict = self.swebench.verdict(job, run_id, self.name, failure)
+            yield replace(verdict, image=images.get(job.instance.image, ""))
 
 
 def _digests(images: Iterable[str]) -> dict[str, str]:

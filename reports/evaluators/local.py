@@ -9,7 +9,7 @@ import secrets
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,9 +42,11 @@ class LocalEvaluator:
     say: Callable[[str], None]
     name: str = field(default="local", init=False)
 
-    def accepts(self, verdict: Verdict) -> bool:
+    def accepts(self, verdict: Verdict | None) -> bool:
         """Return True for what was judged here or officially; see ``Evaluator``."""
-        return verdict.judged and (verdict.official or verdict.evaluator == self.name)
+        if verdict is None:
+            return False
+        return verdict.final or (verdict.settled and verdict.evaluator == self.name)
 
     def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
         """Say how much disk is free; environments are built as they are needed."""
@@ -52,9 +54,9 @@ class LocalEvaluator:
         self.say(f"disk: {shutil.disk_usage(place).free / 1e9:.0f} GB free at {place}")
         return {}
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
-        """Return unofficial verdicts; see ``Evaluator``."""
-        return {job.instance.instance_id: self._one(job) for job in jobs}
+    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
+        """Yield unofficial verdicts; see ``Evaluator``."""
+        yield from map(self._one, jobs)
 
     def _one(self, job: Job) -> Verdict:
         name = job.instance.instance_id

@@ -5,7 +5,7 @@ It was not run by those who wrote this: it takes an account.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reports.evaluators.base import Job, Verdict
@@ -20,9 +20,9 @@ class ModalEvaluator:
     say: Callable[[str], None]
     name: str = field(default="modal", init=False)
 
-    def accepts(self, verdict: Verdict) -> bool:
+    def accepts(self, verdict: Verdict | None) -> bool:
         """Return True for what was judged officially; see ``Evaluator``."""
-        return verdict.judged and verdict.official
+        return verdict is not None and verdict.final
 
     def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
         """Have swebench look for its credentials; see ``Evaluator``."""
@@ -37,10 +37,10 @@ class ModalEvaluator:
             return {job.instance.instance_id: reason for job in jobs}
         return {}
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
-        """Return the official verdicts; see ``Evaluator``."""
+    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
+        """Yield the official verdicts; see ``Evaluator``."""
         # Verdicts of containers on this machine are not to be taken for Modal's.
         run_id = f"{run_id}-{self.name}"
         failure = self.swebench.run(jobs, run_id, ["--modal", "true"])
-        verdicts = [self.swebench.verdict(job, run_id, self.name, failure) for job in jobs]
-        return {verdict.instance_id: verdict for verdict in verdicts}
+        for job in jobs:
+            yield self.swebench.verdict(job, run_id, self.name, failure)

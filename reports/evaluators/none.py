@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reports.evaluators.base import Job, Verdict, VerdictStatus
@@ -14,7 +14,7 @@ class NoEvaluator:
 
     name: str = field(default="none", init=False)
 
-    def accepts(self, verdict: Verdict) -> bool:
+    def accepts(self, verdict: Verdict | None) -> bool:
         """Return True: see ``Evaluator``."""
         return True
 
@@ -22,7 +22,7 @@ class NoEvaluator:
         """Need nothing; see ``Evaluator``."""
         return {}
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> dict[str, Verdict]:
+    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
         """Evaluate nothing; see ``Evaluator``."""
-        names = [job.instance.instance_id for job in jobs]
-        return {name: Verdict(name, VerdictStatus.NOT_EVALUATED, self.name) for name in names}
+        for job in jobs:
+            yield Verdict(job.instance.instance_id, VerdictStatus.NOT_EVALUATED, self.name)

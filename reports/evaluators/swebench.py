@@ -20,7 +20,8 @@ from reports.evaluators.base import Job, Verdict, VerdictStatus, verdict_of_repo
 # and a test run that did not end, each at the beginning of a record. What a patch holds stands in
 # the log as well, but never behind a time.
 _PATCH_FAULT = re.compile(
-    r"^\d{4}-\d\d-\d\d [\d:,]+ - [A-Z]+ - (?:.*: )?(>>>>> Patch Apply Failed|Test timed out after.*)"
+    r"^\d{4}-\d\d-\d\d [\d:,]+ - [A-Z]+ - "
+    r"(?:.*: )?(>>>>> Patch Apply Failed|Test timed out after.*)"
 )
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
 _OUTPUT, _REPORT, _PATCH, _LOG = "test_output.txt", "report.json", "patch.diff", "run_instance.log"
