@@ -80,7 +80,7 @@ class Solver:
             shutil.rmtree(folder, ignore_errors=True)
         candidates = [record.candidate for record in self.records]
         choice = choose(candidates, require_tests=config.require_tests)
-        return Solved(instance, tuple(self.records), _budgeted(choice, self.records))
+        return Solved(instance, tuple(self.records), budgeted(choice, self.records))
 
     def _all_attempts(self, snapshot: Snapshot, folder: Path, tests: Preexisting | None) -> None:
         config = self.services.config
@@ -164,7 +164,7 @@ class Solver:
         )
 
 
-def _budgeted(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
+def budgeted(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
     """Say of an instance that more money might have made it plausible."""
     ended = [r.attempt for r in records if r.status is AttemptStatus.BUDGET]
     if not ended or choice.status is InstanceStatus.PLAUSIBLE:

@@ -18,6 +18,7 @@ from reports.reporting import Report, report_on
 from reports.sources import labels
 from reports.statistics.comparing import Comparison, compare
 from reports.statsfile import comparison_json, stats_json
+from reports.verify import verify_command
 
 __all__ = ["EvaluatorKind", "ReportOptions", "report_command"]
 
@@ -39,6 +40,8 @@ def report_command(
     Raises:
         UserError, InfrastructureError: a run cannot be read or nothing can be evaluated.
     """
+    if options.verify:
+        return verify_command(runs, options, show or say)
     stores = [RunStore.of_folder(run) for run in runs]
     _check(stores, options)
     show = show or say

@@ -72,8 +72,12 @@ class Judging:
     def split(self) -> Split:
         """Return the split that scores may be a share of."""
         dataset = self.dataset_at_hand()
-        name = dataset.name if dataset else self._dataset_name
-        return split_of(name, self._split_name, len(dataset.rows) if dataset else 0)
+        return self.split_with(len(dataset.rows) if dataset else 0)
+
+    def split_with(self, rows: int) -> Split:
+        """Return the split of which ``rows`` are at hand."""
+        name = self.dataset.name if rows else self._dataset_name
+        return split_of(name, self._split_name, rows)
 
     @property
     def _recorded(self) -> Mapping[str, Any]:

@@ -69,8 +69,8 @@ def _read(store: RunStore, path: Path) -> Prediction:
     )
 
 
-def write_all_preds(store: RunStore, predictions: Sequence[Prediction]) -> Path:
-    """Write ``all_preds.jsonl``, three keys a line, sorted by id, and return its path."""
+def all_preds(predictions: Sequence[Prediction]) -> str:
+    """Return the text of ``all_preds.jsonl``: three keys a line, sorted by id."""
     lines = [
         json.dumps(
             {
@@ -81,8 +81,13 @@ def write_all_preds(store: RunStore, predictions: Sequence[Prediction]) -> Path:
         )
         for prediction in sorted(predictions, key=lambda p: p.instance_id)
     ]
+    return "\n".join(lines) + "\n"
+
+
+def write_all_preds(store: RunStore, predictions: Sequence[Prediction]) -> Path:
+    """Write ``all_preds.jsonl`` and return its path."""
     path = store.folder / "all_preds.jsonl"
-    write_text_atomic(path, "\n".join(lines) + "\n")
+    write_text_atomic(path, all_preds(predictions))
     return path
 
 

@@ -1,0 +1,113 @@
+"""Are the files that ``report.py`` writes what they would be if it wrote them now?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.errors import UserError
+from bench.store import RunStore
+from reports.evaluators.base import Verdict, VerdictStatus
+from reports.predictions import Prediction, all_preds
+from reports.results import leaderboard_lists
+from reports.verdicts import eval_report, known_verdict, read_verdict_file
+from reports.verification.difference import Difference, first_difference, first_line
+
+
+@dataclass(frozen=True)
+class DerivedCheck:
+    """Checks the files of a report on one run.
+
+    Attributes:
+        stats: what ``stats.json`` may hold: with the rows of the dataset, and without them.
+    """
+
+    store: RunStore
+    predictions: Sequence[Prediction]
+    stats: Callable[[], Iterator[Mapping[str, Any]]]
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield what differs; files that no report has written yet are passed over."""
+        yield from self._all_preds(self.store.folder / "all_preds.jsonl")
+        yield from self._verdicts()
+        verdicts = {p.instance_id: self._verdict(p) for p in self.predictions}
+        lists = leaderboard_lists(self.predictions, verdicts)
+        yield from _json(self.store.folder / "results.json", lambda: iter([lists]))
+        yield from _json(self.store.folder / "stats.json", self.stats)
+
+    def _all_preds(self, path: Path) -> Iterator[Difference]:
+        if not path.is_file():
+            return
+        text = path.read_bytes().decode("utf-8", "replace")
+        if words := first_line(text, all_preds(self.predictions)):
+            yield Difference(path, words)
+
+    def _verdict(self, prediction: Prediction) -> Verdict:
+        known = known_verdict(self.store, prediction)
+        if known is not None:
+            return known
+        empty = not prediction.patch.strip()
+        status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
+        return Verdict(prediction.instance_id, status, "none")
+
+    def _verdicts(self) -> Iterator[Difference]:
+        by_name = {prediction.instance_id: prediction for prediction in self.predictions}
+        folder = self.store.verdict("x").parent
+        for path in sorted(folder.glob("*.json")):
+            prediction = by_name.get(path.stem)
+            data = read_verdict_file(path) or {}
+            words = self._wrong(prediction, data) if prediction else "of no prediction in this run"
+            if words:
+                yield Difference(path, words)
+
+    def _wrong(self, prediction: Prediction, data: Mapping[str, Any]) -> str:
+        if data.get("patch_sha256") != prediction.patch_sha256:
+            return "is about another patch than the prediction's; evaluate again"
+        verdict = known_verdict(self.store, prediction)
+        assert verdict is not None
+        expected = {
+            "resolved": verdict.status is VerdictStatus.RESOLVED,
+            "official": verdict.official,
+            "dropped_files": list(prediction.dropped),
+        }
+        found = {key: data.get(key) for key in expected}
+        return first_difference(found, expected) or self._against_report(verdict)
+
+    def _against_report(self, verdict: Verdict) -> str:
+        """Compare with swebench's report, where the evaluation left one."""
+        data = _read(eval_report(self.store, verdict.instance_id))
+        own = data.get(verdict.instance_id) if isinstance(data, dict) else None
+        if not isinstance(own, dict):
+            return ""
+        resolved = verdict.status is VerdictStatus.RESOLVED
+        return first_difference(resolved, bool(own.get("resolved")), "the verdict, by the report,")
+
+
+def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
+    """Yield the first difference of the file at ``path``, unless it is one of ``expected``."""
+    if not path.is_file():
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        yield Difference(path, f"is broken: {error}")
+        return
+    words = ""
+    for one in expected():
+        words = first_difference(found, one)
+        if not words:
+            return
+    if words:
+        yield Difference(path, words)
+
+
+def _read(path: Path) -> Any:  # noqa: ANN401 - whatever json has
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is broken ({error}); delete it and evaluate again") from error

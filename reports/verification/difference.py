@@ -1,0 +1,74 @@
+"""Pure: where two values of JSON's types begin to differ, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+_LONGEST = 80
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A file that is not as it should be.
+
+    Attributes:
+        what: the first thing that differs, in one line.
+    """
+
+    file: Path
+    what: str
+
+    def line(self, root: Path) -> str:
+        """Return the line for the user; paths below ``root`` are given from there."""
+        name = self.file.relative_to(root) if self.file.is_relative_to(root) else self.file
+        return f"{name}: {self.what}"
+
+
+def first_difference(found: Any, expected: Any, place: str = "") -> str:  # noqa: ANN401
+    """Return the first place where ``found`` is not ``expected``, empty where they are equal."""
+    if isinstance(found, Mapping) and isinstance(expected, Mapping):
+        for key in [*expected, *(key for key in found if key not in expected)]:
+            pair = found.get(key, _MISSING), expected.get(key, _MISSING)
+            if words := first_difference(*pair, f"{place}.{key}" if place else str(key)):
+                return words
+        return ""
+    if _is_list(found) and _is_list(expected):
+        for number, pair in enumerate(zip_longest(found, expected, fillvalue=_MISSING)):
+            if words := first_difference(*pair, f"{place}[{number}]"):
+                return words
+        return ""
+    if found == expected and isinstance(found, bool) is isinstance(expected, bool):
+        return ""
+    return f"{place or 'it'} is {_shown(found, expected)}, and should be {_shown(expected, found)}"
+
+
+def first_line(found: str, expected: str) -> str:
+    """Return the first line of a text that is not as expected, empty where there is none."""
+    pairs = zip_longest(found.split("\n"), expected.split("\n"), fillvalue=_MISSING)
+    for number, (one, other) in enumerate(pairs, 1):
+        if one != other:
+            return first_difference(one, other, f"line {number}")
+    return ""
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _shown(value: object, other: object) -> str:
+    """Return ``value`` on one line; of long texts the part where they begin to differ."""
+    if value is _MISSING:
+        return "missing"
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    if len(text) <= _LONGEST:
+        return text
+    against = json.dumps(other, ensure_ascii=True, default=str) if other is not _MISSING else ""
+    same = next((n for n, (a, b) in enumerate(zip(text, against, strict=False)) if a != b), 0)
+    start = max(0, min(same, len(text) - 1) - _LONGEST // 4)
+    return f"{'…' if start else ''}{text[start : start + _LONGEST]}…"

@@ -1,0 +1,78 @@
+"""``report.py --verify``: compute anew whatever is derived, and say what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.errors import InfrastructureError, UserError
+from bench.dataset import Dataset
+from bench.store import RunStore
+from reports.judging import Judging
+from reports.options import ReportOptions, Say
+from reports.predictions import Prediction, read_predictions
+from reports.rundata import RunData, read_run
+from reports.statistics.collect import collect
+from reports.statsfile import stats_json
+from reports.verification.derived import DerivedCheck
+from reports.verification.difference import Difference
+from reports.verification.instances import InstanceCheck
+from reports.verification.ledgers import ledger_differences
+
+
+def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
+    """Verify each run, say what differs, one line each, and return 1 when anything does.
+
+    Nothing is written, and no model, engine or registry is asked.
+
+    Raises:
+        UserError: a run cannot be read.
+    """
+    found = 0
+    for folder in runs:
+        verification = _Verification(RunStore.of_folder(folder), options, say)
+        differences = list(verification.differences())
+        for difference in differences:
+            say(difference.line(verification.store.out))
+        found += len(differences)
+        words = f"{len(differences)} differences" if differences else "nothing differs"
+        say(f"{verification.store.folder}: {words}")
+    return int(found > 0)
+
+
+@dataclass(frozen=True)
+class _Verification:
+    store: RunStore
+    options: ReportOptions
+    say: Say
+
+    def differences(self) -> Iterator[Difference]:
+        described = self.store.read_run() or {}
+        predictions = read_predictions(self.store)
+        check = InstanceCheck(self.store, combined="combined" in described)
+        for path in self.store.prediction_paths():
+            yield from check.differences(path)
+        yield from ledger_differences(self.store.ledger, read_run(self.store))
+        yield from self._derived(predictions, described).differences()
+
+    def _derived(
+        self, predictions: Sequence[Prediction], described: Mapping[str, Any]
+    ) -> DerivedCheck:
+        judging = Judging(self.store, self.options, described, self.say)
+        return DerivedCheck(self.store, predictions, lambda: self._stats(judging))
+
+    def _stats(self, judging: Judging) -> Iterator[Mapping[str, Any]]:
+        """Yield what ``stats.json`` may hold; the report may have had no rows at hand."""
+        dataset = _dataset(judging)
+        for rows in [dataset.rows, ()] if dataset else [()]:
+            run: RunData = read_run(self.store, rows)
+            yield stats_json(collect(run, judging.split_with(len(rows))))
+
+
+def _dataset(judging: Judging) -> Dataset | None:
+    try:
+        return judging.dataset
+    except (UserError, InfrastructureError):
+        return None
