@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -25,3 +26,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON holds it."""
     plain: dict[str, Any] = TypeAdapter(Comparison).dump_python(comparison, mode="json")
     return plain
+
+
+if __name__ == "__main__":
+    print(json.dumps(stats_schema(), indent=1))

@@ -19,7 +19,7 @@ from demo.setup import DEMO_DATASET
 from reports.commands import EvaluatorKind, ReportOptions, report_command
 from reports.evaluators.base import Verdict, VerdictStatus
 from reports.predictions import Prediction
-from reports.results import count, leaderboard_lists
+from reports.results import leaderboard_lists
 
 TOP = Path(__file__).resolve().parents[2]
 ALL = [
@@ -205,21 +205,19 @@ def test_the_older_layout_is_read_with_its_verdicts(tmp_path: Path, cache: Path)
     assert "$4.50" in text
 
 
-def test_counts_are_of_the_selected_instances() -> None:
-    def prediction(name: str, patch: str, cost: float | None) -> Prediction:
-        return Prediction(name, "m", patch, (), bool(patch), cost)
-
-    predictions = [prediction("a", "p", 1.0), prediction("b", "", 2.0), prediction("c", "p", None)]
+def test_the_leaderboards_lists() -> None:
+    patches = {"a": "p", "b": "", "c": "p"}
+    predictions = [Prediction(name, "m", patches[name], (), True, 1.0) for name in patches]
     verdicts = {
         "a": Verdict("a", VerdictStatus.RESOLVED, "docker"),
         "b": Verdict("b", VerdictStatus.EMPTY, "none"),
         "c": Verdict("c", VerdictStatus.NOT_EVALUATED, "docker"),
     }
-    results = count(predictions, verdicts, ["a", "b", "c", "failed"])
-    assert (results.selected, results.generated, results.no_generation) == (4, 2, 1)
-    assert (results.resolved, results.percentage, results.not_evaluated) == (1, 25.0, 1)
-    assert (results.cost, results.official) == (None, True)
-    assert leaderboard_lists(predictions, verdicts)["no_logs"] == ["c"]
+    assert leaderboard_lists(predictions, verdicts) == {
+        "no_generation": ["b"],
+        "no_logs": ["c"],
+        "resolved": ["a"],
+    }
 
 
 @pytest.mark.parametrize(

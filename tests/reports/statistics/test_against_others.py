@@ -1,0 +1,125 @@
+"""Our numbers against scipy's, statsmodels' and scikit-learn's, on random data."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, bootstrap, hypergeom
+from sklearn.metrics import confusion_matrix, precision_score, recall_score
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
+
+from reports.statistics.confusion import confusion
+from reports.statistics.intervals import Share, wilson
+from reports.statistics.paired import PairedTable, bootstrap_difference, mcnemar_exact
+from reports.statistics.passk import mean_pass_at_k, pass_at_k
+from tests.reports.making import an_instance
+
+CLOSE = {"rel": 1e-9, "abs": 1e-12}
+pairs = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
+shares = st.integers(1, 3000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of)))
+
+
+@given(shares, st.floats(0.5, 0.999))
+def test_wilson(share: tuple[int, int], confidence: float) -> None:
+    count, of = share
+    ours = wilson(count, of, confidence)
+    theirs = proportion_confint(count, of, alpha=1 - confidence, method="wilson")
+    assert (ours.low, ours.high) == pytest.approx(theirs, **CLOSE)
+    scipys = binomtest(count, of).proportion_ci(confidence, method="wilson")
+    assert (ours.low, ours.high) == pytest.approx((scipys.low, scipys.high), **CLOSE)
+    assert 0 <= ours.low <= count / of <= ours.high <= 1
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_mcnemar(only_a: int, only_b: int) -> None:
+    theirs = mcnemar([[7, only_a], [only_b, 3]], exact=True).pvalue
+    assert mcnemar_exact(only_a, only_b) == pytest.approx(theirs, **CLOSE)
+    if only_a + only_b:
+        scipys = binomtest(only_a, only_a + only_b, 0.5).pvalue
+        assert mcnemar_exact(only_a, only_b) == pytest.approx(scipys, rel=1e-6)
+
+
+def test_mcnemar_of_many_instances() -> None:
+    """Powers of two beyond the range of floats."""
+    expected = binomtest(1400, 3000, 0.5).pvalue
+    assert mcnemar_exact(1400, 1600) == pytest.approx(expected, rel=1e-9)
+
+
+@given(st.integers(1, 60), st.data())
+def test_pass_at_k_is_the_hypergeometric_chance(attempts: int, data: st.DataObject) -> None:
+    good = data.draw(st.integers(0, attempts))
+    k = data.draw(st.integers(1, attempts))
+    expected = 1 - hypergeom(attempts, good, k).pmf(0)
+    assert pass_at_k(attempts, good, k) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
+def test_pass_at_k_is_the_mean_over_all_choices(outcomes: list[bool], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(outcomes)))
+    drawn = [any(choice) for choice in combinations(outcomes, k)]
+    expected = sum(drawn) / len(drawn)
+    assert pass_at_k(len(outcomes), sum(outcomes), k) == pytest.approx(expected)
+    both = mean_pass_at_k([(len(outcomes), sum(outcomes)), (k, 0)], k)
+    assert both == pytest.approx(expected / 2)
+
+
+@settings(deadline=None)
+@given(pairs)
+def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
+    table = PairedTable.of(some)
+    (neither, only_b), (only_a, both) = confusion_matrix(*zip(*some, strict=True), labels=[0, 1])
+    assert table == PairedTable(both, only_a, only_b, neither)
+
+
+@settings(deadline=None)
+@given(pairs)
+def test_precision_and_recall_are_sklearns(some: list[tuple[bool, bool]]) -> None:
+    ours = confusion(an_instance(plausible=p, resolved=r) for p, r in some)
+    plausible, resolved = zip(*some, strict=True)
+    (tn, fp), (fn, tp) = confusion_matrix(resolved, plausible, labels=[0, 1])
+    assert (ours.plausible_resolved, ours.plausible_unresolved) == (tp, fp)
+    assert (ours.implausible_resolved, ours.implausible_unresolved) == (fn, tn)
+    if any(plausible):
+        assert ours.precision == pytest.approx(precision_score(resolved, plausible))
+    else:
+        assert ours.precision is None
+    if any(resolved):
+        assert ours.recall == pytest.approx(recall_score(resolved, plausible))
+    else:
+        assert ours.recall is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bootstrap_agrees_with_scipys(seed: int) -> None:
+    """Both draw; with 300 instances and 10,000 resamples they differ by a fraction of a step."""
+    dice = np.random.default_rng(seed)
+    a = dice.random(300) < 0.26
+    b = np.where(dice.random(300) < 0.8, a, dice.random(300) < 0.4)
+    table = PairedTable.of(zip(a.tolist(), b.tolist(), strict=True))
+    ours = bootstrap_difference(table)
+    theirs = bootstrap(
+        (a.astype(float), b.astype(float)), lambda x, y, axis: y.mean(axis) - x.mean(axis),
+        paired=True, vectorized=True, n_resamples=10_000, method="percentile", rng=seed,
+    ).confidence_interval  # fmt: skip
+    assert ours is not None
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1.01 / 300)
+    assert ours.low <= table.difference <= ours.high
+    assert bootstrap_difference(table) == ours
+    assert table.difference == pytest.approx(b.mean() - a.mean())
+
+
+def test_nothing_has_no_share_and_no_interval() -> None:
+    assert Share.made(0, 0) == Share(0, 0, None, None)
+    assert bootstrap_difference(PairedTable(0, 0, 0, 0)) is None
+    assert mcnemar_exact(0, 0) == 1.0
+    for bad in ((1, 0), (-1, 3), (4, 3)):
+        with pytest.raises(ValueError, match="no share"):
+            wilson(*bad)
+    for attempts, good, k in ((3, 4, 1), (3, 1, 0), (3, 1, 4)):
+        with pytest.raises(ValueError, match="no pass@"):
+            pass_at_k(attempts, good, k)

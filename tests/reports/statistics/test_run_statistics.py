@@ -1,0 +1,201 @@
+"""The statistics of small runs whose answers can be counted on fingers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from agent.chat import Usage
+from bench.ledger import Line
+from bench.standing import Entry
+from reports.attemptdata import CallData
+from reports.evaluators.base import Verdict, VerdictStatus
+from reports.statistics.bought import bought
+from reports.statistics.breakdown import by_attempt, by_model, by_origin, by_repository, by_year
+from reports.statistics.collect import collect
+from reports.statistics.comparing import compare
+from reports.statistics.denominators import Split, scores, split_of
+from reports.statistics.effort import effort
+from reports.statistics.failures import failures
+from reports.statistics.gold import gold_files
+from reports.statistics.intervals import Share
+from reports.statistics.samples import pass_at_ks
+from tests.reports.making import a_run, an_attempt, an_instance
+
+FAILED = {"status": "tests_failed", "test": False}
+UNKNOWN_SPLIT = Split("", None)
+
+
+def test_each_denominator_has_its_name() -> None:
+    run = a_run(
+        an_instance("a__a-1"),
+        an_instance("a__a-2", resolved=False),
+        an_instance("a__a-3", resolved=None),
+        selected=("a__a-1", "a__a-2", "a__a-3", "a__a-4"),
+        described={"selected": ["…"]},
+    )
+    found = scores(run, Split("lite", 300))
+    assert (found.evaluated, found.selected) == (Share.made(1, 2), Share.made(1, 4))
+    assert (found.split, found.split_name) == (Share.made(1, 300), "lite")
+    assert found.selection_known
+    assert scores(run, UNKNOWN_SPLIT).split is None
+    # A run cannot be part of a split that is smaller.
+    assert scores(run, Split("mine", 3)).split is None
+    assert not scores(a_run(an_instance()), UNKNOWN_SPLIT).selection_known
+
+
+def test_sizes_of_splits() -> None:
+    assert split_of("lite", "test", 0) == Split("SWE-bench/SWE-bench_Lite (test)", 300)
+    assert split_of("SWE-bench/SWE-bench_Verified", "test", 0).size == 500
+    assert split_of("demo", "test", 6) == Split("demo (test)", 6)
+    assert split_of("own/set", "test", 0).size is None
+    assert split_of("", "test", 0) == UNKNOWN_SPLIT
+
+
+def test_groups_by_repository_and_year_count_what_was_selected() -> None:
+    run = a_run(
+        an_instance("own__thing-1", year=2019),
+        an_instance("own__thing-2", year=None, resolved=False),
+        selected=("own__thing-1", "own__thing-2", "own__thing-3", "two__x-1"),
+    )
+    repositories = {group.name: group.resolved for group in by_repository(run)}
+    assert repositories == {"own/thing": Share.made(1, 3), "two/x": Share.made(0, 1)}
+    years = {group.name: group.resolved for group in by_year(run)}
+    assert years == {"2019": Share.made(1, 1), "unknown": Share.made(0, 3)}
+
+
+def test_models_and_attempts_without_a_prediction_have_rows() -> None:
+    two = (an_attempt(1, model="x", **FAILED), an_attempt(2, model="y"))
+    run = a_run(an_instance(attempt=2, model="y", attempts=two), models=("x", "y"))
+    assert [(r.attempt, r.model, r.predictions.count) for r in by_attempt(run)] == [
+        (1, "x", 0), (2, "y", 1),
+    ]  # fmt: skip
+    assert [(g.name, g.predictions) for g in by_model(run)] == [("x", 0), ("y", 1)]
+    assert by_origin(run) == ()
+
+
+def test_what_each_further_attempt_buys() -> None:
+    first = an_instance("a__a-1")
+    late = an_instance(
+        "a__a-2", attempt=3, attempts=tuple(an_attempt(n, cost=Decimal("0.1")) for n in (1, 2, 3))
+    )
+    rows = bought(a_run(first, late, an_instance("a__a-3", resolved=False)))
+    assert [row.resolved for row in rows] == [Share.made(n, 3) for n in (1, 1, 2)]
+    assert [row.dollars for row in rows] == [Decimal("2.1"), Decimal("2.2"), Decimal("2.3")]
+    assert [row.dollars_per_further for row in rows] == [2.1, None, 0.1]
+
+
+def test_unknown_dollars_of_an_attempt_make_all_later_sums_unknown() -> None:
+    attempts = (an_attempt(1), an_attempt(2, cost=None), an_attempt(3))
+    rows = bought(a_run(an_instance(attempt=3, attempts=attempts)))
+    assert [row.dollars for row in rows] == [Decimal(1), None, None]
+    assert rows[2].further_dollars == Decimal(1)
+
+
+def test_effort_per_instance_and_per_resolved_instance() -> None:
+    calls = (CallData(Usage(100, 10, 40), Decimal(1), 1.0), CallData(Usage(50, 5), None, 1.0))
+    attempts = (an_attempt(1, calls=calls, reflections=3, edit=False), an_attempt(2, seconds=4.0))
+    run = a_run(
+        an_instance("a__a-1", attempts=attempts), an_instance("a__a-2", resolved=False, cost=None)
+    )
+    found = effort(run)
+    assert (found.attempts.known, found.edit_errors) == (3, Share.made(1, 3))
+    assert (found.prompt_tokens.known, found.cached_tokens.known) == (150, 40)
+    assert (found.completion_tokens.per_instance, found.calls.per_resolved) == (7.5, 2)
+    assert (found.reflections.known, found.seconds.known) == (3, 8)
+    assert (found.dollars.known, found.dollars.complete) == (Decimal(1), False)
+    assert found.dollars.per_resolved is None
+
+
+def test_without_trajectories_tokens_are_unknown_and_not_none() -> None:
+    found = effort(a_run(an_instance(attempts=(an_attempt(edit_format=None, seconds=None),))))
+    for amount in (found.prompt_tokens, found.calls, found.seconds):
+        assert (amount.complete, amount.per_instance) == (False, None)
+
+
+def test_money_is_the_ledgers() -> None:
+    lines = [Line(str(n), "answered", "own__thing-1", 1, "m", Decimal("0.1")) for n in range(3)]
+    run = a_run(an_instance(), ledger=tuple(lines))
+    assert run.cost == Decimal("0.3")
+    assert effort(run).dollars.known == Decimal("0.3")
+    unknown = replace(run, ledger=(*lines, replace(lines[0], call="x", cost=None)))
+    assert (unknown.cost, unknown.known_cost) == (None, Decimal("0.3"))
+
+
+def test_gold_files_count_when_all_are_there() -> None:
+    first = an_attempt(1, added_files=("a", "b", "c"), edited_files=("a",), **FAILED)
+    second = an_attempt(2, added_files=("a",), edited_files=("a", "b"))
+    run = [
+        an_instance("a__a-1", gold_files=("a", "b"), attempt=2, attempts=(first, second)),
+        an_instance("a__a-2", gold_files=("z",), map_files=("y", "z")),
+        an_instance("a__a-3", gold_files=("z",), map_files=("y",)),
+        an_instance("a__a-4", map_files=("y",)),
+    ]
+    found = gold_files(run)
+    assert (found.in_map, found.added_by_any) == (Share.made(1, 2), Share.made(1, 3))
+    assert (found.added_by_winner, found.edited_by_winner) == (Share.made(0, 3), Share.made(1, 3))
+
+
+def test_reasons_by_status() -> None:
+    failed = (an_attempt(**FAILED),)
+    missing = Verdict("a__a-2", VerdictStatus.NOT_EVALUATED, "docker", "no image\nx")
+    run = a_run(
+        an_instance("a__a-1"),
+        an_instance("a__a-2", status="fallback", attempts=failed, resolved=None, verdict=missing),
+        an_instance("a__a-3", status="fallback", attempts=failed, resolved=False),
+        unfinished=(Entry("a__a-4", "infra_error", reason="no route to host"),),
+    )
+    found = failures(run)
+    rows = {
+        r.status: (r.instances, [(x.reason, x.count) for x in r.reasons]) for r in found.instances
+    }
+    assert rows == {
+        "plausible": (1, [("plausible", 1)]),
+        "fallback": (2, [("tests_failed", 2)]),
+        "infra_error": (1, [("no route to host", 1)]),
+    }
+    assert [(x.reason, x.count) for x in found.not_evaluated] == [("no image x", 1)]
+    assert [(x.reason, x.count) for x in found.attempts] == [("tests_failed", 2), ("plausible", 1)]
+
+
+def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
+    good, bad = an_attempt(1), an_attempt(2, fit_patch="q", **FAILED)
+    one, other = an_instance("a__a-1", attempts=(good, bad)), an_instance("a__a-2")
+    assert pass_at_ks([one, other]) == ()
+    assert pass_at_ks([other]) == ()
+    found = pass_at_ks([one, replace(one, instance_id="a__a-3")])
+    assert [(p.k, p.plausible, p.resolved) for p in found] == [(1, 0.5, None), (2, 1.0, None)]
+    empty = replace(bad, fit_patch="")
+    found = pass_at_ks([replace(one, attempts=(good, empty))])
+    assert [p.resolved for p in found] == [0.5, 1.0]
+
+
+def test_a_comparison_is_of_the_instances_that_both_have_a_verdict_on() -> None:
+    def run(name: str, verdicts: dict[str, bool | None]) -> object:
+        return a_run(*(an_instance(i, resolved=r) for i, r in verdicts.items()), name=name)
+
+    a = run("a", {"x__x-1": True, "x__x-2": True, "x__x-3": False, "x__x-4": True})
+    b = run("b", {"x__x-1": True, "x__x-2": False, "x__x-3": False, "x__x-4": None, "x__x-5": True})
+    found = compare(a, b)  # type: ignore[arg-type]
+    assert (found.table.both, found.table.only_a, found.table.only_b, found.table.neither) == (
+        1, 1, 0, 1,
+    )  # fmt: skip
+    assert (found.left_out, found.only_a, found.only_b) == (2, ("x__x-2",), ())
+    assert (found.resolved_a, found.resolved_b) == (Share.made(2, 3), Share.made(1, 3))
+    assert found.difference == pytest.approx(-1 / 3)
+
+
+def test_counts_are_of_the_selected_instances() -> None:
+    run = a_run(
+        an_instance("a__a-1"),
+        an_instance("a__a-2", patch="", resolved=False, plausible=False),
+        an_instance("a__a-3", resolved=None),
+        selected=("a__a-1", "a__a-2", "a__a-3", "a__a-4"),
+    )
+    stats = collect(run, UNKNOWN_SPLIT)
+    counts = stats.counts
+    assert (counts.selected, counts.generated, counts.no_generation) == (4, 2, 1)
+    assert (counts.resolved, counts.unresolved, counts.not_evaluated) == (1, 0, 1)
+    assert (stats.official, stats.evaluators) == (True, ("docker",))
