@@ -14,7 +14,12 @@ from reports.evaluators.base import Verdict, VerdictStatus
 from reports.predictions import Prediction, all_preds
 from reports.results import leaderboard_lists
 from reports.verdicts import eval_report, known_verdict, read_verdict_file
-from reports.verification.difference import Difference, first_difference, first_line
+from reports.verification.difference import (
+    Difference,
+    all_differences,
+    first_difference,
+    first_line,
+)
 
 
 @dataclass(frozen=True)
@@ -83,11 +88,13 @@ class DerivedCheck:
         if not isinstance(own, dict):
             return ""
         resolved = verdict.status is VerdictStatus.RESOLVED
-        return first_difference(resolved, bool(own.get("resolved")), "the verdict, by the report,")
+        if resolved is bool(own.get("resolved")):
+            return ""
+        return f"says {verdict.status.value}, and the report in logs/ says the contrary"
 
 
 def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
-    """Yield the first difference of the file at ``path``, unless it is one of ``expected``."""
+    """Yield the first difference of the file at ``path`` to the likest of ``expected``."""
     if not path.is_file():
         return
     try:
@@ -95,13 +102,9 @@ def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> It
     except (ValueError, RecursionError) as error:
         yield Difference(path, f"is broken: {error}")
         return
-    words = ""
-    for one in expected():
-        words = first_difference(found, one)
-        if not words:
-            return
-    if words:
-        yield Difference(path, words)
+    likest = min((list(all_differences(found, one)) for one in expected()), key=len)
+    if likest:
+        yield Difference(path, likest[0])
 
 
 def _read(path: Path) -> Any:  # noqa: ANN401 - whatever json has

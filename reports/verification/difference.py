@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -32,20 +32,21 @@ class Difference:
 
 def first_difference(found: Any, expected: Any, place: str = "") -> str:  # noqa: ANN401
     """Return the first place where ``found`` is not ``expected``, empty where they are equal."""
+    return next(all_differences(found, expected, place), "")
+
+
+def all_differences(found: Any, expected: Any, place: str = "") -> Iterator[str]:  # noqa: ANN401
+    """Yield every place where ``found`` is not ``expected``."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
         for key in [*expected, *(key for key in found if key not in expected)]:
             pair = found.get(key, _MISSING), expected.get(key, _MISSING)
-            if words := first_difference(*pair, f"{place}.{key}" if place else str(key)):
-                return words
-        return ""
-    if _is_list(found) and _is_list(expected):
+            yield from all_differences(*pair, f"{place}.{key}" if place else str(key))
+    elif _is_list(found) and _is_list(expected):
         for number, pair in enumerate(zip_longest(found, expected, fillvalue=_MISSING)):
-            if words := first_difference(*pair, f"{place}[{number}]"):
-                return words
-        return ""
-    if found == expected and isinstance(found, bool) is isinstance(expected, bool):
-        return ""
-    return f"{place or 'it'} is {_shown(found, expected)}, and should be {_shown(expected, found)}"
+            yield from all_differences(*pair, f"{place}[{number}]")
+    elif found != expected or isinstance(found, bool) is not isinstance(expected, bool):
+        is_, should = _shown(found, expected), _shown(expected, found)
+        yield f"{place or 'it'} is {is_}, and should be {should}"
 
 
 def first_line(found: str, expected: str) -> str:
