@@ -12,6 +12,8 @@ from typing import Any
 
 from agent.chat import Usage
 
+_MOST = 2**53
+
 
 def mapping(value: object) -> Mapping[str, Any]:
     """Return ``value`` where it is an object, else an empty one."""
@@ -39,9 +41,10 @@ def flag(value: object) -> bool | None:
 
 
 def whole(value: object) -> int | None:
-    """Return a count of 0 or more, None where ``value`` is none."""
-    good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if isinstance(value, int) and good else None
+    """Return a count of 0 to 2**53, None where ``value`` is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= _MOST else None
 
 
 def number(value: object) -> float | None:

@@ -36,10 +36,9 @@ class Bought:
 
 def bought(run: RunData) -> tuple[Bought, ...]:
     """Return a run's resolved instances and dollars after 1, 2, … attempts."""
-    most = max((a.attempt for i in run.instances for a in i.attempts), default=0)
-    found, spent = 0, Decimal() if most else None
-    rows = []
-    for number in range(1, most + 1):
+    spent: Decimal | None = Decimal()
+    found, rows = 0, []
+    for number in sorted({a.attempt for i in run.instances for a in i.attempts}):
         further = sum(i.resolved is True and i.attempt == number for i in run.instances)
         dollars = _dollars(run.instances, number)
         found += further

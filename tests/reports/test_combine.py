@@ -173,7 +173,16 @@ def test_a_verdict_on_another_patch_stays_behind(tmp_path: Path) -> None:
     (prediction,) = read_predictions(stores[0])
     save_verdict(stores[0], prediction, Verdict("a__a-1", VerdictStatus.RESOLVED, "docker"), None)
     write_run(stores[0].folder, [a_result("a__a-1", patch(3))])
-    assert read_run(combine(stores, "both", quiet)).instances[0].resolved is None
+    target = combine(stores, "both", quiet)
+    assert read_run(target).instances[0].resolved is None
+    assert not target.verdict("a__a-1").exists()
+
+
+def test_a_ledger_of_one_run_is_not_the_money_of_both(tmp_path: Path) -> None:
+    first, second = runs(tmp_path, [a_result("a__a-1")], [a_result("a__a-1")])
+    line = {"call": "c", "kind": "answered", "instance_id": "a__a-1", "attempt": 1, "model": "m"}
+    first.ledger.write_text(json.dumps({**line, "cost": "0.2"}) + "\n")
+    assert float(read_run(combine([first, second], "both", quiet)).cost or 0) == pytest.approx(0.3)
 
 
 def test_predictions_that_are_no_longer_offered_go(tmp_path: Path) -> None:

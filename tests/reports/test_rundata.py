@@ -132,7 +132,9 @@ def test_a_run_of_ours_with_its_trajectory_and_ledger(tmp_path: Path) -> None:
 def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
     odd = {
         "instance_id": "a__b-1", "model_patch": PATCH, "model": 5, "try": "x", "cost": float("nan"),
-        "all_results": [{"edit_outcome": "yes", "cost": True, "added_files": 3, "calls": "x"}],
+        "all_results": [
+            {"edit_outcome": "yes", "cost": True, "added_files": 3, "calls": 1, "attempt": 9**400}
+        ],
     }  # fmt: skip
     folder = write_run(tmp_path / "r", [odd])
     (folder / "trajectories").mkdir()
