@@ -28,7 +28,9 @@ Table = Annotated[bool, typer.Option("--table", help="Print the tables in Markdo
 AsJson = Annotated[bool, typer.Option("--json", help="Print the statistics as JSON alone.")]
 Evaluator = Annotated[
     EvaluatorKind | None,
-    typer.Option("--evaluator", help="Who judges; default: docker when an engine answers."),
+    typer.Option(
+        "--evaluator", help="Who judges (modal: untested); default: docker if an engine answers."
+    ),
 ]
 Regrade = Annotated[
     bool, typer.Option("--regrade", help="Grade saved test output anew; run no test.")
