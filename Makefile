@@ -18,7 +18,7 @@ $(VENV)/.run-ready: requirements.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -r requirements.txt
 	@touch $@
 
-$(VENV)/.dev-ready: requirements-dev.txt $(VENV)/.run-ready
+$(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt $(VENV)/.run-ready
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
 	@touch $@
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 UNFINISHED = ".tmp"
 """How the name of a file ends that is being written; one that a killed process left is litter."""
+# What ``tempfile`` puts between a prefix and a suffix.
+_RANDOM = "????????"
+_LONGEST = 80
 
 
-def write_bytes_atomic(path: Path, data: bytes) -> None:
-    """Write ``data`` to a temporary name beside ``path``, flush it to disk and rename it."""
+def write_bytes_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write ``data`` to a temporary name beside ``path``, flush it to disk and rename it.
+
+    What need not outlive this process is not ``durable``: it is whole, but may be lost.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{path.name[:80]}.", suffix=UNFINISHED
-    )
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             handle.write(data)
             handle.flush()
-            os.fsync(handle.fileno())
+            if durable:
+                os.fsync(handle.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:
@@ -39,3 +48,30 @@ def write_text_atomic(path: Path, text: str) -> None:
 def write_json_atomic(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever json takes
     """Write ``value`` as readable JSON with a final newline, atomically."""
     write_text_atomic(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """Give a new folder beside ``path``, in which it is made before it is renamed.
+
+    The caller holds the lock of ``path``; see ``sweep``.
+    """
+    sweep(path)
+    name = tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED)
+    try:
+        yield Path(name)
+    finally:
+        shutil.rmtree(name, ignore_errors=True)
+
+
+def sweep(path: Path) -> None:
+    """Remove what killed processes left of making ``path``; the caller holds its lock."""
+    for left in path.parent.glob(f"{glob.escape(_prefix(path))}{_RANDOM}{UNFINISHED}"):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name[:_LONGEST]}."

@@ -15,6 +15,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+_LOCK = threading.Lock()
+
+
 class Background:
     """An event loop that runs until the process ends."""
 
@@ -39,7 +42,13 @@ class Background:
             raise
 
 
-@cache
 def background() -> Background:
     """Return the one loop of this process; connections to providers are kept in it."""
+    # A cache alone would make one for each thread that asks before the first is there.
+    with _LOCK:
+        return _made()
+
+
+@cache
+def _made() -> Background:
     return Background()

@@ -174,7 +174,7 @@ class Workspace:
                 f"{path} declares the encoding {error.encoding}, which lacks {lost!r}"
             ) from error
         mode = stat.S_IMODE(model.stat().st_mode) if before is not None else 0o644
-        write_bytes_atomic(place, data)
+        write_bytes_atomic(place, data, durable=False)
         place.chmod(mode)
 
     def _remove(self, path: str, place: Path) -> None:

@@ -98,6 +98,17 @@ def _providers(config: RunConfig) -> Sequence[str]:
     return sorted({provider_of(model.name, config.api_base)[1] for model in config.models})
 
 
+def make_models(config: RunConfig, options: Options, warn_once: Say) -> ModelSource:
+    """Return where the models of a run come from.
+
+    Raises:
+        UserError: a replay is asked for and there is no recording.
+    """
+    if config.replay:
+        return ReplayedModels(replay_folder(config.replay), options.settings.aliases)
+    return LiveModels(config, options.retries, warn_once, options.money.prices)
+
+
 def make_services(
     config: RunConfig,
     options: Options,
@@ -106,16 +117,12 @@ def make_services(
     board: Steps,
     run_key: str,
     warn_once: Say,
+    models: ModelSource,
 ) -> Services:
     """Return what instances are worked on with, on this machine."""
     environment: Environment = make_environment(
         config.environment, options.cache, warn_once, run_key
     )
-    models: ModelSource
-    if config.replay:
-        models = ReplayedModels(replay_folder(config.replay), options.settings.aliases)
-    else:
-        models = LiveModels(config, options.retries, warn_once, options.money.prices)
     return Services(
         config=config,
         mirrors=make_mirrors(options),

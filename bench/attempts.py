@@ -120,8 +120,9 @@ class Solver:
 
     def _all_without_money(self) -> bool:
         """Whether the last attempts of all models ended for want of money."""
-        last = self.records[-len(self.services.config.models) :]
-        return all(record.status is AttemptStatus.BUDGET for record in last)
+        count = len(self.services.config.models)
+        last = self.records[-count:]
+        return len(last) == count and all(record.status is AttemptStatus.BUDGET for record in last)
 
     def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
         """Return a fresh checkout; the ``used`` one again where only our own agent wrote to it."""

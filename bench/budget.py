@@ -92,8 +92,8 @@ class Budget:
     estimate was a few tokens short. What is passed at most is the excess of the calls that were
     under way.
 
-    Every reservation must be settled or released, in a ``finally``: what stays reserved makes
-    others wait for ever.
+    Every reservation must be settled, released or cancelled, in a ``finally``: what stays reserved
+    makes others wait for ever.
     """
 
     def __init__(self, limits: BudgetLimits) -> None:
@@ -158,13 +158,8 @@ class Budget:
         if amount is None:
             amount = bound or _ZERO
         with self._lock:
-            if reservation not in self._open:
-                raise ValueError(f"{reservation} is not open: settled twice?")
-            self._open.remove(reservation)
-            instance_id, model = reservation.instance_id, reservation.model
-            for _, account, part in self._wanted(instance_id, model, bound or _ZERO):
-                account.reserved -= part
-            self._spend(instance_id, model, amount, 1)
+            self._close(reservation)
+            self._spend(reservation.instance_id, reservation.model, amount, 1)
         return _decimal(_ZERO if bound is None else max(_ZERO, amount - bound))
 
     def release(self, reservation: Reservation) -> None:
@@ -174,6 +169,15 @@ class Budget:
             ValueError: see ``settle``.
         """
         self.settle(reservation, Decimal(0))
+
+    def cancel(self, reservation: Reservation) -> None:
+        """Give back what was reserved for a call that was not made after all.
+
+        Raises:
+            ValueError: see ``settle``.
+        """
+        with self._lock:
+            self._close(reservation)
 
     @property
     def spent(self) -> Spending:
@@ -196,6 +200,15 @@ class Budget:
         yield Scope.RUN, self._run, amount
         yield Scope.MODEL, _account(self._models, model, per_model), amount
         yield Scope.INSTANCE, _account(self._instances, instance_id, per_instance), amount
+
+    def _close(self, reservation: Reservation) -> None:
+        if reservation not in self._open:
+            raise ValueError(f"{reservation} is not open: settled twice?")
+        self._open.remove(reservation)
+        bound = _fraction(reservation.bound) or _ZERO
+        of = reservation.instance_id, reservation.model
+        for _, account, part in self._wanted(*of, bound):
+            account.reserved -= part
 
     def _spend(self, instance_id: str, model: str, amount: Fraction, calls: int) -> None:
         for scope, account, _ in self._wanted(instance_id, model, amount):

@@ -12,26 +12,30 @@ from pathlib import Path
 from agent.agents import load_agent
 from agent.errors import UserError
 from agent.redaction import Redactor
-from bench.assembly import Options, Say, make_hub, make_mirrors, make_services
+from bench.assembly import Options, Say, make_hub, make_mirrors
 from bench.board import Board
 from bench.checks import check_models
 from bench.config import EnvironmentKind, RunConfig, validated
 from bench.dataset import Dataset, load_dataset
 from bench.display import make_display, stream_of
 from bench.engines.choice import make_engine
+from bench.engines.driver import Driver
 from bench.environments.engine import connect, engine_answers
 from bench.environments.images import pull_ahead
+from bench.files import allow_files
 from bench.hub import Hub
 from bench.instances import Instance
 from bench.ledger import by_instance, known_dollars, read_lines
-from bench.leftovers import clean_run, mark_children, run_key
+from bench.leftovers import clean_run, marked_children, run_key
 from bench.modelsource import recorded_label, replay_folder
+from bench.nodes import sweep_here
 from bench.overview import overview
 from bench.preflight import preflight
 from bench.prior import plausible_instances
 from bench.redo import Redo, prepare
 from bench.run import Run, open_run, recorded_differences
-from bench.runlock import run_lock
+from bench.runlock import forget, run_lock
+from bench.scale import EngineKind
 from bench.signals import heeding_signals
 from bench.standing import lines
 from bench.starts import note_images
@@ -80,7 +84,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     with run_lock(store.folder) as died:
         if died is not None:
             say(f"{died} did not end this run by itself: going on from what it left")
-        for thing in clean_run(store, options.cache, config.environment):
+        for thing in _clean(store, options.cache, config.environment):
             say(f"removed {thing}")
         return _Session(config, options, store, dataset, selected, say).run()
 
@@ -148,13 +152,13 @@ class _Session:
     def run(self) -> int:
         """Work on what is to do and return the exit code."""
         key = run_key(self.store.folder)
-        mark_children(key)
+        allow_files()
         stop = Stop()
-        with run_log(self.store.story, self.store.redact) as log:
+        with marked_children(key), run_log(self.store.story, self.store.redact) as log:
             say = _both(self.say, log.info)
             with heeding_signals(stop, say, self._last_rites):
                 summary = self._execute(stop, key, log, say)
-        clean_run(self.store, self.options.cache, self.config.environment)
+        _clean(self.store, self.options.cache, self.config.environment)
         self._tell(summary)
         return summary.exit_code
 
@@ -169,8 +173,9 @@ class _Session:
         )
         warn_once = Once(_both(display.note, log.warning))
         self._pull(todo, say)
-        services = make_services(self.config, self.options, hub, stop, board, key, warn_once)
-        engine = make_engine(self.config, self.options, services, self.store, log)
+        engine = make_engine(
+            Driver(self.config, self.options, self.store, hub, stop, board, key, warn_once, log)
+        )
         timings = Timings(self.options.cache / "timings.json")
         run = Run(
             self.store,
@@ -201,21 +206,23 @@ class _Session:
 
     def _pull(self, todo: Sequence[Instance], say: Say) -> None:
         """Have the images before the work begins: a registry's limit is better met now."""
-        if self.config.environment is not EnvironmentKind.DOCKER:
+        here = self.options.scale.engine is EngineKind.LOCAL
+        if self.config.environment is not EnvironmentKind.DOCKER or not here:
             return
         if (client := connect()) is not None:
             pull_ahead(client, {instance.image for instance in todo}, say)
             client.close()
 
     def _last_rites(self) -> None:
-        clean_run(self.store, self.options.cache, self.config.environment)
+        _clean(self.store, self.options.cache, self.config.environment)
+        forget(self.store.folder)
 
     def _tell(self, summary: RunSummary) -> None:
         if self.options.as_json:
             self.say(summary.text())
             return
         counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
-        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}"]
+        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}", _used(summary)]
         if summary.stopped:
             words.append(f"ended early: {summary.stopped}")
         if summary.unfinished:
@@ -246,10 +253,16 @@ def clean_command(config: RunConfig, options: Options, say: Say) -> int:
     if not store.folder.is_dir():
         raise UserError(f"there is no run {store.folder}; check --run and --out")
     with run_lock(store.folder):
-        found = clean_run(store, options.cache, EnvironmentKind.DOCKER)
+        found = _clean(store, options.cache, EnvironmentKind.DOCKER)
     for thing in found or ["nothing: no process of this run left anything"]:
         say(f"removed {thing}")
     return 0
+
+
+def _clean(store: RunStore, cache: Path, environment: EnvironmentKind) -> list[str]:
+    """Remove what a killed process of the run left, and dead Ray workers on this machine."""
+    containers = environment is EnvironmentKind.DOCKER
+    return clean_run(store, cache, environment) + sweep_here(cache, containers=containers)
 
 
 def _dry_run(
@@ -266,6 +279,12 @@ def _dry_run(
     for difference in recorded_differences(store, config, dataset.identity()):
         say(f"refused: the run {store.run} was made otherwise: {difference}")
     return 0
+
+
+def _used(summary: RunSummary) -> str:
+    used = summary.tokens
+    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
+    return f"{summary.calls:,} calls, {read}, {used.completion_tokens:,} out"
 
 
 def _both(one: Say, two: Say) -> Say:

@@ -117,27 +117,33 @@ class Hub:
         """See ``CallHub``."""
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
-        if seconds := self._admit(instance_id, ask):
-            # Asked here, where somebody waits: who asks nothing for an hour was not held up.
-            self._check_providers()
-            return Wait(seconds)
+        # Money first: what the throttle admits counts as sent.
+        reservation = self._reserve(instance_id, ask)
+        if reservation is None:
+            return Wait(_FOR_OTHERS)
+        sent = False
         try:
-            reservation = self.budget.reserve(instance_id, ask.model, dollars_of(ask.bound))
+            if seconds := self._admit(instance_id, ask):
+                # Asked here, where somebody waits: who asks nothing for an hour was not held up.
+                self._check_providers()
+                return Wait(seconds)
+            call = uuid.uuid4().hex
+            self.journal(instance_id).append(_asked(call, attempt, ask))
+            sent = True
+        finally:
+            if not sent:
+                self.budget.cancel(reservation)
+        with self._lock:
+            self._open[call] = _Open(instance_id, attempt, ask, reservation)
+        return Ticket(call)
+
+    def _reserve(self, instance_id: str, ask: Ask) -> Reservation | None:
+        try:
+            return self.budget.reserve(instance_id, ask.model, dollars_of(ask.bound))
         except OverBudgetError as error:
             if error.scope in (Scope.RUN, Scope.CALLS):
                 self.budget_used = str(error)
             raise BudgetUsedError(str(error)) from error
-        if reservation is None:
-            return Wait(_FOR_OTHERS)
-        call = uuid.uuid4().hex
-        try:
-            self.journal(instance_id).append(_asked(call, attempt, ask))
-        except OSError:
-            self.budget.release(reservation)
-            raise
-        with self._lock:
-            self._open[call] = _Open(instance_id, attempt, ask, reservation)
-        return Ticket(call)
 
     def _admit(self, instance_id: str, ask: Ask) -> float:
         return self.throttle.admit(ask.model, ask.provider, ask.tokens, instance_id)
@@ -153,12 +159,14 @@ class Hub:
         with self._lock:
             flight = self._open.pop(call)
         cost = _cost(flight.ask, outcome)
+        # Whatever the disk does, the budget and the throttle are told.
+        uses_try = self._throttled(flight.ask.provider, outcome)
         try:
             self.journal(flight.instance_id).append(_ended(call, outcome, self.redact))
         finally:
             self._settle(call, flight, cost)
         self._note(call, flight, outcome, cost)
-        return self._throttled(flight.ask.provider, outcome)
+        return uses_try
 
     def _settle(self, call: str, flight: _Open, cost: Decimal | None) -> None:
         excess = self.budget.settle(flight.reservation, cost)

@@ -139,6 +139,16 @@ def by_instance(lines: Iterable[Line]) -> dict[str, Decimal]:
     return sums
 
 
+def tokens(lines: Iterable[Line]) -> Usage:
+    """Return the sum of the tokens that providers reported."""
+    used = [line.usage for line in lines if line.usage is not None]
+    return Usage(
+        sum(usage.prompt_tokens for usage in used),
+        sum(usage.completion_tokens for usage in used),
+        sum(usage.cached_tokens for usage in used),
+    )
+
+
 def known_dollars(lines: Iterable[Line]) -> Decimal:
     """Return the exact sum of what is known of ``lines``."""
     return sum((line.cost for line in lines if line.cost is not None), Decimal())

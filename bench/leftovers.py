@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from bench.environments.leftovers import remove_containers, remove_groups
 from bench.store import RunStore
 
 _PROCESSES = Path("/proc")
+_ROUNDS = 50
+_BREATH = 0.02
 
 
 def run_key(folder: Path) -> str:
@@ -28,11 +31,28 @@ def run_key(folder: Path) -> str:
 def clean_run(store: RunStore, cache: Path, environment: EnvironmentKind) -> list[str]:
     """Remove whatever processes of the run left, whose lock we hold, and say what it was."""
     key = run_key(store.folder)
+    found = clean_key(key, containers=environment is EnvironmentKind.DOCKER)
+    return found + remove_files(cache / "work" / key, store.folder, store.logs)
+
+
+def clean_key(key: str, *, containers: bool) -> list[str]:
+    """Remove the processes, control groups and, if told, containers that carry ``key``."""
     found = kill_processes(key) + [f"control group {name}" for name in remove_groups(key)]
-    if environment is EnvironmentKind.DOCKER and (client := connect()) is not None:
+    if containers and (client := connect()) is not None:
         found += [f"container {name}" for name in remove_containers(client, key)]
         client.close()
-    return found + remove_files(cache / "work" / key, store.folder, store.logs)
+    return found
+
+
+@contextlib.contextmanager
+def marked_children(key: str) -> Iterator[None]:
+    """Have every process that is started meanwhile carry the run's key in its environment."""
+    before = os.environ.get(RUN_VARIABLE, "")
+    mark_children(key)
+    try:
+        yield
+    finally:
+        mark_children(before)
 
 
 def mark_children(key: str) -> None:
@@ -41,15 +61,22 @@ def mark_children(key: str) -> None:
 
 
 def kill_processes(key: str) -> list[str]:
-    """Kill the processes that carry ``key``, ourselves aside, and say which (on Linux)."""
+    """Kill the processes that carry ``key``, ourselves aside, and say which (on Linux).
+
+    Until none is left, but not for ever: what dies may have started another just before.
+    """
     mark = f"{RUN_VARIABLE}={key}".encode()
-    found = []
-    for pid in _pids():
-        if pid != os.getpid() and mark in _environment(pid):
-            found.append(f"process {pid} ({_command(pid)})")
+    found: dict[int, str] = {}
+    for _ in range(_ROUNDS):
+        alive = [pid for pid in _pids() if pid != os.getpid() and mark in _environment(pid)]
+        if not alive:
+            break
+        for pid in alive:
+            found.setdefault(pid, f"process {pid} ({_command(pid)})")
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-    return found
+        time.sleep(_BREATH)
+    return list(found.values())
 
 
 def remove_files(work: Path, *folders: Path) -> list[str]:

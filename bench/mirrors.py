@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
 
+from agent.atomic import scratch_folder
 from agent.errors import InfrastructureError, UserError
 from agent.git import GitError, git, git_result
 
@@ -54,15 +53,13 @@ class Mirrors:
 
     def _clone_locked(self, repo: str, target: Path) -> Path:
         """Clone beside the target and rename: a kill in the middle leaves no half mirror."""
-        temporary = Path(tempfile.mkdtemp(dir=self.root, prefix=f".{target.name}."))
         url = self.source.format(repo=repo)
-        try:
-            git("clone", "--quiet", "--mirror", url, temporary / "mirror", cwd=self.root)
+        with scratch_folder(target) as temporary:
+            try:
+                git("clone", "--quiet", "--mirror", url, temporary / "mirror", cwd=self.root)
+            except GitError as error:
+                raise InfrastructureError(f"cannot clone {url}: {error}") from error
             (temporary / "mirror").replace(target)
-        except GitError as error:
-            raise InfrastructureError(f"cannot clone {url}: {error}") from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         return target
 
     def _fetch(self, repo: str, mirror: Path, commit: str) -> None:

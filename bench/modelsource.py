@@ -98,11 +98,12 @@ class ReplayedModels:
 
     Attributes:
         aliases: what the models' short names mean today.
+        read: what was read of the folder, by instance and attempt.
     """
 
     folder: Path
     aliases: Mapping[str, str] = field(default_factory=lambda: our_settings().aliases)
-    _read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
+    read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
 
     def turn(
         self,
@@ -113,7 +114,7 @@ class ReplayedModels:
         gate: Gate | None = None,
     ) -> Turn:
         """Return the replies of the same instance and attempt; see ``ModelSource``."""
-        recorded = self._attempts(instance_id).get(attempt)
+        recorded = self.attempts(instance_id).get(attempt)
         if recorded is None:
             raise NotRecordedError
         today = resolve_model(choice.given, self.aliases, any_name=True)
@@ -129,11 +130,12 @@ class ReplayedModels:
             )
         return _replay(recorded)
 
-    def _attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
-        if instance_id not in self._read:
+    def attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
+        """Return what is recorded of an instance, by attempt."""
+        if instance_id not in self.read:
             path = self.folder / f"{instance_id}.json"
-            self._read[instance_id] = read_trajectory(path) if path.exists() else {}
-        return self._read[instance_id]
+            self.read[instance_id] = read_trajectory(path) if path.exists() else {}
+        return self.read[instance_id]
 
 
 def _replay(recorded: RecordedAttempt) -> Turn:

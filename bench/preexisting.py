@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from agent.atomic import write_json_atomic
+from agent.atomic import sweep, write_json_atomic
 from agent.testreport import Failure, TestReport
 from bench.config import TestChoice
 from bench.environments import Changes, CommandResult, Session
@@ -160,6 +160,7 @@ class Preexisting:
         with FileLock(f"{file}.lock"):
             found = _read_baseline(file)
             if found is None:
+                sweep(file)
                 result, run = self._run({}, runner, path, seconds)
                 found = Baseline(run.results, result.seconds, result.timed_out, _died(result))
                 if self._final(found, seconds):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent.atomic import write_json_atomic
 from agent.errors import UserError
 from bench.hub import Hub
 from bench.statuses import AttemptStatus, InstanceStatus
@@ -54,15 +56,69 @@ class Redo:
 
 
 def prepare(store: RunStore, hub: Hub, redo: Redo, ids: Sequence[str]) -> list[str]:
-    """Put aside what is to be redone and return the ids, in the order of ``ids``."""
-    chosen = []
-    for name in ids:
-        result = store.result(name)
-        if result is None or not redo.takes(name, result):
-            continue
-        chosen.append(name)
-        if result.get("status") not in {status.value for status in _GO_ON} or name in redo.ids:
-            hub.recover(name)
-            hub.journal(name).retire()
-        store.put_aside(name)
+    """Put aside what is to be redone and return the ids, in the order of ``ids``.
+
+    The same redo, when it was cut short, goes on: what it has redone is not redone again.
+    """
+    wanted = {
+        name
+        for name in ids
+        if (result := store.result(name)) is not None and redo.takes(name, result)
+    }
+    begun = _Begun.read(store)
+    if begun is not None and begun.redo == redo and (left := begun.left(store)):
+        wanted = {name for name in ids if name in left or _is_unfinished(store, wanted, name)}
+        if begun.put_aside:
+            return [name for name in ids if name in wanted]
+    chosen = [name for name in ids if name in wanted]
+    _Begun(redo, tuple(chosen), put_aside=False).write(store)
+    for name in chosen:
+        _put_aside(store, hub, redo, name)
+    _Begun(redo, tuple(chosen), put_aside=True).write(store)
     return chosen
+
+
+def _is_unfinished(store: RunStore, wanted: Collection[str], name: str) -> bool:
+    return name in wanted and not store.prediction(name).exists()
+
+
+def _put_aside(store: RunStore, hub: Hub, redo: Redo, name: str) -> None:
+    result = store.result(name)
+    if result is None:  # it was put aside before a kill
+        return
+    if result.get("status") not in {status.value for status in _GO_ON} or name in redo.ids:
+        hub.recover(name)
+        hub.journal(name).retire()
+    store.put_aside(name)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """The redo that was begun last, on disk.
+
+    Attributes:
+        chosen: ids of what it redoes.
+        put_aside: whether the old files of all of them are out of the way, and work has begun.
+    """
+
+    redo: Redo
+    chosen: tuple[str, ...]
+    put_aside: bool
+
+    def left(self, store: RunStore) -> set[str]:
+        """Return what it has not done yet."""
+        return {n for n in self.chosen if not (self.put_aside and store.prediction(n).exists())}
+
+    def write(self, store: RunStore) -> None:
+        content = {"words": sorted(self.redo.words), "ids": sorted(self.redo.ids)}
+        plain = {**content, "chosen": self.chosen, "put_aside": self.put_aside}
+        write_json_atomic(store.redo, plain)
+
+    @classmethod
+    def read(cls, store: RunStore) -> _Begun | None:
+        try:
+            raw = json.loads(store.redo.read_text(encoding="utf-8"))
+            redo = Redo(frozenset(raw["words"]), frozenset(raw["ids"]))
+            return cls(redo, tuple(raw["chosen"]), bool(raw["put_aside"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None

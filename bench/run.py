@@ -21,7 +21,7 @@ from bench.display import Display
 from bench.engines import Engine
 from bench.hub import Hub
 from bench.instances import Instance
-from bench.ledger import Line, dollars_of, total
+from bench.ledger import Line, dollars_of, tokens, total
 from bench.ordering import longest_first
 from bench.records import AttemptRecord, total_cost
 from bench.solving import Finished
@@ -83,6 +83,7 @@ class Run:
             counts=self._counts,
             dollars=total(lines),
             calls=len(lines),
+            tokens=tokens(lines),
             seconds=time.monotonic() - started,
             unfinished=tuple(n for n in names if not self.store.prediction(n).exists()),
             stopped=self.hub.stopping() or self.hub.budget_used,
@@ -95,6 +96,9 @@ class Run:
     def _take(self, finished: Finished) -> None:
         """Save an instance that has ended, and say so."""
         name, status, reason = finished.instance_id, finished.status, finished.reason
+        # Before it is saved: a finished instance is not taken up again after a kill.
+        with suppress(OSError):  # it only decides an order
+            self.timings.note(name, finished.seconds)
         if finished.solved is None:
             self._keep_unfinished(finished)
         else:
@@ -103,8 +107,6 @@ class Run:
             except OSError as error:  # a full disk must not take what others do
                 status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
         self._counts[status] = self._counts.get(status, 0) + 1
-        with suppress(OSError):  # it only decides an order
-            self.timings.note(name, finished.seconds)
         cost = dollars_of(total_cost(finished.records))
         self.display.finished(name, status, self.store.redact(reason), cost)
 

@@ -56,10 +56,15 @@ def run_lock(folder: Path) -> Iterator[Owner | None]:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         write_json_atomic(folder / _OWNER, asdict(Owner(os.getpid(), socket.gethostname(), now)))
         yield before
-        (folder / _OWNER).unlink(missing_ok=True)
-        (folder / _LOCK).unlink(missing_ok=True)
     finally:
+        forget(folder)
         lock.release()
+
+
+def forget(folder: Path) -> None:
+    """Remove the traces of the lock, which the caller holds."""
+    (folder / _OWNER).unlink(missing_ok=True)
+    (folder / _LOCK).unlink(missing_ok=True)
 
 
 def _owner(folder: Path) -> Owner | None:

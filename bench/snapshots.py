@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from agent.atomic import scratch_folder
 from agent.errors import InfrastructureError
 from agent.git import GitError, git
 
@@ -125,19 +125,17 @@ def _read(folder: Path) -> Snapshot | None:
 
 
 def _make(mirror: Path, commit: str, target: Path) -> Snapshot:
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{commit[:12]}."))
     try:
-        _pack(mirror, commit, temporary)
-        index = {"GIT_INDEX_FILE": str(temporary / INDEX)}
-        git("read-tree", commit, cwd=mirror, env=index)
-        _write_manifest(mirror, commit, temporary)
-        shutil.rmtree(target, ignore_errors=True)
-        temporary.replace(target)
+        with scratch_folder(target) as temporary:
+            _pack(mirror, commit, temporary)
+            index = {"GIT_INDEX_FILE": str(temporary / INDEX)}
+            git("read-tree", commit, cwd=mirror, env=index)
+            _write_manifest(mirror, commit, temporary)
+            shutil.rmtree(target, ignore_errors=True)
+            temporary.replace(target)
         return Snapshot.read(target)
     except (GitError, OSError, ValueError) as error:
         raise InfrastructureError(f"cannot pack {commit} of {mirror}: {error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _pack(mirror: Path, commit: str, folder: Path) -> None:

@@ -36,6 +36,11 @@ class Finished:
     seconds: float
 
 
+def unable(instance_id: str, reason: str) -> Finished:
+    """Return the end of an instance on which nothing could be done."""
+    return Finished(instance_id, InstanceStatus.INFRA_ERROR, reason, (), None, 0.0)
+
+
 def solve(instance: Instance, services: Services, log: logging.Logger) -> Finished:
     """Work on ``instance`` and return how it ended.
 

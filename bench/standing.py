@@ -61,7 +61,7 @@ class Overview:
     """A run as it stands.
 
     Attributes:
-        rows: by status, only those that occur.
+        statuses: by status, only those that occur.
         total: all of them.
         unfinished: what was begun and has no prediction, by id.
         broken: what is wrong with files of the run, in words.
@@ -69,7 +69,7 @@ class Overview:
 
     run: str
     folder: Path
-    rows: tuple[Row, ...]
+    statuses: tuple[Row, ...]
     total: Row
     unfinished: tuple[Entry, ...]
     broken: tuple[str, ...]
@@ -79,7 +79,7 @@ class Overview:
         return {
             "run": self.run,
             "folder": str(self.folder),
-            "statuses": {row.status: row.as_json() for row in self.rows},
+            "statuses": {row.status: row.as_json() for row in self.statuses},
             "total": self.total.as_json(),
             "unfinished": [
                 {"instance_id": entry.instance_id, "status": entry.status, "reason": entry.reason}
@@ -118,7 +118,7 @@ def summed(
     return Overview(
         run=run,
         folder=folder,
-        rows=tuple(_row(status, some, dollars) for status, some in by_status.items() if some),
+        statuses=tuple(_row(status, some, dollars) for status, some in by_status.items() if some),
         total=_row("total", every, dollars),
         unfinished=tuple(begun),
         broken=tuple(broken),
@@ -139,7 +139,7 @@ def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) 
 def lines(seen: Overview) -> Iterator[str]:
     """Yield the table by status, then what is unfinished and broken, without control characters."""
     yield one_line(f"{seen.run}: {seen.folder}")
-    yield from _aligned([_HEADINGS, *(_cells(row) for row in (*seen.rows, seen.total))])
+    yield from _aligned([_HEADINGS, *(_cells(row) for row in (*seen.statuses, seen.total))])
     if seen.unfinished:
         yield f"unfinished: {len(seen.unfinished)}"
         for entry in seen.unfinished:

@@ -76,6 +76,11 @@ class RunStore:
         return self.folder / "ledger.jsonl"
 
     @property
+    def redo(self) -> Path:
+        """What ``--redo`` began last."""
+        return self.logs / "redo.json"
+
+    @property
     def story(self) -> Path:
         """The log of the whole run."""
         return self.folder / "harness.log"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from agent.atomic import write_json_atomic
+from agent.atomic import sweep, write_json_atomic
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Timings:
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{self.path}.lock"):
+            sweep(self.path)
             write_json_atomic(self.path, {**self.load(), instance_id: seconds})
 
 

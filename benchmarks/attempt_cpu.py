@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,13 +31,14 @@ from bench.board import Board
 from bench.config import ModelChoice, RunConfig
 from bench.dataset import Dataset, Selection, load_dataset
 from bench.display import make_display, stream_of
-from bench.engines.choice import make_engine
+from bench.engines.local import LocalPool
 from bench.instances import Instance
 from bench.mirrors import Mirrors
 from bench.modelsource import Turn
 from bench.patches import is_test_path
 from bench.run import Run
 from bench.scale import Scale
+from bench.solving import solve
 from bench.steps import Unseen
 from bench.stop import Stop
 from bench.store import RunStore
@@ -59,13 +61,13 @@ _PHASES = {
     ("shutil", "rmtree"): "removal",
     ("bench.store", "RunStore.save_instance"): "save",
 }
-_BAD = "{path}\n```\n<<<<<<< SEARCH\n{line}\n=======\n{line}\ndef broken(:\n>>>>>>> REPLACE\n```\n"
+_BAD = "{path}\n```\n<<<<<<< SEARCH\n{line}\n=======\ndef broken(:\n{line}\n>>>>>>> REPLACE\n```\n"
 _GOOD = "{path}\n```\n<<<<<<< SEARCH\ndef broken(:\n=======\nMENDED = True\n>>>>>>> REPLACE\n```\n"
 
 
 @dataclass
 class ScriptedModel:
-    """Names ``path``, puts a line that is no Python behind ``line``, and mends that."""
+    """Names ``path``, puts a line that is no Python before ``line``, and mends that."""
 
     path: str
     line: str
@@ -109,7 +111,7 @@ class ScriptedModels:
         return Turn(model, choice.name, choice.edit_format, self.counter_name)
 
     def edit(self, instance_id: str) -> tuple[str, str]:
-        """Return the file to edit, and a line that stands in it once, at its margin."""
+        """Return the file to edit, and the head of a definition that stands in it once."""
         if instance_id not in self._edits:
             self._edits[instance_id] = self._chosen(self.instances[instance_id])
         return self._edits[instance_id]
@@ -121,8 +123,9 @@ class ScriptedModels:
         small = [p for p in sizes if p.endswith(".py") and sizes[p] <= _LONGEST_SHOWN]
         path = max((p for p in small if not is_test_path(p)), key=lambda p: (sizes[p], p))
         lines = git("cat-file", "blob", f"{commit}:{path}", cwd=mirror).decode().split("\n")
-        line = next(x for x in lines if x.startswith(("import ", "from ")) and lines.count(x) == 1)
-        return path, line
+        heads = [after for before, after in pairwise(lines) if before[:1] != "@"]
+        heads = [line for line in heads if line.startswith(("def ", "class "))]
+        return path, next(line for line in heads if lines.count(line) == 1)
 
 
 @dataclass
@@ -213,9 +216,10 @@ def _run(
     )
     store, stop = RunStore(options.out, name), Stop()
     hub = make_hub(config, options, store, stop, print)
-    services = make_services(config, options, hub, stop, Unseen(), name, print)
-    services = replace(services, models=models, mirrors=models.mirrors)
-    engine = make_engine(config, options, services, store, logging.Logger("benchmark"))
+    services = make_services(config, options, hub, stop, Unseen(), name, print, models)
+    services = replace(services, mirrors=models.mirrors)
+    log = logging.Logger("benchmark")
+    engine = LocalPool(1, lambda instance: solve(instance, services, log), print)
     display = make_display(stream_of(lambda _: None), Board(len(instances)), Decimal)
     timings = Timings(cache / "timings.json")
     run = Run(store, dataset.identity(), config, hub, engine, display, timings, print)

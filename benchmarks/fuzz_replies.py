@@ -248,7 +248,11 @@ def main(
         print(f"RAISED {len(found)} times, first by reply {found[0]}: {what}")
     print(f"exceptions: {sum(map(len, figures.raised.values()))}")
     print(f"slowest reply: {figures.slowest[0]:.2f} s (number {figures.slowest[1]})")
-    print(f"{took:.0f} s, {1000 * took / len(numbers):.1f} ms a reply")
+    own = os.times()
+    used = own.children_user + own.children_system
+    print(
+        f"{took:.0f} s, of the processor {used:.0f} s, {1000 * used / len(numbers):.1f} ms a reply"
+    )
     raise typer.Exit(1 if figures.raised else 0)
 
 

@@ -2,8 +2,8 @@
 
 A server on loopback takes two seconds for each answer. The harness makes three calls an attempt and
 six attempts an instance, with as many instances as workers, on a generated repository of flask's
-size, and nothing tests. A bare loop of litellm calls then sends the same conversations with as many
-workers. Calls a second are taken from the server's first request to its last answer.
+size, with warm caches and no tests. A bare loop of litellm calls then sends the same conversations
+with as many workers. Calls a second are taken from the server's first request to its last answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -68,7 +67,7 @@ class Bench:
         commit = make_repository(self.folder)
         rows = [row(number, commit) for number in range(instances)]
         (self.folder / "rows.json").write_text(json.dumps(rows))
-        self.harness(min(8, instances), "warm")
+        self.harness(instances, "warm", "--tries", "1")
 
     def both(self, workers: int) -> tuple[Measured, Measured]:
         """Measure the harness, then the bare loop with the same conversations."""
@@ -80,20 +79,19 @@ class Bench:
         print(f"{workers} workers: {ours.rate:.1f} of {bare.rate:.1f} calls a second", flush=True)
         return ours, bare
 
-    def harness(self, workers: int, run: str) -> Measured:
+    def harness(self, workers: int, run: str, *more: str) -> Measured:
         """Run as many instances as workers."""
         argv = [
             sys.executable, "harness.py", "--dataset", str(self.folder / "rows.json"),
             "--models", "gpt-4o,gpt-4o-mini", "--api-base", f"{self.url}/v1", "--all-attempts",
             "--environment", "none", "--workers", str(workers), "--slice", f"0:{workers}",
             "--repos", str(self.folder / "mirrors"), "--cache", str(self.folder / "cache"),
-            "--out", str(self.folder / "out"), "--run", run, "--call-timeout", "120",
+            "--out", str(self.folder / "out"), "--run", run, "--call-timeout", "120", *more,
         ]  # fmt: skip
         return self._measured(argv, workers, "")
 
     def _measured(self, argv: list[str], workers: int, stdin: str) -> Measured:
         self._ask("reset")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         process = subprocess.Popen(
             argv, cwd=_TOP, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
@@ -103,7 +101,6 @@ class Bench:
         _, status, usage = os.wait4(process.pid, 0)
         if status:
             raise SystemExit(f"{argv[1:3]} failed")
-        del before
         seen = self._ask("figures")
         rate = seen["answers"] / (seen["last"] - seen["first"])
         cpu = usage.ru_utime + usage.ru_stime

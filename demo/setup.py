@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 
 from filelock import FileLock
 
+from agent.atomic import scratch_folder
 from agent.git import git
 
 _HERE = Path(__file__).resolve().parent
@@ -30,8 +30,7 @@ def build_mirrors(root: Path) -> Path:
 
 
 def _build(folder: Path, target: Path) -> None:
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
+    with scratch_folder(target) as temporary:
         work, mirror = temporary / "work", temporary / "mirror"
         ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
         shutil.copytree(folder, work, ignore=ignore)
@@ -43,8 +42,6 @@ def _build(folder: Path, target: Path) -> None:
         git("clone", "--quiet", "--bare", work, mirror, cwd=temporary)
         shutil.rmtree(target, ignore_errors=True)
         mirror.replace(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def commit_all(folder: Path, message: str) -> str:

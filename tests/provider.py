@@ -20,6 +20,7 @@ class Answer:
         tool_calls: names and arguments (JSON text).
         cached: tokens read from the provider's cache.
         written: tokens written to it (Anthropic's protocol).
+        tokens: of prompt and reply, as reported (OpenAI's protocol).
     """
 
     text: str | None = ""
@@ -33,6 +34,7 @@ class Answer:
     tool_calls: tuple[tuple[str, str], ...] = ()
     cached: int = 0
     written: int = 0
+    tokens: tuple[int, int] = (100, 10)
 
 
 class Provider:
@@ -47,22 +49,22 @@ class Provider:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                provider.requests.append(json.loads(body))
-                more = len(provider.answers) > 1
-                answer = provider.answers.popleft() if more else provider.answers[0]
+                request = json.loads(body)
+                provider.requests.append(request)
+                answer = provider.answer(request)
                 provider.closing.wait(answer.hang)
-                self._send(answer)
+                self._send(answer, request)
 
-            def _send(self, answer: Answer) -> None:
+            def _send(self, answer: Answer, request: dict[str, Any]) -> None:
                 shape = _anthropic_body if self.path == "/v1/messages" else _body
-                data = json.dumps(shape(answer, provider.requests[-1])).encode()
+                data = json.dumps(shape(answer, request)).encode()
                 self.send_response(answer.status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
-                self.end_headers()
                 try:
+                    self.end_headers()
                     for start in range(0, len(data), 1 if answer.drip else len(data)):
                         self.wfile.write(
                             data[start:] if not answer.drip else data[start : start + 1]
@@ -86,6 +88,10 @@ class Provider:
 
     def will_answer(self, *answers: Answer | str) -> None:
         self.answers.extend(Answer(a) if isinstance(a, str) else a for a in answers)
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        """Choose the answer to ``request``."""
+        return self.answers.popleft() if len(self.answers) > 1 else self.answers[0]
 
     def __enter__(self) -> Provider:
         self.thread.start()
@@ -114,7 +120,12 @@ def _body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
         "choices": [{"index": 0, "message": message, "finish_reason": answer.finish}],
     }
     if answer.usage:
-        body["usage"] = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        prompt, reply = answer.tokens
+        body["usage"] = {
+            "prompt_tokens": prompt,
+            "completion_tokens": reply,
+            "total_tokens": prompt + reply,
+        }
     return body
 
 

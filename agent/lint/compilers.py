@@ -17,8 +17,9 @@ from typing import Protocol
 from agent.lint.findings import Finding
 from agent.lint.source import encoded
 
-# Characters, with 500 for each `finally`.
-_SURELY_QUICK = 5_000
+# Larger sources are compiled in a process with limits, which takes 40 ms to start.
+_LONGEST_QUICK = 30_000
+_PER_FINALLY = 5_000
 
 
 class CompilerFailedError(Exception):
@@ -49,19 +50,20 @@ class OwnCompiler:
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
         """Return the first syntax error of each file; see ``Compiler.check``."""
-        found = [self._one(path, text) for path, text in files]
-        if not self.version:
-            return found
-        return [f and replace(f, problem=f"{f.problem} (Python {self.version})") for f in found]
+        return [self._one(path, text) for path, text in files]
 
     def _one(self, path: str, text: str) -> Finding | None:
-        # Each way out of a `try` has a copy of its `finally`: nested ones double and double.
-        if "finally" not in text or len(text) + 500 * text.count("finally") < _SURELY_QUICK:
-            return _compile(path, _as_saved(text) if self.version else text)
+        if _surely_quick(text):
+            return self._named(_compile(path, _as_saved(text) if self.version else text))
         try:
             return InterpreterCompiler(Path(sys.executable)).check([(path, text)])[0]
         except CompilerFailedError:
             return Finding(path, 1, "cannot be compiled in ten seconds and two gigabytes")
+
+    def _named(self, found: Finding | None) -> Finding | None:
+        if found is None or not self.version:
+            return found
+        return replace(found, problem=f"{found.problem} (Python {self.version})")
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,15 @@ class RememberingCompiler:
         if new:
             self._known.update(zip(new, self.compiler.check(new), strict=True))
         return [self._known[file] for file in files]
+
+
+def _surely_quick(text: str) -> bool:
+    """Tell whether ``text`` can be compiled in this process, where nothing can stop it.
+
+    Each way out of a ``try`` has a copy of its ``finally``, so nested ones double and double;
+    many functions of one name take the square of their number.
+    """
+    return len(text) + _PER_FINALLY * text.count("finally") < _LONGEST_QUICK
 
 
 def _compile(path: str, text: str | bytes) -> Finding | None:

@@ -36,6 +36,8 @@ _PYTHON_2_BUILTINS = frozenset(
 )
 # Of one name, of `global`, or of `import *` in one file; no real one has a tenth.
 _MOST_REPEATED = 500
+# Statements right under an `if` or a `try`: each name bound again there is held against all.
+_LONGEST_FORK = 200
 _Key = Callable[[Finding, Source], Hashable]
 
 
@@ -86,6 +88,8 @@ def _repeats_itself(tree: ast.AST) -> bool:
             kinds["global"] += 1
         elif isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
             kinds["import *"] += 1
+        elif isinstance(node, ast.If | ast.Try | ast.match_case) and len(node.body) > _LONGEST_FORK:
+            return True
     return max(kinds.values(), default=0) > _MOST_REPEATED
 
 

@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
-import logging
+from importlib.util import find_spec
 
-from bench.assembly import Options
-from bench.config import RunConfig
+from agent.errors import UserError
+from bench.assembly import make_models, make_services
 from bench.engines.base import Engine
+from bench.engines.driver import Driver
 from bench.engines.local import LocalPool
 from bench.instances import Instance
-from bench.services import Services
-from bench.solving import Finished, solve
-from bench.store import RunStore
+from bench.scale import EngineKind
+from bench.solving import Finished, solve, unable
 from bench.story import instance_log
 
 
-def make_engine(
-    config: RunConfig, options: Options, services: Services, store: RunStore, log: logging.Logger
-) -> Engine:
+def make_engine(driver: Driver) -> Engine:
     """Return the engine for ``--engine``.
 
     Raises:
         UserError: Ray is asked for and not to be had.
     """
+    return _ray(driver) if driver.options.scale.engine is EngineKind.RAY else _local(driver)
+
+
+def _ray(driver: Driver) -> Engine:
+    if find_spec("ray") is None:
+        raise UserError("--engine ray needs Ray: install requirements-ray.txt")
+    from bench.engines.ray import RayEngine  # Ray takes a second, and most runs do without it
+
+    return RayEngine(driver)
+
+
+def _local(driver: Driver) -> Engine:
+    services = make_services(
+        driver.config, driver.options, driver.hub, driver.stop, driver.board,
+        driver.run_key, driver.warn_once,
+        make_models(driver.config, driver.options, driver.warn_once),
+    )  # fmt: skip
+    store = driver.store
 
     def worked(instance: Instance) -> Finished:
         name = instance.instance_id
-        with instance_log(store.logs / f"{name}.log", name, log, store.redact) as own:
-            services.board.started(name)
-            return solve(instance, services, own)
+        try:
+            with instance_log(store.logs / f"{name}.log", name, driver.log, store.redact) as own:
+                services.board.started(name)
+                return solve(instance, services, own)
+        except OSError as error:  # a full disk takes no log; the others may need less
+            return unable(name, f"cannot write its log: {error}")
 
     def failed(error: BaseException) -> None:
-        services.stop.request(str(error))
+        driver.stop.request(str(error))
 
-    return LocalPool(options.scale.workers, worked, failed)
+    return LocalPool(driver.options.scale.workers, worked, failed)

@@ -35,6 +35,7 @@ _NO_NETWORK = re.compile(
     r"NewConnectionError|operation timed out|tcp connect error",
     re.IGNORECASE,
 )
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|os error 28\b")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -236,4 +237,6 @@ def _step(
         words = " ".join(result.output.strip().splitlines()[-3:])[-400:]
         if _NO_NETWORK.search(result.output):
             raise InfrastructureError(f"cannot {what}, the package index is not reached: {words}")
+        if _NO_SPACE.search(result.output):
+            raise InfrastructureError(f"cannot {what}, the disk is full: {words}")
         raise UnavailableError(f"cannot {what}: {words}")

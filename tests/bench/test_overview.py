@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent.chat import Usage
 from agent.errors import UserError
 from bench.overview import overview
 from bench.standing import lines
@@ -79,7 +80,7 @@ def test_the_same_for_machines(store: RunStore) -> None:
 def test_one_unknown_price_makes_the_sum_unknown(store: RunStore) -> None:
     done(store, 1, status="plausible", cost=None)
     seen = overview(store, {})
-    by_status = {row.status: row.dollars for row in seen.rows}
+    by_status = {row.status: row.dollars for row in seen.statuses}
     assert by_status["plausible"] is None
     assert by_status["empty"] == Decimal("0.25")
     assert seen.total.dollars is None
@@ -104,7 +105,7 @@ def test_broken_files_are_named(store: RunStore, content: bytes) -> None:
     for path in broken:
         path.write_bytes(content)
     seen = overview(store, SPENT)
-    by_status = {row.status: row.instances for row in seen.rows}
+    by_status = {row.status: row.instances for row in seen.statuses}
     assert by_status == {"plausible": 1, "empty": 1, "interrupted": 1, "broken": 2}
     told = list(lines(seen))
     assert all(any(str(path) in line for line in told[-3:]) for path in broken[:2])
@@ -123,7 +124,7 @@ def test_files_of_the_older_layout_have_a_status_all_the_same(tmp_path: Path) ->
     done(store, 1, **clean)
     done(store, 2, edit_outcome=False)
     done(store, 3, model_patch=None)
-    assert {row.status: row.instances for row in overview(store, {}).rows} == {
+    assert {row.status: row.instances for row in overview(store, {}).statuses} == {
         "plausible": 1,
         "fallback": 1,
         "empty": 1,
@@ -144,6 +145,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         counts={InstanceStatus.PLAUSIBLE: 2, InstanceStatus.INFRA_ERROR: 1},
         dollars=Decimal("0.0000001"),
         calls=12,
+        tokens=Usage(5, 4, 3),
         seconds=3.14159,
         unfinished=("b", "a"),
         stopped="--budget-usd",
@@ -155,6 +157,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         "counts": {s.value: 0 for s in InstanceStatus} | {"plausible": 2, "infra_error": 1},
         "dollars": "0.0000001",
         "calls": 12,
+        "tokens": {"prompt_tokens": 5, "completion_tokens": 4, "cached_tokens": 3},
         "seconds": 3.142,
         "exit_code": 1,
         "unfinished": ["a", "b"],

@@ -15,11 +15,14 @@ import pytest
 
 from agent.errors import UserError
 from agent.processes import RUN_VARIABLE
+from bench.assembly import make_hub
 from bench.commands import clean_command, run_command, status_command
 from bench.ledger import read_lines, total
 from bench.leftovers import run_key
+from bench.redo import Redo, prepare
 from bench.runlock import run_lock
 from bench.scale import Scale
+from bench.stop import Stop
 from bench.store import RunStore
 from tests.bench.runs import EDIT, IDS, config, live, options, read
 from tests.provider import Answer, Provider
@@ -75,6 +78,54 @@ def test_statuses_and_ids(
     folder = tmp_path / "predictions/r/replaced"
     found = sorted(p.name for p in folder.iterdir()) if folder.exists() else []
     assert found == sorted(f"{name}.1" for name in redone)
+
+
+@pytest.mark.parametrize("words", [f"{PLAUSIBLE},{NOT}", "plausible,empty"])
+def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
+    tmp_path: Path, cache: Path, provider: Provider, words: str
+) -> None:
+    both(provider)
+    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
+    store = RunStore(tmp_path, "r")
+    hub = make_hub(live(provider), options(tmp_path, cache), store, Stop(), lambda _: None)
+    redo = Redo.parse(words, [PLAUSIBLE, NOT])
+    assert prepare(store, hub, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
+    # As if the process had died here: one instance is done anew, the other is not.
+    provider.answers.clear()
+    both(provider)
+    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE), lambda _: None)
+    done = store.prediction(PLAUSIBLE).stat()
+    said: list[str] = []
+    again = options(tmp_path, cache, PLAUSIBLE, NOT, redo=words)
+    run_command(live(provider), again, said.append)
+    assert "2 instances selected, 1 to redo" in said[0]
+    assert store.prediction(PLAUSIBLE).stat().st_ino == done.st_ino
+    assert len(list((store.folder / "replaced").iterdir())) == 2
+    # It has come to its end: the same words begin anew.
+    run_command(live(provider), again, said.append)
+    assert len(list((store.folder / "replaced").iterdir())) == 4
+
+
+def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
+    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both(provider)
+    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
+    store = RunStore(tmp_path, "r")
+    hub = make_hub(live(provider), options(tmp_path, cache), store, Stop(), lambda _: None)
+    redo = Redo.parse("plausible,empty", [])
+    put_aside = RunStore.put_aside
+
+    def dying(self: RunStore, instance_id: str) -> None:
+        if instance_id == NOT:
+            raise KeyboardInterrupt
+        put_aside(self, instance_id)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(RunStore, "put_aside", dying)
+        prepare(store, hub, redo, [PLAUSIBLE, NOT])
+    assert prepare(store, hub, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
+    assert not list(store.prediction_paths())
 
 
 def test_a_word_that_is_no_status_is_refused(tmp_path: Path, cache: Path) -> None:

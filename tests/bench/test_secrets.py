@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from agent.errors import InfrastructureError, UserError
 from agent.redaction import Redactor
 from bench.cli import run_cli
 from bench.store import RunStore
+from tests.bench.runs import EDIT, TOP
+from tests.provider import Answer, Provider
 
 SECRET = "sk-SENTINEL/0123456789"
 
@@ -50,3 +54,50 @@ def test_no_exception_shows_a_secret(
     shown = capsys.readouterr()
     assert "refused: [MY_API_KEY]" in shown.err
     assert "SENTINEL" not in shown.err + shown.out
+
+
+def harness(out: Path, cache: Path, *words: str) -> str:
+    """Run the command with the sentinel as its key and return all that it printed."""
+    common = ["--dataset", "demo", "--out", str(out), "--cache", str(cache), "--workers", "1"]
+    result = subprocess.run(
+        [sys.executable, str(TOP / "harness.py"), *common, *words],
+        capture_output=True, text=True, env={**os.environ, "OPENAI_API_KEY": SECRET}, check=False,
+    )  # fmt: skip
+    return result.stdout + result.stderr
+
+
+def test_a_key_reaches_no_output_of_a_whole_run(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    quoting = {"message": f"Incorrect API key provided: {SECRET}"}
+    # A refusal, a server that is down, a key that is refused; replies never know the key.
+    provider.will_answer(
+        "textkit/slug.py",
+        EDIT,
+        Answer(status=400, error=quoting),
+        Answer(status=500, error=quoting),
+        Answer(status=500, error=quoting),
+        Answer(status=401, error=quoting),
+    )
+    live = ["--models", "gpt-4o", "--api-base", provider.url, "--call-retries", "1", "--tries", "1"]
+    said = harness(tmp_path, cache, *live, "--run", "live", "--environment", "local")
+    assert "[OPENAI_API_KEY]" in said and "refused the key" in said
+    prints = "import os, sys; print(os.environ); sys.exit(1)"
+    command = f"command:{sys.executable} -c '{prints}'"
+    said += harness(
+        tmp_path, cache, "--models", "my-own", "--agent", command, "--agent-env", "OPENAI_API_KEY",
+        "--instances", "demo__bank-1", "--run", "outside", "--environment", "none", "--tries", "1",
+    )  # fmt: skip
+    report = subprocess.run(
+        [sys.executable, str(TOP / "report.py"), str(tmp_path / "predictions/outside"),
+         "--evaluator", "local", "--cache", str(cache)],
+        capture_output=True, text=True, env={**os.environ, "OPENAI_API_KEY": SECRET}, check=False,
+    )  # fmt: skip
+    files = [p for p in (*tmp_path.rglob("*"), *(cache / "baselines").rglob("*")) if p.is_file()]
+    names = {path.name for path in files}
+    assert {"harness.log", "ledger.jsonl", "run.json", "demo__bank-1.jsonl"} <= names
+    shown = {str(path): path.read_bytes() for path in files}
+    shown["printed"] = (said + report.stdout + report.stderr).encode()
+    for place, data in shown.items():
+        assert b"SENTINEL" not in data, place
+    assert any(b"[OPENAI_API_KEY]" in data for data in shown.values())

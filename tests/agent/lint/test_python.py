@@ -169,3 +169,16 @@ def test_a_new_template_with_names_to_fill_in() -> None:
     assert Linter().new_findings([Change("conf/app_template/models.py", None, new)]) == ()
     broken = 'x = "{{ name }}"\ndef f(:\n'
     assert Linter().new_findings([Change("a.py", None, broken)])
+
+
+@pytest.mark.parametrize(
+    "unit", ["def f():\n    pass\n", "def g():\n    global x\n", "from a import *\n"]
+)
+def test_names_are_not_judged_where_pyflakes_would_look_back_at_thousands(unit: str) -> None:
+    assert lint("a = 1\n", unit * 600 + "def h():\n    return missing\n") == []
+
+
+def test_names_are_judged_under_a_fork_of_usual_length() -> None:
+    body = "    x = 1\n"
+    assert lint("a = 1\n", "if 1:\n" + body * 199 + "    missing\n") != []
+    assert lint("a = 1\n", "if 1:\n" + body * 200 + "    missing\n") == []

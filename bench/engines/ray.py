@@ -1,0 +1,182 @@
+"""The Ray engine: instances as tasks of a running cluster, begun anew when a worker dies."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError, TaskCancelledError
+
+from agent.errors import UserError
+from agent.replay import RecordedAttempt
+from bench.assembly import make_models
+from bench.config import EnvironmentKind, RunConfig, TestChoice
+from bench.engines.desk import Desk
+from bench.engines.driver import Driver
+from bench.engines.raycluster import connected, make_mailbox, served
+from bench.engines.rayworker import Plan, Returned, Task, work
+from bench.instances import Instance
+from bench.modelsource import ModelSource, ReplayedModels
+from bench.solving import Finished
+from bench.statuses import InstanceStatus
+
+# Seconds between two looks at whether the run is stopping.
+_LOOK = 0.5
+# Starts of an instance whose workers die; nodes die by chance, but some instances kill theirs.
+_STARTS = 4
+# Seconds until a lost instance is begun anew, times its losses: for a while the cluster does not
+# know that a node is dead, and would send it there again.
+_REST = 5.0
+
+
+def cpus_of(config: RunConfig) -> float:
+    """Return the processors of an instance: a whole one where tests run, else mostly waiting."""
+    untested = config.environment is EnvironmentKind.NONE or config.tests is TestChoice.NONE
+    return 0.25 if untested else 1.0
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """Tasks of a Ray cluster; see ``Engine``."""
+
+    driver: Driver
+
+    def run(
+        self, instances: Sequence[Instance], may_start: Callable[[], bool]
+    ) -> Iterator[Finished]:
+        """See ``Engine``."""
+        driver, scale = self.driver, self.driver.options.scale
+        models = make_models(driver.config, driver.options, driver.warn_once)
+        cpus = scale.cpus_per_instance or cpus_of(driver.config)
+        with connected(scale.ray_address, cpus):
+            mailbox = make_mailbox(scale.workers)
+            desk = Desk(driver, may_start)
+            plan = Plan(uuid.uuid4().hex, driver.config, driver.options, driver.run_key, mailbox)
+            task = ray.remote(work).options(
+                num_cpus=cpus, max_retries=0, scheduling_strategy="SPREAD"
+            )
+            with served(mailbox, desk, driver.stop):
+                flights = _Flights(driver, desk, may_start, mailbox, task, ray.put(plan), models)
+                yield from flights.run(instances)
+
+
+@dataclass
+class _Flights:
+    """The tasks of one run.
+
+    Attributes:
+        mailbox: the handle of the run's actor.
+        task: the remote function.
+        plan: the reference of the workers' ``Plan``.
+        models: where a replay's recordings are read.
+    """
+
+    driver: Driver
+    desk: Desk
+    may_start: Callable[[], bool]
+    mailbox: Any
+    task: Any
+    plan: Any
+    models: ModelSource
+    _waiting: deque[Instance] = field(default_factory=deque)
+    _under_way: dict[Any, Instance] = field(default_factory=dict)
+    _losses: Counter[str] = field(default_factory=Counter)
+    _resting: list[tuple[float, Instance]] = field(default_factory=list)
+    _mend: str = ""
+    _told: bool = False
+
+    def run(self, instances: Sequence[Instance]) -> Iterator[Finished]:
+        """Yield each instance as it ends.
+
+        Raises:
+            UserError: a node lacks something.
+        """
+        self._waiting.extend(instances)
+        while True:
+            if self.may_start():
+                self._submit()
+            elif not self._told:
+                self._call_off()
+            if not self._under_way and not self._resting:
+                break
+            for reference in self._ready():
+                yield from self._ended(reference, self._under_way.pop(reference))
+        if self._mend:
+            raise UserError(self._mend)
+
+    def _ready(self) -> Sequence[Any]:
+        """Return the tasks that have ended, after some time at most."""
+        if not self._under_way:
+            time.sleep(_LOOK)
+            return ()
+        ready, _ = ray.wait(list(self._under_way), timeout=_LOOK)
+        return tuple(ready)
+
+    def _submit(self) -> None:
+        now = time.monotonic()
+        self._waiting.extendleft(instance for until, instance in self._resting if until <= now)
+        self._resting = [(until, instance) for until, instance in self._resting if until > now]
+        while self._waiting and len(self._under_way) < self.driver.options.scale.workers:
+            instance = self._waiting.popleft()
+            start = self.desk.start(instance.instance_id)
+            task = Task(instance, start, self._recorded(instance.instance_id))
+            self._under_way[self.task.remote(self.plan, task)] = instance
+
+    def _recorded(self, name: str) -> Mapping[int, RecordedAttempt]:
+        return self.models.attempts(name) if isinstance(self.models, ReplayedModels) else {}
+
+    def _call_off(self) -> None:
+        """Tell the workers that the run stops, and begin nothing that waits for a processor."""
+        self._resting.clear()
+        if reason := self.driver.hub.stopping():
+            self.mailbox.stop.remote(reason)
+            self._told = True
+        for reference, instance in self._under_way.items():
+            if self.desk.waits(instance.instance_id):
+                ray.cancel(reference)
+
+    def _ended(self, reference: Any, instance: Instance) -> Iterator[Finished]:  # noqa: ANN401
+        try:
+            returned: Returned = ray.get(reference)
+        except TaskCancelledError:
+            return
+        except RayTaskError as error:
+            why = f"{type(error.cause).__name__}: {error.cause}".partition("\n")[0]
+            returned = Returned(
+                mend=f"a node cannot run the harness ({why}): install requirements-ray.txt there"
+            )
+        except RayError as error:
+            yield from self._lost(instance, type(error).__name__)
+            return
+        if returned.mend:
+            self._mend = self._mend or returned.mend
+            self.driver.stop.request(returned.mend)
+        if returned.finished is not None:
+            yield returned.finished
+
+    def _lost(self, instance: Instance, why: str) -> Iterator[Finished]:
+        """Have an instance begun anew whose worker or node died; what was answered is kept."""
+        name = instance.instance_id
+        self.desk.give_up(name)
+        self._losses[name] += 1
+        count = self._losses[name]
+        self.driver.log.log(
+            logging.WARNING, "%s: its worker died (%s), for the %d. time", name, why, count
+        )
+        if not self.may_start():
+            yield _unfinished(name, InstanceStatus.INTERRUPTED, "interrupted: its worker died")
+        elif count < _STARTS:
+            self._resting.append((time.monotonic() + _REST * count, instance))
+        else:
+            reason = f"infrastructure failed: its worker died {count} times ({why})"
+            yield _unfinished(name, InstanceStatus.INFRA_ERROR, reason)
+
+
+def _unfinished(name: str, status: InstanceStatus, reason: str) -> Finished:
+    return Finished(name, status, reason, (), None, 0.0)

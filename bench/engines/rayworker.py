@@ -1,0 +1,196 @@
+"""A Ray worker: works on instances far from the run's files, and writes to the driver about it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import ray
+
+from agent.errors import InfrastructureError, StoppedError, UserError
+from agent.redaction import Redactor
+from agent.replay import RecordedAttempt
+from bench.assembly import Options, make_models, make_services
+from bench.checks import check_models
+from bench.config import EnvironmentKind, RunConfig
+from bench.engines.letters import Letter, RemoteHub, RemoteLog, RemoteSteps, Topic, packed, unpacked
+from bench.instances import Instance
+from bench.leftovers import mark_children
+from bench.modelsource import ModelSource, ReplayedModels
+from bench.nodes import Claim, claim, node_cache, node_name, sweep
+from bench.services import Services
+from bench.solving import Finished, solve
+from bench.stop import Stop
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all workers of a run are told; equal when it is of one start of one run.
+
+    Attributes:
+        token: names that start.
+        mailbox: the handle of the run's ``Mailbox``.
+    """
+
+    token: str
+    config: RunConfig = field(compare=False)
+    options: Options = field(compare=False)
+    run_key: str = field(compare=False)
+    mailbox: Any = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One instance for one worker.
+
+    Attributes:
+        start: how often it was begun, see ``Letter``.
+        recorded: in a replay, its recorded attempts: the folder lies on the driver's side.
+    """
+
+    instance: Instance
+    start: int
+    recorded: Mapping[int, RecordedAttempt] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a task ends with.
+
+    Attributes:
+        finished: None when it did not begin.
+        mend: what the user must mend; nothing else begins then.
+    """
+
+    finished: Finished | None = None
+    mend: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Writes to the driver; see ``Post``.
+
+    It waits for answers by futures: in ``ray.get`` Ray would give the worker's processor to another
+    task meanwhile, and more would run than there are processors for.
+    """
+
+    mailbox: Any
+    instance_id: str = ""
+    start: int = 0
+
+    def ask(self, topic: Topic, *arguments: Any) -> Any:  # noqa: ANN401 - see ``Post``
+        """See ``Post``."""
+        letter = self._letter(topic, arguments)
+        try:
+            answer = unpacked(self.mailbox.ask.remote(letter).future().result())
+        except ray.exceptions.RayError as error:
+            raise InfrastructureError(f"the driver does not answer: {error}") from error
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
+
+    def tell(self, topic: Topic, *arguments: Any) -> None:  # noqa: ANN401 - see ``Post``
+        """See ``Post``."""
+        self.mailbox.tell.remote(self._letter(topic, arguments))
+
+    def _letter(self, topic: Topic, arguments: tuple[Any, ...]) -> bytes:
+        return packed(Letter(topic, self.instance_id, self.start, arguments))
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What a worker process keeps from one instance to the next."""
+
+    services: Services
+    claim: Claim
+
+
+def work(plan: Plan, task: Task) -> Returned:
+    """Work on one instance: what runs as a Ray task."""
+    line = Line(plan.mailbox, task.instance.instance_id, task.start)
+    try:
+        services = _for_task(_workplace(plan).services, plan, task, line)
+        if not line.ask(Topic.OPEN):
+            return Returned()
+        try:
+            return Returned(solve(task.instance, services, _log(line)))
+        finally:
+            # What was told before has been read when this is answered.
+            line.ask(Topic.CLOSE)
+    except StoppedError:
+        return Returned()
+    except UserError as error:
+        return Returned(mend=str(error))
+
+
+def _for_task(services: Services, plan: Plan, task: Task, line: Line) -> Services:
+    models: ModelSource = services.models
+    if isinstance(models, ReplayedModels):
+        models = replace(models, read={task.instance.instance_id: dict(task.recorded)})
+    return replace(
+        services, models=models, hub=RemoteHub(line, services.stop), board=RemoteSteps(line)
+    )
+
+
+def _log(line: Line) -> logging.Logger:
+    logger = logging.Logger(line.instance_id, logging.INFO)
+    logger.addHandler(RemoteLog(line, Redactor.of_environment(os.environ)))
+    return logger
+
+
+@lru_cache(maxsize=1)
+def _workplace(plan: Plan) -> Workplace:
+    """Set this process up, once: it serves one run and nothing else.
+
+    Raises:
+        UserError: this node lacks something.
+    """
+    node = node_name(os.environ, ray.util.get_node_ip_address())
+    try:
+        return _set_up(plan, node)
+    except UserError as error:
+        raise UserError(f"on the node {node}: {error}") from error
+
+
+def _set_up(plan: Plan, node: str) -> Workplace:
+    config, line = plan.config, Line(plan.mailbox)
+    check_models(config, plan.options.money)
+    cache = node_cache(plan.options.cache, node)
+    for thing in sweep(cache, containers=config.environment is EnvironmentKind.DOCKER):
+        line.tell(Topic.NOTE, f"{node}: removed {thing}")
+    own = claim(cache, plan.run_key)
+    mark_children(own.key)
+    stop = Stop()
+    threading.Thread(target=_heed, args=(plan.mailbox, stop), daemon=True).start()
+
+    def warn_once(text: str) -> None:
+        line.tell(Topic.NOTE, text)
+
+    # A task has its processors to itself: they were reserved for it.
+    options = replace(plan.options, cache=cache, scale=replace(plan.options.scale, jobs=1))
+    models = _models(config, options, warn_once)
+    unheard = Line(plan.mailbox)
+    services = make_services(
+        config, options, RemoteHub(unheard, stop), stop, RemoteSteps(unheard), own.key, warn_once,
+        models,
+    )  # fmt: skip
+    return Workplace(services, own)
+
+
+def _models(config: RunConfig, options: Options, warn_once: Any) -> ModelSource:  # noqa: ANN401
+    if config.replay:
+        return ReplayedModels(config.replay, options.settings.aliases)
+    return make_models(config, options, warn_once)
+
+
+def _heed(mailbox: Any, stop: Stop) -> None:  # noqa: ANN401 - an actor's handle
+    """Stop when the run stops, or nobody is left to say so."""
+    try:
+        stop.request(str(mailbox.stopping.remote().future().result()))
+    except ray.exceptions.RayError as error:
+        stop.request(f"the driver is gone: {error}")
