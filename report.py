@@ -41,7 +41,15 @@ Page = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the statistics as JSON alone.")]
 Evaluator = Annotated[
     EvaluatorKind | None,
-    typer.Option("--evaluator", help="Who judges; default: docker when an engine answers."),
+    typer.Option(
+        "--evaluator", help="Who judges (modal: untested); default: docker if an engine answers."
+    ),
+]
+Regrade = Annotated[
+    bool, typer.Option("--regrade", help="Grade saved test output anew; run no test.")
+]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Compute derived files anew and say what differs.")
 ]
 Regrade = Annotated[
     bool, typer.Option("--regrade", help="Grade saved test output anew; run no test.")

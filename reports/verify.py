@@ -37,7 +37,7 @@ def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> in
         for difference in differences:
             say(difference.line(verification.store.out))
         found += len(differences)
-        words = f"{len(differences)} differences" if differences else "nothing differs"
+        words = f"differences: {len(differences)}" if differences else "nothing differs"
         say(f"{verification.store.folder}: {words}")
     return int(found > 0)
 

@@ -1,0 +1,145 @@
+"""How a run came about: what run.json notes at each start, and what pages say of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.chat import Usage
+from agent.pricing import Price
+from agent.registry import the_litellm
+from bench.commands import run_command
+from bench.config import EnvironmentKind, ModelChoice
+from bench.dataset import load_dataset, revision_of
+from bench.environments.engine import connect, engine_answers
+from bench.starts import note_end, note_images, note_start, prices_used
+from bench.store import RunStore
+from demo.setup import DEMO_DATASET
+from reports.attemptdata import CallData
+from reports.evaluators.base import Verdict, VerdictStatus
+from reports.provenance import provenance
+from reports.rundata import read_run
+from tests.bench import runs
+from tests.reports.making import a_run, an_attempt, an_instance
+
+ONE, TWO = "demo__textkit-1", "demo__units-2"
+
+
+def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None:
+    config = runs.config(environment=EnvironmentKind.NONE)
+    for name in (ONE, TWO):
+        assert run_command(config, runs.options(tmp_path, cache, name), lambda _: None) == 0
+    described = runs.read(tmp_path, "run")
+    assert [sorted(start) for start in described["starts"]] == [["ended", "started"]] * 2
+    assert all(start["started"] <= start["ended"] for start in described["starts"])
+    assert described["prices"] == {}
+    assert described["dataset"]["revision"] == ""
+    said = provenance(read_run(RunStore.of_folder(tmp_path / "predictions/r")))
+    assert said["ended"] == described["starts"][-1]["ended"]
+    assert said["harness"].startswith("0.")
+    assert said["models"] == "scripted-a, scripted-b"
+    assert "tries=3" in said["parameters"]
+
+
+def test_a_killed_start_has_no_end_and_changes_are_noted(tmp_path: Path) -> None:
+    store = RunStore(tmp_path, "r")
+    store.save_run({"started": "2026-01-01", "selected": []})
+    note_start(store, {"m": {"source": "--price", "input_cost_per_token": 1.0}})
+    note_start(store, {"m": {"source": "--price", "input_cost_per_token": 2.0}})
+    note_end(store)
+    described = store.read_run() or {}
+    first, second = described["starts"]
+    assert first["ended"] is None
+    assert second["ended"]
+    assert described["prices"]["m"]["input_cost_per_token"] == 1.0
+    assert "prices" not in first
+    assert second["prices"]["m"]["input_cost_per_token"] == 2.0
+    assert "versions" not in second
+    said = provenance(a_run(described=described))
+    assert said["starts"] == "2, of which 1 have no end"
+    assert said["prices"] == "m: input_cost_per_token 1.0 (from --price)"
+
+
+def test_prices_are_those_that_calls_are_charged_with() -> None:
+    names = ("openai/gpt-4o", "openai/unheard-of", "openai/mine")
+    models = tuple(ModelChoice.parse(name, any_name=True) for name in names)
+    config = runs.config(models=models, replay=None)
+    prices = prices_used(config, {"openai/mine": Price(1e-6, 2e-6)})
+    told = the_litellm().model_cost["gpt-4o"]["input_cost_per_token"]
+    assert prices["openai/gpt-4o"]["source"] == "litellm"
+    assert prices["openai/gpt-4o"]["input_cost_per_token"] == told
+    assert prices["openai/unheard-of"] == {}
+    assert prices["openai/mine"] == {
+        "source": "--price", "input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6,
+    }  # fmt: skip
+    assert prices_used(runs.config(), {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("sources", "revision"),
+    [
+        ([f"hf://datasets/own/thing@{'a' * 40}/data/test-0.parquet"], "a" * 40),
+        ([f"hf://datasets/own/thing@{c * 40}/data/{c}.parquet" for c in "ab"], ""),
+        (["/here/rows.parquet"], ""),
+        ([], ""),
+    ],
+)
+def test_the_revision_of_a_dataset(sources: list[str], revision: str) -> None:
+    assert revision_of(sources) == revision
+
+
+def test_a_revision_does_not_change_what_a_run_is_continued_by() -> None:
+    dataset = load_dataset("demo", "test", DEMO_DATASET)
+    other = replace(dataset, revision="b" * 40)
+    assert other.identity().sha256 == dataset.identity().sha256
+    assert other.identity().revision == "b" * 40
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+def test_images_are_noted_by_their_digests(tmp_path: Path) -> None:
+    client: Any = connect()
+    held = next((tag for image in client.images.list() for tag in image.tags), None)
+    if held is None:
+        pytest.skip("the engine holds no image")
+    store = RunStore(tmp_path, "r")
+    store.save_run({})
+    note_images(store, [held, "no/such:image"])
+    images = (store.read_run() or {})["images"]
+    assert set(images) == {held}
+    assert images[held].startswith("sha256:")
+    assert provenance(a_run(described={"images": images}))["images"] == f"{held}@{images[held]}"
+
+
+def test_what_providers_and_evaluators_said() -> None:
+    calls = [CallData(Usage(), None, 1.0, model) for model in ("b-2024", "a-2024", "a-2024", "")]
+    attempt = an_attempt(calls=tuple(calls))
+    verdicts = [
+        Verdict("x", VerdictStatus.RESOLVED, "docker", image="i@sha256:1", evaluated=when,
+                swebench="5.0.2")
+        for when in ("2026-02-02", "2026-01-01")
+    ]  # fmt: skip
+    unseen = Verdict("x", VerdictStatus.NOT_EVALUATED, "docker")
+    instances = [an_instance(attempts=(attempt,), verdict=v) for v in (*verdicts, unseen)]
+    said = provenance(a_run(*instances))
+    assert (
+        said["models as returned"] == "a-2024 (6 replies), b-2024 (3 replies), no name (3 replies)"
+    )
+    assert said["evaluator"] == "docker, swebench 5.0.2: 2"
+    assert said["evaluated"] == "2026-01-01 to 2026-02-02"
+    assert said["evaluation images"] == "i@sha256:1"
+    assert "prices" not in said
+
+
+def test_older_runs_say_what_they_can(tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    content = {"instance_id": "own__thing-1", "model_name_or_path": "old", "model_patch": "p"}
+    (folder / "own__thing-1.json").write_text(json.dumps(content))
+    said = provenance(read_run(RunStore.of_folder(folder)))
+    assert said["run"] == "old"
+    assert "started" not in said
