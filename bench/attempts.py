@@ -47,13 +47,19 @@ class Solved:
 
 @dataclass
 class Solver:
-    """Solves one instance; ``records`` holds what was done so far, whatever happens."""
+    """Solves one instance.
+
+    Attributes:
+        records: what was done so far, whatever happens.
+        folders: where it worked; whoever has it solved removes them.
+    """
 
     instance: Instance
     services: Services
     log: logging.Logger
     slot: Slot
     records: list[AttemptRecord] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
 
     def solve(self) -> Solved:
         """Make attempts until one is plausible or all are used up, and choose.
@@ -69,15 +75,13 @@ class Solver:
         snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
         self.services.work.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=self.services.work, prefix=f"{instance.instance_id}."))
+        self.folders.append(folder)
+        tests = self._tests(snapshot, folder / "base")
         try:
-            tests = self._tests(snapshot, folder / "base")
-            try:
-                self._all_attempts(snapshot, folder, tests)
-            finally:
-                if tests:
-                    tests.session.stop()
+            self._all_attempts(snapshot, folder, tests)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if tests:
+                tests.session.stop()
         candidates = [record.candidate for record in self.records]
         choice = choose(candidates, require_tests=config.require_tests)
         return Solved(instance, tuple(self.records), budgeted(choice, self.records))

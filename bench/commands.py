@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,6 +47,8 @@ from bench.summary_json import RunSummary
 from bench.timings import Timings
 from bench.transcript import dollars
 from demo.setup import DEMO_DATASET
+
+_SWITCH_SECONDS = 0.0005
 
 __all__ = ["Options", "clean_command", "run_command", "status_command"]
 
@@ -153,6 +156,8 @@ class _Session:
         """Work on what is to do and return the exit code."""
         key = run_key(self.store.folder)
         allow_files()
+        # A thread that comes back from a system call waits this long for one that computes.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         stop = Stop()
         with marked_children(key), run_log(self.store.story, self.store.redact) as log:
             say = _both(self.say, log.info)

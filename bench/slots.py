@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,13 +20,18 @@ _PATIENCE = 0.5
 
 @dataclass
 class Slots:
-    """A number of slots; whoever comes back from a model goes before whoever begins."""
+    """A number of slots; whoever comes back from a model goes before whoever begins.
+
+    A slot is handed to the one who is next: to wake all of hundreds for each would take more time
+    than the work.
+    """
 
     count: int
     stop: Stop = field(default_factory=Stop)
     _taken: int = 0
-    _returning: int = 0
-    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _returning: deque[threading.Event] = field(default_factory=deque)
+    _beginning: deque[threading.Event] = field(default_factory=deque)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, *, returning: bool, heeding: bool = True) -> None:
         """Wait for a slot.
@@ -34,27 +40,38 @@ class Slots:
             returning: the caller had one before.
             heeding: raise ``StoppedError`` when the run stops.
         """
-        with self._changed:
-            self._returning += returning
-            try:
-                while self._taken >= self.count or (self._returning and not returning):
-                    self._look(heeding)
-                    self._changed.wait(_PATIENCE)
-                self._look(heeding)
-                self._taken += 1
-            finally:
-                self._returning -= returning
-                self._changed.notify_all()
-
-    def _look(self, heeding: bool) -> None:
+        self._wait(self._returning if returning else self._beginning, heeding)
         if heeding and self.stop.reason:
+            self.give_back()
             raise StoppedError(self.stop.reason)
 
+    def _wait(self, queue: deque[threading.Event], heeding: bool) -> None:
+        turn = threading.Event()
+        with self._lock:
+            if self._taken < self.count:
+                self._taken += 1
+                return
+            queue.append(turn)
+        while not turn.wait(_PATIENCE):
+            if heeding and self.stop.reason and self._left(queue, turn):
+                raise StoppedError(self.stop.reason)
+
+    def _left(self, queue: deque[threading.Event], turn: threading.Event) -> bool:
+        """Leave the queue, unless it is our turn already."""
+        with self._lock:
+            if turn.is_set():
+                return False
+            queue.remove(turn)
+            return True
+
     def give_back(self) -> None:
-        """Let somebody else work."""
-        with self._changed:
-            self._taken -= 1
-            self._changed.notify_all()
+        """Let the next one work."""
+        with self._lock:
+            queue = self._returning or self._beginning
+            if queue:
+                queue.popleft().set()
+            else:
+                self._taken -= 1
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 import traceback
 from dataclasses import dataclass
@@ -36,6 +37,16 @@ class Finished:
     seconds: float
 
 
+def _solved(solver: Solver) -> Solved:
+    try:
+        with solver.slot:
+            return solver.solve()
+    finally:
+        # Without a slot: a disk is waited for, and others can work meanwhile.
+        for folder in solver.folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def unable(instance_id: str, reason: str) -> Finished:
     """Return the end of an instance on which nothing could be done."""
     return Finished(instance_id, InstanceStatus.INFRA_ERROR, reason, (), None, 0.0)
@@ -56,8 +67,7 @@ def solve(instance: Instance, services: Services, log: logging.Logger) -> Finish
         return Finished(name, status, reason, tuple(solver.records), solved, seconds)
 
     try:
-        with solver.slot:
-            solved = solver.solve()
+        solved = _solved(solver)
     except UserError:
         raise
     except StoppedError as error:

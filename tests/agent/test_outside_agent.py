@@ -83,7 +83,8 @@ def test_only_named_variables_reach_it(tmp_path: Path, monkeypatch: pytest.Monke
     code = "import os, json; print(json.dumps(dict(os.environ)))"
     _, task = run(tmp_path, python(code), 20, "MY_API_KEY")
     seen = json.loads(output(task))
-    ours = {"PATH", "HOME", "TMPDIR", "LANG", "MY_API_KEY", "SWE_RETRY_HARNESS_PROCESS"}
+    marks = {"SWE_RETRY_HARNESS_PROCESS", "SWE_RETRY_HARNESS_RUN"}
+    ours = {"PATH", "HOME", "TMPDIR", "LANG", "MY_API_KEY", *marks}
     assert set(seen) - {"LC_CTYPE"} == ours
     assert seen["MY_API_KEY"] == "mine"
     assert seen["HOME"] != os.environ["HOME"]

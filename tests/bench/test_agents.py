@@ -235,7 +235,7 @@ def test_what_commands_report_is_charged_and_ends_a_budget(tmp_path: Path, cache
     chosen = outside("import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')", "{result_file}")
     money = Money(BudgetLimits(usd=Decimal(3)), allow_unpriced=True)
     run = options(tmp_path, cache, ID, money=money)
-    assert run_command(replace(chosen, tries=3), run, lambda _: None) == 0
+    assert run_command(replace(chosen, tries=3), run, lambda _: None) == 1
     found = read(tmp_path, ID)
     assert found["status"] == "budget"
     assert [r["status"] for r in found["all_results"]] == ["empty", "empty", "budget", "budget"]

@@ -56,7 +56,7 @@ def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instanc
     mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(instance.repo, instance.base_commit)
     snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)
     root = tmp_path_factory.mktemp("hostile") / "tree"
-    return instance, make_checkout(snapshot, instance.base_commit, root)
+    return instance, make_checkout(snapshot, root)
 
 
 @pytest.fixture(scope="module")
