@@ -51,12 +51,6 @@ Regrade = Annotated[
 Verify = Annotated[
     bool, typer.Option("--verify", help="Compute derived files anew and say what differs.")
 ]
-Regrade = Annotated[
-    bool, typer.Option("--regrade", help="Grade saved test output anew; run no test.")
-]
-Verify = Annotated[
-    bool, typer.Option("--verify", help="Compute derived files anew and say what differs.")
-]
 DatasetName = Annotated[str, typer.Option("--dataset", help="Default: as the run recorded it.")]
 Split = Annotated[
     str,
