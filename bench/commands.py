@@ -159,11 +159,13 @@ class _Session:
         # A thread that comes back from a system call waits this long for one that computes.
         sys.setswitchinterval(_SWITCH_SECONDS)
         stop = Stop()
-        with marked_children(key), run_log(self.store.story, self.store.redact) as log:
-            say = _both(self.say, log.info)
-            with heeding_signals(stop, say, self._last_rites):
-                summary = self._execute(stop, key, log, say)
-        _clean(self.store, self.options.cache, self.config.environment)
+        try:
+            with marked_children(key), run_log(self.store.story, self.store.redact) as log:
+                say = _both(self.say, log.info)
+                with heeding_signals(stop, say, self._last_rites):
+                    summary = self._execute(stop, key, log, say)
+        finally:
+            _clean(self.store, self.options.cache, self.config.environment)
         self._tell(summary)
         return summary.exit_code
 

@@ -17,10 +17,10 @@ from agent.processes import without_secrets
 from reports.evaluators.base import Job, Verdict, VerdictStatus, verdict_of_report
 
 # Where swebench leaves no report because of the patch and not of the engine: its APPLY_PATCH_FAIL,
-# and a test run that did not end, each at the beginning of a record. What a patch holds stands in
-# the log as well, but never behind a time.
+# and a test run that did not end, each at the beginning of a record or of an exception's last line.
+# What a patch holds stands in the log as well, but never there: its lines begin with a sign.
 _PATCH_FAULT = re.compile(
-    r"^\d{4}-\d\d-\d\d [\d:,]+ - [A-Z]+ - "
+    r"^(?:\d{4}-\d\d-\d\d [\d:,]+ - [A-Z]+ - |swebench\.[\w.]+Error: )"
     r"(?:.*: )?(>>>>> Patch Apply Failed|Test timed out after.*)"
 )
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
