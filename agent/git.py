@@ -87,8 +87,3 @@ def git(
         words = result.stderr.decode("utf-8", "replace").strip()[-500:]
         raise GitError(f"git {' '.join(map(str, args))} in {cwd}: {words}")
     return result.stdout
-
-
-def git_text(*args: str | Path, cwd: Path) -> str:
-    """Run ``git args`` in ``cwd`` and return its output as stripped text."""
-    return git(*args, cwd=cwd).decode("utf-8", "surrogateescape").strip()

@@ -7,24 +7,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from agent.errors import UserError
+from agent.pricing import Price
 
 Resolve = Callable[[str], str]
 _MILLION = 1_000_000
 # What lies outside is a slip, and would be slow to count with exactly.
 _MOST = 1_000_000_000
 _LEAST = Decimal("1e-9")
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a model costs, in dollars per token."""
-
-    input_per_token: Decimal
-    output_per_token: Decimal
-
-    def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """Return the dollars of a call."""
-        return input_tokens * self.input_per_token + output_tokens * self.output_per_token
 
 
 @dataclass(frozen=True)
@@ -91,7 +80,7 @@ def parse_prices(
             raise UserError(
                 f"{option} {given}={amounts}: give MODEL=IN,OUT in dollars per million tokens"
             )
-        found[model] = Price(*known)
+        found[model] = Price(*map(float, known))
     return found
 
 

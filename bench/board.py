@@ -33,7 +33,6 @@ class Step(str, Enum):
     ASKING = "asking"
     EDITING = "editing"
     TESTING = "testing"
-    SAVING = "saving"
 
 
 @dataclass(frozen=True)

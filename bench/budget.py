@@ -162,14 +162,6 @@ class Budget:
             self._spend(reservation.instance_id, reservation.model, amount, 1)
         return _decimal(_ZERO if bound is None else max(_ZERO, amount - bound))
 
-    def release(self, reservation: Reservation) -> None:
-        """Settle a call that the provider answered with an error: it was made, and costs nothing.
-
-        Raises:
-            ValueError: see ``settle``.
-        """
-        self.settle(reservation, Decimal(0))
-
     def cancel(self, reservation: Reservation) -> None:
         """Give back what was reserved for a call that was not made after all.
 

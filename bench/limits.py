@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent.errors import UserError
-from agent.pricing import Price
 from bench.amounts import PerModel, parse_per_model, parse_prices, parse_rates, parse_usd
 from bench.budget import BudgetLimits
 from bench.config import ModelChoice
@@ -50,11 +49,7 @@ def read_money(
         usd_per_model=parse_per_model(usd_per_model, name) if usd_per_model else {},
         calls=calls,
     )
-    known = {
-        model: Price(float(price.input_per_token), float(price.output_per_token))
-        for model, price in parse_prices(prices, name).items()
-    }
-    return Money(limits, known, allow_unpriced)
+    return Money(limits, parse_prices(prices, name), allow_unpriced)
 
 
 def _name_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:

@@ -53,7 +53,7 @@ def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
     board = Board(2, clock)
     board.started("a")
     board.finished("a", InstanceStatus.EMPTY)
-    board.step("a", 1, "m", Step.SAVING)
+    board.step("a", 1, "m", Step.EDITING)
     assert board.snapshot(None).running == ()
 
 

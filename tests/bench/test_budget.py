@@ -66,7 +66,7 @@ def test_a_bound_over_what_is_left_can_never_fit(scope: Scope) -> None:
     other = held(budget, "0.1")
     assert refused(budget, "0.51") is scope
     assert budget.reserve("a-1", "gpt", D("0.5")) is None
-    budget.release(other)
+    budget.settle(other, Decimal(0))
     held(budget, "0.5")
 
 
@@ -98,7 +98,7 @@ def test_calls_are_reserved_too() -> None:
     second = held(budget, "5")
     assert budget.reserve("b-2", "opus", D(0)) is None
     assert budget.spent.calls == 0
-    budget.release(first)
+    budget.settle(first, Decimal(0))
     assert budget.settle(second, D(5)) == 0
     assert (budget.spent.calls, budget.spent.usd) == (2, 5)
     assert refused(budget, None) is Scope.CALLS
@@ -106,7 +106,7 @@ def test_calls_are_reserved_too() -> None:
 
 def test_an_error_counts_as_a_call_and_costs_nothing() -> None:
     budget = Budget(BudgetLimits(usd=D(1)))
-    budget.release(held(budget, "1"))
+    budget.settle(held(budget, "1"), Decimal(0))
     assert (budget.spent.calls, budget.spent.usd) == (1, 0)
     held(budget, "1")
 
@@ -134,7 +134,7 @@ def test_an_unknown_cost_is_the_bound_and_not_0() -> None:
 def test_a_model_without_a_price_counts_calls_only() -> None:
     budget = Budget(BudgetLimits(usd=D(1)))
     full = held(budget, "1")
-    budget.release(held(budget, None))
+    budget.settle(held(budget, None), Decimal(0))
     budget.settle(full, D(1))
     unpriced = held(budget, None)
     assert budget.settle(unpriced, D("0.01")) == 0
@@ -173,7 +173,7 @@ def test_settling_twice_is_an_error_and_charges_once() -> None:
     with pytest.raises(ValueError, match="settled twice"):
         budget.settle(one, D(1))
     with pytest.raises(ValueError, match="settled twice"):
-        budget.release(one)
+        budget.settle(one, Decimal(0))
     with pytest.raises(ValueError, match="settled twice"):
         Budget(BudgetLimits()).settle(held(budget, "1"), D(1))
     assert (budget.spent.usd, budget.spent.calls) == (1, 1)
@@ -299,7 +299,7 @@ def test_when_all_is_settled_a_call_fits_or_never_will(
         except OverBudgetError:
             continue
         assert reservation is not None
-        budget.release(reservation)
+        budget.settle(reservation, Decimal(0))
 
 
 @pytest.fixture
