@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,8 @@ __all__ = [
 
 BASE_INDEX = Path(".git/base-index")
 """An index of the base commit beside git's own, which changes when files are added."""
+
+Sleep = Callable[[float], None]
 
 _BRANCH = "refs/heads/base"
 _CONFIG = """\
@@ -76,8 +79,11 @@ class Checkout:
         return tuple(self.snapshot.blobs)
 
 
-def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
+def make_checkout(snapshot: Snapshot, root: Path, sleep: Sleep = time.sleep) -> Checkout:
     """Make a fresh checkout in the new folder ``root`` and verify that it is clean.
+
+    Args:
+        sleep: waits for the file system's clock, milliseconds at most.
 
     Raises:
         LeakError: the new repository holds anything but the one commit.
@@ -90,11 +96,11 @@ def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
         raise InfrastructureError(
             f"cannot check out {snapshot.commit} into {root}: {error}"
         ) from error
-    let_clock_tick(fresh)
+    let_clock_tick(fresh, sleep)
     return Checkout(root, snapshot, fresh)
 
 
-def renew_checkout(checkout: Checkout) -> Checkout:
+def renew_checkout(checkout: Checkout, sleep: Sleep = time.sleep) -> Checkout:
     """Make ``checkout`` fresh again, in place, and verify it as a new one.
 
     New files go, and whatever was touched since it was fresh is checked out again: writing a whole
@@ -119,7 +125,7 @@ def renew_checkout(checkout: Checkout) -> Checkout:
         fresh = verify(snapshot, root)
     except (GitError, OSError) as error:
         raise InfrastructureError(f"cannot renew the checkout {root}: {error}") from error
-    let_clock_tick(fresh)
+    let_clock_tick(fresh, sleep)
     return Checkout(root, snapshot, fresh)
 
 
