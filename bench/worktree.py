@@ -59,9 +59,7 @@ def differences(
     return touched, [path for path in now if path not in before]
 
 
-def let_clock_tick(
-    found: Mapping[str, Stamp], sleep: Callable[[float], None] = time.sleep
-) -> None:
+def let_clock_tick(found: Mapping[str, Stamp], sleep: Callable[[float], None] = time.sleep) -> None:
     """Wait until whatever is written from now on gets another time than all in ``found``.
 
     Without that a file could be changed in the very tick in which it was looked at. ``sleep`` takes
