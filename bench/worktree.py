@@ -33,8 +33,11 @@ class Stamp(NamedTuple):
         return stat.S_ISREG(self.mode)
 
 
-def stamps(root: Path) -> dict[str, Stamp]:
-    """Return by path all that lies below ``root`` but folders; its own ``.git`` is left out."""
+def stamps(root: Path, *, folders: bool = False) -> dict[str, Stamp]:
+    """Return by path all that lies below ``root``; its own ``.git`` is left out.
+
+    Folders count only if told: their paths end in a slash.
+    """
     found: dict[str, Stamp] = {}
     waiting = [""]
     while waiting:
@@ -43,9 +46,12 @@ def stamps(root: Path) -> dict[str, Stamp]:
             for entry in entries:
                 path = folder + entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if path != ".git":
-                        waiting.append(f"{path}/")
-                    continue
+                    if path == ".git":
+                        continue
+                    path += "/"
+                    waiting.append(path)
+                    if not folders:
+                        continue
                 s = entry.stat(follow_symlinks=False)
                 found[path] = Stamp(s.st_mode, s.st_size, s.st_ino, s.st_mtime_ns, s.st_ctime_ns)
     return found
