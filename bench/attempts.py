@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -132,14 +131,10 @@ class Solver:
     def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
         """Return a fresh checkout; the ``used`` one again where only our own agent wrote to it."""
         if used and isinstance(self.services.agent, BuiltinAgent):
-            return renew_checkout(used, self._rest)
+            return renew_checkout(used)
         if used:
             shutil.rmtree(used.root, ignore_errors=True)
-        return make_checkout(snapshot, root, self._rest)
-
-    def _rest(self, seconds: float) -> None:
-        with self.slot.given_back():
-            time.sleep(seconds)
+        return make_checkout(snapshot, root)
 
     def _enough(self, record: AttemptRecord) -> bool:
         if self.services.config.require_tests:

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import InfrastructureError
 from agent.git import GitError, git
 from bench.snapshots import INDEX, Entry, PackFile, Snapshot, Snapshots
-from bench.worktree import Stamp, differences, let_clock_tick, stamps
+from bench.worktree import Stamp, differences, let_clock_tick, newest, stamps
 
 __all__ = [
     "Checkout",
@@ -33,8 +32,6 @@ __all__ = [
 
 BASE_INDEX = Path(".git/base-index")
 """An index of the base commit beside git's own, which changes when files are added."""
-
-Sleep = Callable[[float], None]
 
 _BRANCH = "refs/heads/base"
 _CONFIG = """\
@@ -76,16 +73,22 @@ class Checkout:
         """The only commit that the repository holds."""
         return self.snapshot.commit
 
+    def settle(self) -> None:
+        """Wait, for milliseconds, until a file that is written has another time than when fresh.
+
+        Whoever writes to the work tree waits before, or the change may not be seen.
+        """
+        let_clock_tick(max(newest(self.fresh), newest(self.repository)))
+
     def tracked_files(self) -> tuple[str, ...]:
         """Return the paths of the base commit's files, sorted, links and submodules left out."""
         return tuple(self.snapshot.blobs)
 
 
-def make_checkout(snapshot: Snapshot, root: Path, sleep: Sleep = time.sleep) -> Checkout:
+def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
     """Make a fresh checkout in the new folder ``root`` and verify that it is clean.
 
-    Args:
-        sleep: waits for the file system's clock, milliseconds at most.
+    See ``Checkout.settle`` before writing to it.
 
     Raises:
         LeakError: the new repository holds anything but the one commit.
@@ -98,7 +101,6 @@ def make_checkout(snapshot: Snapshot, root: Path, sleep: Sleep = time.sleep) -> 
         raise InfrastructureError(
             f"cannot check out {snapshot.commit} into {root}: {error}"
         ) from error
-    let_clock_tick({**fresh, **repository}, sleep)
     return Checkout(root, snapshot, fresh, repository)
 
 
@@ -106,7 +108,7 @@ def _of_repository(root: Path) -> Mapping[str, Stamp]:
     return stamps(root / ".git", folders=True)
 
 
-def renew_checkout(checkout: Checkout, sleep: Sleep = time.sleep) -> Checkout:
+def renew_checkout(checkout: Checkout) -> Checkout:
     """Make ``checkout`` fresh again, in place, and verify it as a new one.
 
     New files go, and whatever was touched since it was fresh is checked out again, the repository's
@@ -135,7 +137,6 @@ def renew_checkout(checkout: Checkout, sleep: Sleep = time.sleep) -> Checkout:
         fresh, repository = _verify_files(snapshot, root), _of_repository(root)
     except (GitError, OSError) as error:
         raise InfrastructureError(f"cannot renew the checkout {root}: {error}") from error
-    let_clock_tick({**fresh, **repository}, sleep)
     return Checkout(root, snapshot, fresh, repository)
 
 

@@ -119,11 +119,17 @@ class Slot:
 
 @dataclass(frozen=True)
 class WaitingModel:
-    """A model that is waited for without a slot; ``step`` is told what goes on."""
+    """A model that is waited for without a slot.
+
+    Attributes:
+        step: is told what goes on.
+        settle: waits, for whatever must have passed before a reply is used.
+    """
 
     model: ChatModel
     slot: Slot
     step: Callable[[Step], None]
+    settle: Callable[[], None]
 
     @property
     def traits(self) -> Traits:
@@ -138,6 +144,7 @@ class WaitingModel:
         """See ``ChatModel``."""
         self.step(Step.ASKING)
         with self.slot.given_back():
+            self.settle()
             reply = self.model.complete(messages, tools)
         self.step(Step.EDITING)
         return reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,13 +65,16 @@ def differences(
     return touched, [path for path in now if path not in before]
 
 
-def let_clock_tick(found: Mapping[str, Stamp], sleep: Callable[[float], None] = time.sleep) -> None:
-    """Wait until whatever is written from now on gets another time than all in ``found``.
+def newest(found: Mapping[str, Stamp]) -> int:
+    """Return when the last change in ``found`` was made, in nanoseconds."""
+    return max((stamp.changed for stamp in found.values()), default=0)
 
-    Without that a file could be changed in the very tick in which it was looked at. ``sleep`` takes
-    seconds.
+
+def let_clock_tick(since: int) -> None:
+    """Wait until whatever is written from now on gets another time than ``since``.
+
+    Without that a file could be changed in the very tick in which it was looked at.
     """
-    newest = max((stamp.changed for stamp in found.values()), default=0)
-    left = newest + _TICK_NS - time.time_ns()
+    left = since + _TICK_NS - time.time_ns()
     if 0 < left <= _TICK_NS:
-        sleep(left / 1e9)
+        time.sleep(left / 1e9)

@@ -98,7 +98,7 @@ def test_a_model_is_waited_for_without_a_slot() -> None:
                 return Reply("yes")
 
     with Slot(slots) as slot:
-        model = WaitingModel(Model(), slot, steps.append)  # type: ignore[arg-type]
+        model = WaitingModel(Model(), slot, steps.append, lambda: None)  # type: ignore[arg-type]
         assert model.complete([Message("user", "?")]).content == "yes"
         assert slots._taken == 1
     assert [step.value for step in steps] == ["asking", "editing"]
