@@ -27,6 +27,7 @@ from bench.records import AttemptRecord
 from bench.services import Services
 from bench.slots import Slot
 from bench.snapshots import Snapshot
+from bench.spread import make_spread
 from bench.statuses import AttemptStatus, InstanceStatus
 
 
@@ -73,7 +74,7 @@ class Solver:
         self._step(Step.CHECKOUT)
         mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
         snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
-        self.services.work.mkdir(parents=True, exist_ok=True)
+        make_spread(self.services.work)
         folder = Path(tempfile.mkdtemp(dir=self.services.work, prefix=f"{instance.instance_id}."))
         self.folders.append(folder)
         tests = self._tests(snapshot, folder / "base")
