@@ -12,12 +12,14 @@ from agent.atomic import write_json_atomic
 from agent.redaction import Redactor
 from bench.dataset import Dataset
 from bench.plaintext import one_line
+from bench.starts import note_evaluation
 from bench.store import RunStore
 from reports.evaluators.base import Verdict
 from reports.judging import Judging
 from reports.options import EvaluatorKind, ReportOptions, Say
 from reports.pages import write_pages
 from reports.predictions import Prediction, read_predictions, write_all_preds
+from reports.provenance import evaluation
 from reports.results import leaderboard_lists
 from reports.rundata import RunData, read_run
 from reports.statistics.collect import RunStats, collect
@@ -68,6 +70,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     run = read_run(store, _rows(dataset))
     stats = collect(run, judging.split())
     _write(store, predictions, verdicts, stats)
+    note_evaluation(store, evaluation(run.instances))
     asked = judging.kind is not EvaluatorKind.NONE
     lacking = stats.counts.not_evaluated > 0 or bool(judged.failed)
     page = None

@@ -18,7 +18,7 @@ from reports.attemptdata import AttemptData, CallData, attempts_of, map_files
 from reports.evaluators.base import Verdict, VerdictStatus
 from reports.jsonvalues import dollars, mapping, text, texts
 from reports.predictions import Prediction, read_predictions
-from reports.rows import Row, gold_files_of, repository_of, year_of
+from reports.rows import Row, gold_files_of, image_of, repository_of, year_of
 from reports.turns import fill_turns, turn_order
 from reports.verdicts import known_verdict, read_verdict_file
 
@@ -43,6 +43,7 @@ class InstanceData:
         cost: dollars of all attempts, None where unknown.
         gold_files: files of the gold patch, None where nothing tells them.
         map_files: files in the repository maps that models were shown, None where nothing tells.
+        image: the name of the image for its tests, whether or not any ran in it.
         origin: the run that a combined run has it from; empty otherwise.
     """
 
@@ -63,6 +64,7 @@ class InstanceData:
     cost: Decimal | None
     gold_files: tuple[str, ...] | None
     map_files: tuple[str, ...] | None = None
+    image: str = ""
     origin: str = ""
 
     @property
@@ -197,6 +199,7 @@ class _Reading:
             cost=self._cost(name, content),
             gold_files=gold_files_of(row, kept, content),
             map_files=map_files(trajectory),
+            image=image_of(name, row, kept),
             origin=text(mapping(content.get("origin")).get("run")),
         )
 

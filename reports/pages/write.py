@@ -14,9 +14,9 @@ from bench.store import RunStore
 from reports.pages.budget import fitting_size, size
 from reports.pages.instance import InstanceView, page_name, view_instance
 from reports.pages.overview import overview
-from reports.pages.provenance import provenance
 from reports.pages.render import Renderer
 from reports.plots import Picture, figure_data, write_figures
+from reports.provenance import provenance
 from reports.rundata import RunData
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
@@ -90,8 +90,8 @@ def _write_instances(
 ) -> None:
     sizes = (size(text) for view in _views(store, run, issues) for text in view.texts())
     renderer = Renderer(redact, longest=fitting_size(sizes, _BUDGET))
-    came_about = provenance(run)
     for view in _views(store, run, issues):
+        came_about = provenance(run, view.data)
         page = renderer.instance(view=view, run=run, provenance=came_about)
         write_text_atomic(folder / page_name(view.data.instance_id), page)
 

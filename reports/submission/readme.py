@@ -6,11 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.plaintext import one_line
+from reports.provenance import Groups
 from reports.statistics.intervals import wilson
 from reports.submission.meta import Meta
 from reports.submission.summary import Lists, Share
 
 _BUILTIN = "builtin"
+_GROUPS = ("run", "versions", "dataset", "prices", "models", "evaluation")
+# What a reader must know to repeat the run and what names no place of the one who made it.
+_PARAMETERS = (
+    "tries", "temperatures", "environment", "tests", "require_tests", "all_attempts",
+    "max_reflections", "matching", "on_failed_edit", "map_tokens", "max_output_tokens",
+    "test_timeout", "baseline_timeout",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -22,6 +31,7 @@ class Facts:
         attempts: the most that were made on one instance.
         several_runs: predictions were chosen from several runs.
         described: ``run.json``.
+        provenance: how the run came about.
     """
 
     split: str
@@ -32,6 +42,7 @@ class Facts:
     repos: Mapping[str, Share]
     years: Mapping[str, Share]
     described: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Groups = field(default_factory=dict)
 
     @property
     def several(self) -> bool:
@@ -127,8 +138,10 @@ def _outside_agent(described: Mapping[str, Any]) -> str:
 
 def _record(facts: Facts) -> Iterator[str]:
     yield "## How it was made\n"
-    for key in ("versions", "dataset"):
-        values = facts.described.get(key)
-        for name, value in values.items() if isinstance(values, Mapping) else ():
-            yield f"- {key}: {name}: {value}"
+    for group, pairs in facts.provenance.items():
+        # Those of the runs that a combination is made of have their names behind them.
+        kind = group.partition(" of the run ")[0]
+        for name, value in pairs:
+            if kind in _GROUPS or (kind == "parameters" and name in _PARAMETERS):
+                yield f"- {one_line(group)}: {one_line(name)}: {one_line(value)}"
     yield "- evaluation: swebench, in its own images\n"

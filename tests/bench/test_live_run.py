@@ -90,6 +90,7 @@ def test_a_whole_run_in_the_whole_format(tmp_path: Path, cache: Path, provider: 
     prediction = read(tmp_path, "demo__textkit-1")
     assert "+    return '-'.join(text.lower().split())" in prediction["model_patch"]
     assert prediction["cost"] is None, "my-model has no known price"
+    assert read(tmp_path, "run")["models_returned"] == {chosen.models[0].name: ["my-model"]}
 
 
 def test_a_refused_request_ends_the_attempt_and_counts(
