@@ -22,16 +22,18 @@ from tests.reports.pageruns import ATTACK, make_pages, write_hostile_run
 
 
 class Texts(HTMLParser):
-    """Collects the texts of a page, and the names of its elements."""
+    """Collects the texts of a page, the names of its elements, and where its links lead."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.words: list[str] = []
         self.elements: list[str] = []
+        self.links: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.elements.append(tag)
+        self.links += [str(value) for name, value in attrs if name == "href"]
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)

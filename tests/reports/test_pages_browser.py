@@ -32,8 +32,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = write_hostile_run(tmp_path_factory.mktemp("hostile"))
-    return make_pages(run, [run])
+    return make_pages(write_hostile_run(tmp_path_factory.mktemp("hostile")))
 
 
 @pytest.fixture
