@@ -17,6 +17,7 @@ from bench.store import RunStore
 from reports.evaluators.base import Verdict
 from reports.judging import Judging
 from reports.options import EvaluatorKind, ReportOptions, Say
+from reports.otherattempts import judge_others
 from reports.pages import write_pages
 from reports.predictions import Prediction, read_predictions, write_all_preds
 from reports.provenance import evaluation
@@ -68,17 +69,22 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     verdicts = judged.verdicts
     dataset = judging.dataset_at_hand()
     run = read_run(store, _rows(dataset))
+    lacking = 0
+    if options.all_attempts:
+        lacking = judge_others(run, judging)
+        say(f"attempts that are not predicted: {lacking} patches are not evaluated")
+        run = read_run(store, _rows(dataset))
     stats = collect(run, judging.split())
     _write(store, predictions, verdicts, stats)
     note_evaluation(store, evaluation(run.instances))
     asked = judging.kind is not EvaluatorKind.NONE
-    lacking = stats.counts.not_evaluated > 0 or bool(judged.failed)
+    lacking = lacking + stats.counts.not_evaluated + len(judged.failed)
     page = None
     if options.page:
         issues = {str(r["instance_id"]): str(r["problem_statement"]) for r in _rows(dataset)}
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
-    return Report(run, stats, path, page, verdicts, int(asked and lacking))
+    return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))
 
 
 def _rows(dataset: Dataset | None) -> Sequence[Mapping[str, Any]]:

@@ -112,9 +112,9 @@ def _bought(stats: RunStats) -> Table:
     rows = tuple(
         (
             str(row.attempts),
-            of(row.resolved),
+            f"at least {of(row.resolved)}" if row.lower_bound else of(row.resolved),
             dollars(row.dollars),
-            f"+{row.further_resolved}",
+            f"{row.further_resolved:+d}",
             dollars(row.further_dollars),
             NONE if row.dollars_per_further is None else f"${row.dollars_per_further:,.2f}",
         )

@@ -35,18 +35,11 @@ def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
     if len(numbers) != 1 or (most := numbers.pop()) < 2:
         return ()
     plausible = _counts(instances, lambda _, attempt: attempt.plausible) or []
-    resolved = _counts(instances, attempt_resolved)
+    resolved = _counts(instances, InstanceData.resolved_by)
     return tuple(
         PassAtK(k, mean_pass_at_k(plausible, k), mean_pass_at_k(resolved, k) if resolved else None)
         for k in range(1, most + 1)
     )
-
-
-def attempt_resolved(instance: InstanceData, attempt: AttemptData) -> bool | None:
-    """Tell whether an attempt is resolved, None where there is no verdict on its patch."""
-    if not attempt.fit_patch.strip():
-        return False
-    return instance.resolved if attempt.fit_patch == instance.patch else None
 
 
 def _counts(instances: Sequence[InstanceData], judge: Judge) -> list[tuple[int, int]] | None:

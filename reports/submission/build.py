@@ -134,6 +134,7 @@ class _Writer:
             repos=by_repo(rows, lists.resolved),
             years=by_time(rows, lists.resolved),
             described=self.run.described,
+            others_judged=any(a.verdict for i in self.run.instances for a in i.attempts),
             provenance=provenance(self.run),
         )
 

@@ -29,6 +29,7 @@ class Facts:
     Attributes:
         total: instances of the split: the denominator of the score.
         attempts: the most that were made on one instance.
+        others_judged: attempts that are not predicted have verdicts, too.
         several_runs: predictions were chosen from several runs.
         described: ``run.json``.
         provenance: how the run came about.
@@ -42,6 +43,7 @@ class Facts:
     repos: Mapping[str, Share]
     years: Mapping[str, Share]
     described: Mapping[str, Any] = field(default_factory=dict)
+    others_judged: bool = False
     provenance: Groups = field(default_factory=dict)
 
     @property
@@ -115,11 +117,14 @@ def _attempts(facts: Facts) -> str:
     if not facts.several:
         return "One attempt was made on each."
     runs = " and several runs were combined" if facts.several_runs else ""
+    judged = "evaluated"
+    if facts.others_judged:
+        judged = "submitted; others were evaluated after the choice, for pass@k"
     return (
         f"It is best@k with one prediction: up to {facts.attempts} attempts were made on an "
         f"instance{runs}; the harness chose one of them by its edits, its lint and the tests of "
         "the base commit, without any knowledge of the evaluation, and only that one was "
-        'evaluated (`attempts: "2+"`).'
+        f'{judged} (`attempts: "2+"`).'
     )
 
 

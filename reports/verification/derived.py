@@ -79,11 +79,11 @@ class DerivedCheck:
             "dropped_files": list(prediction.dropped),
         }
         found = {key: data.get(key) for key in expected}
-        return first_difference(found, expected) or self._against_report(verdict)
+        return first_difference(found, expected) or self._against_report(prediction, verdict)
 
-    def _against_report(self, verdict: Verdict) -> str:
+    def _against_report(self, prediction: Prediction, verdict: Verdict) -> str:
         """Compare with swebench's report, where the evaluation left one."""
-        data = _read(eval_report(self.store, verdict.instance_id))
+        data = _read(eval_report(self.store, prediction))
         own = data.get(verdict.instance_id) if isinstance(data, dict) else None
         if not isinstance(own, dict):
             return ""
