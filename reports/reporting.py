@@ -17,7 +17,6 @@ from bench.store import RunStore
 from reports.evaluators.base import Verdict
 from reports.judging import Judging
 from reports.options import EvaluatorKind, ReportOptions, Say
-from reports.otherattempts import judge_others
 from reports.pages import write_pages
 from reports.predictions import Prediction, read_predictions, write_all_preds
 from reports.provenance import evaluation
@@ -71,8 +70,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     run = read_run(store, _rows(dataset))
     lacking = 0
     if options.all_attempts:
-        lacking = judge_others(run, judging)
-        say(f"attempts that are not predicted: {lacking} patches are not evaluated")
+        lacking = judging.judge_others(run)
         run = read_run(store, _rows(dataset))
     stats = collect(run, judging.split())
     _write(store, predictions, verdicts, stats)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,15 @@ def eval_report(store: RunStore, prediction: Prediction) -> Path:
     if not prediction.chosen:
         return store.logs / OTHERS / f"{_other_name(prediction)}.report.json"
     return store.logs / f"{prediction.instance_id}.report.json"
+
+
+def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
+    """Delete what is known of patches that no attempt has any more: all but that on ``keep``."""
+    others = list(keep)
+    kept = {f(store, p) for p in others for f in (verdict_path, eval_log, eval_report)}
+    for folder in (store.verdict("x").parent / OTHERS, store.logs / OTHERS):
+        for path in sorted({*folder.glob("*.json"), *folder.glob("*.log")} - kept):
+            path.unlink()
 
 
 def _other_name(prediction: Prediction) -> str:
