@@ -74,7 +74,7 @@ def test_each_patch_is_judged_once(folder: Path) -> None:
         own = [p.patch for found in every for p in found if p.instance_id == instance.instance_id]
         wanted = {a.fit_patch for a in instance.attempts if a.fit_patch.strip()}
         assert len(own) == len(set(own))
-        assert {*own, instance.patch} == wanted
+        assert set(own) == wanted - {instance.patch}
 
 
 def test_pass_at_k_by_verdict_needs_them_all(alone: Path, cache: Path) -> None:
