@@ -27,7 +27,7 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
 
     Groups are ``run``, ``versions``, ``dataset``, ``prices``, ``images``, ``parameters``,
     ``models``, ``evaluation`` and ``evaluation images``; for a combined run those of each of its
-    runs follow, or of the one that the instance is from, with ``of the run NAME`` behind them.
+    runs follow, with ``of the run NAME`` behind them and ``times`` in place of ``run``.
     """
     instances = run.instances if of is None else (of,)
     told = evaluation(instances)
@@ -38,15 +38,14 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
             ("as returned", ", ".join(_returned(instances)) or UNKNOWN),
         ),
         "evaluation": tuple(_evaluated(told)),
-        "evaluation images": _facts(told["images"]),
+        "evaluation images": _judged_in(told),
     }
     top = (("name", run.name), ("model_name_or_path", run.model_name_or_path))
-    ordered = {"run": (*top, *groups.pop("run")), **groups}
+    ordered = {"run": (*top, *groups.pop("times")), **groups}
     for source in objects(run.described.get("combined")):
         name = text(source.get("name"))
-        if of is None or of.origin == name:
-            own = _described(mapping(source.get("described")), of)
-            ordered |= {f"{group} of the run {name}": facts for group, facts in own.items()}
+        own = _described(mapping(source.get("described")), of)
+        ordered |= {f"{group} of the run {name}": facts for group, facts in own.items()}
     return {group: facts for group, facts in ordered.items() if facts}
 
 
@@ -78,7 +77,7 @@ def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[st
     identity = {key: dataset.get(key) or UNKNOWN for key in ("name", "revision", "sha256")}
     combined = "combined" in described
     groups = {
-        "run": tuple(_times(described)),
+        "times": tuple(_times(described)),
         "versions": tuple(flat({**named, **versions})),
         "dataset": tuple(flat({**dataset, **identity})),
         "prices": tuple(_prices(described)),
@@ -86,7 +85,7 @@ def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[st
         "parameters": (*flat(mapping(described.get("config"))), *_hashes(described)),
     }
     # What was run are the runs that a combination is made of.
-    return {"run": (), "dataset": groups["dataset"]} if combined else groups
+    return {"times": (), "dataset": groups["dataset"]} if combined else groups
 
 
 def _hashes(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -153,6 +152,11 @@ def _evaluated(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if by:
         times = dict.fromkeys(texts([told["first"], told["last"]]))
         yield "evaluated", " to ".join(filter(None, times)) or UNKNOWN
+
+
+def _judged_in(told: Mapping[str, Any]) -> Facts:
+    named = _facts(told["images"])
+    return named or ((("images", "none"),) if told["evaluators"] else ())
 
 
 def _facts(values: Mapping[str, Any]) -> Facts:

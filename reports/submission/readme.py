@@ -13,7 +13,7 @@ from reports.submission.meta import Meta
 from reports.submission.summary import Lists, Share
 
 _BUILTIN = "builtin"
-_GROUPS = ("run", "versions", "dataset", "prices", "models", "evaluation")
+_GROUPS = ("run", "times", "versions", "dataset", "prices", "models", "evaluation")
 # What a reader must know to repeat the run and what names no place of the one who made it.
 _PARAMETERS = (
     "tries", "temperatures", "environment", "tests", "require_tests", "all_attempts",

@@ -187,18 +187,26 @@ def test_the_page_of_an_instance_names_what_concerns_it() -> None:
 
 
 def test_a_combination_names_what_its_runs_name() -> None:
+    images = {"an-image": "sha256:1", "another": "sha256:2"}
     sources = [
-        {"name": name, "described": {"started": f"2026-0{n}-01", "versions": {"litellm": f"1.{n}"}}}
+        {
+            "name": name,
+            "described": {
+                "started": f"2026-0{n}-01",
+                "versions": {"litellm": f"1.{n}"},
+                "images": images,
+            },
+        }
         for n, name in enumerate("ab", 1)
     ]
-    instance = an_instance(origin="b")
+    instance = an_instance(origin="b", image="an-image")
     run = a_run(instance, described={"combined": sources})
     said = told(run)
-    assert said["run of the run a"]["started"] == "2026-01-01"
+    assert said["times of the run a"]["started"] == "2026-01-01"
     assert said["versions of the run b"]["litellm"] == "1.2"
     own = told(run, instance)
-    assert "versions of the run a" not in own
     assert own["versions of the run b"] == said["versions of the run b"]
+    assert own["images of the run a"] == {"an-image": "sha256:1"}
 
 
 def test_a_run_notes_the_names_that_providers_answer_under(tmp_path: Path) -> None:
