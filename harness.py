@@ -85,6 +85,7 @@ def main(
     max_reflections: opt.MaxReflections = _REFLECTIONS,
     workers: scale.Workers = 4,
     jobs: scale.Jobs = None,
+    processes: scale.Processes = None,
     engine: scale.EngineName = EngineKind.LOCAL,
     ray_address: scale.RayAddress = "auto",
     cpus_per_instance: scale.CpusPerInstance = None,
@@ -164,6 +165,7 @@ def main(
         scale=Scale(
             workers=workers,
             jobs=jobs or os.cpu_count() or 1,
+            processes=processes,
             engine=engine,
             ray_address=ray_address,
             cpus_per_instance=cpus_per_instance,

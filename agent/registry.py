@@ -5,6 +5,7 @@ litellm is imported on first use: it takes seconds, and its settings are read fr
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import re
@@ -35,6 +36,8 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm has no types worth the name
     import litellm
 
     litellm.suppress_debug_info = True
+    # A million objects that stay: each full collection would look at all of them.
+    gc.freeze()
     return litellm
 
 
@@ -91,6 +94,7 @@ def missing_key(name: str, api_base: str | None) -> str | None:
     return next((key for key in keys if key.endswith("_API_KEY")), None)
 
 
+@cache
 @cache
 def price_map_version() -> str:
     """Return which price map costs are computed from: litellm's own, by SHA-256."""

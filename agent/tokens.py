@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 
 from agent.chat import estimate_tokens
@@ -15,13 +15,26 @@ ESTIMATE = "four characters a token"
 # litellm would fetch the tokenizers of these from a hub; GPT-4's is near enough.
 _ON_A_HUB = re.compile(r"llama-[23]|replicate|command-r", re.IGNORECASE)
 
+_REMEMBERED = 1024
+_LONGEST = 50_000
+"""Characters of a text whose count is remembered, with the text itself."""
+
 
 def count_tokens(name: str, text: str) -> int:
     """Return the tokens of ``text`` for litellm's ``name``: counted, or estimated where need be."""
+    counted = _counted if len(text) > _LONGEST else _remembered
     try:
-        return int(the_litellm().token_counter(model=_bare(name), text=text))
+        return counted(_bare(name), text)
     except Exception:  # a tokenizer that chokes on a text must not end an attempt
         return estimate_tokens(text)
+
+
+def _counted(bare: str, text: str) -> int:
+    return int(the_litellm().token_counter(model=bare, text=text))
+
+
+# Each request holds all messages of the one before.
+_remembered = lru_cache(maxsize=_REMEMBERED)(_counted)
 
 
 @cache

@@ -110,7 +110,9 @@ class Attempt:
             message=self.instance.problem_statement,
             repo_map=self._rendered_map(turn),
             files=self.files,
-            model=WaitingModel(turn.model, self.slot, partial(self._step, turn.name)),
+            model=WaitingModel(
+                turn.model, self.slot, partial(self._step, turn.name), self.checkout.settle
+            ),
             model_name=turn.name,
             edit_format=turn.edit_format,
             temperature=record.temperature,
@@ -162,6 +164,7 @@ class Attempt:
         asked = request_sha256([Message("user", task.message)])
         # Like a model, it is mostly waited for.
         with self.slot.given_back():
+            self.checkout.settle()
             ticket = gate.begin(Ask(task.model_name, "command", asked, 0, None))
             try:
                 work = self.services.agent.work(task)

@@ -18,7 +18,7 @@ from pathlib import Path
 from agent.errors import InfrastructureError
 from agent.git import GitError, git
 from bench.snapshots import INDEX, Entry, PackFile, Snapshot, Snapshots
-from bench.worktree import Stamp, differences, let_clock_tick, stamps
+from bench.worktree import Stamp, differences, let_clock_tick, newest, stamps
 
 __all__ = [
     "Checkout",
@@ -60,16 +60,25 @@ class Checkout:
         root: the work tree.
         snapshot: the commit that its repository holds.
         fresh: the files as they were when they had just been checked out, by path.
+        repository: what its ``.git`` held then, folders as well.
     """
 
     root: Path
     snapshot: Snapshot
     fresh: Mapping[str, Stamp]
+    repository: Mapping[str, Stamp]
 
     @property
     def base_commit(self) -> str:
         """The only commit that the repository holds."""
         return self.snapshot.commit
+
+    def settle(self) -> None:
+        """Wait, for milliseconds, until a file that is written has another time than when fresh.
+
+        Whoever writes to the work tree waits before, or the change may not be seen.
+        """
+        let_clock_tick(max(newest(self.fresh), newest(self.repository)))
 
     def tracked_files(self) -> tuple[str, ...]:
         """Return the paths of the base commit's files, sorted, links and submodules left out."""
@@ -79,26 +88,32 @@ class Checkout:
 def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
     """Make a fresh checkout in the new folder ``root`` and verify that it is clean.
 
+    See ``Checkout.settle`` before writing to it.
+
     Raises:
         LeakError: the new repository holds anything but the one commit.
         InfrastructureError: git or the disk failed.
     """
     try:
         _fill(snapshot, root)
-        fresh = verify(snapshot, root)
+        fresh, repository = verify(snapshot, root), _of_repository(root)
     except (GitError, OSError) as error:
         raise InfrastructureError(
             f"cannot check out {snapshot.commit} into {root}: {error}"
         ) from error
-    let_clock_tick(fresh)
-    return Checkout(root, snapshot, fresh)
+    return Checkout(root, snapshot, fresh, repository)
+
+
+def _of_repository(root: Path) -> Mapping[str, Stamp]:
+    return stamps(root / ".git", folders=True)
 
 
 def renew_checkout(checkout: Checkout) -> Checkout:
     """Make ``checkout`` fresh again, in place, and verify it as a new one.
 
-    New files go, and whatever was touched since it was fresh is checked out again: writing a whole
-    tree and removing it takes more than an attempt does otherwise. Only for trees that the harness
+    New files go, and whatever was touched since it was fresh is checked out again, the repository's
+    own folder included: writing a whole tree and removing it takes more than an attempt does
+    otherwise. Only for trees that the harness
     alone wrote to, never for one in which an agent's commands ran: a process that is still alive
     could write to the tree again.
 
@@ -111,16 +126,18 @@ def renew_checkout(checkout: Checkout) -> Checkout:
         touched, new = differences(checkout.fresh, stamps(root))
         for path in new:
             _remove(root, path)
-        shutil.rmtree(root / ".git")
-        _make_repository(snapshot, root)
-        shutil.copyfile(snapshot.folder / INDEX, root / ".git" / INDEX)
-        names = b"".join(os.fsencode(path) + b"\0" for path in touched)
-        git("checkout-index", "--force", "-z", "--stdin", cwd=root, stdin=names)
-        fresh = verify(snapshot, root)
+        if _of_repository(root) != checkout.repository:
+            shutil.rmtree(root / ".git")
+            _make_repository(snapshot, root)
+            shutil.copyfile(snapshot.folder / INDEX, root / ".git" / INDEX)
+            _verify_repository(snapshot, root / ".git")
+        if touched:
+            names = b"".join(os.fsencode(path) + b"\0" for path in touched)
+            git("checkout-index", "--force", "-z", "--stdin", cwd=root, stdin=names)
+        fresh, repository = _verify_files(snapshot, root), _of_repository(root)
     except (GitError, OSError) as error:
         raise InfrastructureError(f"cannot renew the checkout {root}: {error}") from error
-    let_clock_tick(fresh)
-    return Checkout(root, snapshot, fresh)
+    return Checkout(root, snapshot, fresh, repository)
 
 
 def _remove(root: Path, path: str) -> None:
@@ -212,6 +229,10 @@ def verify(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
         LeakError: with the first thing that should not be there.
     """
     _verify_repository(snapshot, root / ".git")
+    return _verify_files(snapshot, root)
+
+
+def _verify_files(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
     found = stamps(root)
     for path in sorted(found.keys() ^ snapshot.entries.keys()):
         what = "exists in" if path in found else "is missing from"

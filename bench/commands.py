@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,11 +22,11 @@ from bench.engines.choice import make_engine
 from bench.engines.driver import Driver
 from bench.environments.engine import connect, engine_answers
 from bench.environments.images import pull_ahead
-from bench.files import allow_files
 from bench.hub import Hub
 from bench.instances import Instance
 from bench.ledger import by_instance, known_dollars, read_lines
 from bench.leftovers import clean_run, marked_children, run_key
+from bench.manythreads import prepare_process
 from bench.modelsource import recorded_label, replay_folder
 from bench.nodes import sweep_here
 from bench.overview import overview
@@ -47,8 +46,6 @@ from bench.summary_json import RunSummary
 from bench.timings import Timings
 from bench.transcript import dollars
 from demo.setup import DEMO_DATASET
-
-_SWITCH_SECONDS = 0.0005
 
 __all__ = ["Options", "clean_command", "run_command", "status_command"]
 
@@ -155,9 +152,7 @@ class _Session:
     def run(self) -> int:
         """Work on what is to do and return the exit code."""
         key = run_key(self.store.folder)
-        allow_files()
-        # A thread that comes back from a system call waits this long for one that computes.
-        sys.setswitchinterval(_SWITCH_SECONDS)
+        prepare_process()
         stop = Stop()
         try:
             with marked_children(key), run_log(self.store.story, self.store.redact) as log:

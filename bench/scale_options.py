@@ -27,6 +27,16 @@ Jobs = Annotated[
         rich_help_panel=_SCALE,
     ),
 ]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--processes",
+        min=1,
+        help="Python processes that share --workers and --jobs; default: one for each 64 workers, "
+        "at most --jobs.",
+        rich_help_panel=_SCALE,
+    ),
+]
 EngineName = Annotated[
     EngineKind,
     typer.Option("--engine", help="This machine, or a Ray cluster.", rich_help_panel=_SCALE),

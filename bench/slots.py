@@ -20,56 +20,54 @@ _PATIENCE = 0.5
 
 @dataclass
 class Slots:
-    """A number of slots; whoever comes back from a model goes before whoever begins.
+    """A number of slots; who waits longest is next, whether he begins or comes back from a model.
 
-    A slot is handed to the one who is next: to wake all of hundreds for each would take more time
-    than the work.
+    So all workers begin soon, and most wait for models at once; were those first who come back, the
+    last would begin when others end, and finish alone. A slot is handed to the one who is next: to
+    wake all of hundreds for each would take more time than the work.
     """
 
     count: int
     stop: Stop = field(default_factory=Stop)
     _taken: int = 0
-    _returning: deque[threading.Event] = field(default_factory=deque)
-    _beginning: deque[threading.Event] = field(default_factory=deque)
+    _waiting: deque[threading.Event] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, *, returning: bool, heeding: bool = True) -> None:
+    def take(self, *, heeding: bool = True) -> None:
         """Wait for a slot.
 
         Args:
-            returning: the caller had one before.
             heeding: raise ``StoppedError`` when the run stops.
         """
-        self._wait(self._returning if returning else self._beginning, heeding)
+        self._wait(heeding)
         if heeding and self.stop.reason:
             self.give_back()
             raise StoppedError(self.stop.reason)
 
-    def _wait(self, queue: deque[threading.Event], heeding: bool) -> None:
+    def _wait(self, heeding: bool) -> None:
         turn = threading.Event()
         with self._lock:
             if self._taken < self.count:
                 self._taken += 1
                 return
-            queue.append(turn)
+            self._waiting.append(turn)
         while not turn.wait(_PATIENCE):
-            if heeding and self.stop.reason and self._left(queue, turn):
+            if heeding and self.stop.reason and self._left(turn):
                 raise StoppedError(self.stop.reason)
 
-    def _left(self, queue: deque[threading.Event], turn: threading.Event) -> bool:
+    def _left(self, turn: threading.Event) -> bool:
         """Leave the queue, unless it is our turn already."""
         with self._lock:
             if turn.is_set():
                 return False
-            queue.remove(turn)
+            self._waiting.remove(turn)
             return True
 
     def give_back(self) -> None:
         """Let the next one work."""
         with self._lock:
-            queue = self._returning or self._beginning
-            if queue:
-                queue.popleft().set()
+            if self._waiting:
+                self._waiting.popleft().set()
             else:
                 self._taken -= 1
 
@@ -82,7 +80,7 @@ class Slot:
     _held: bool = False
 
     def __enter__(self) -> Slot:
-        self._take(returning=False)
+        self._take()
         return self
 
     def __exit__(
@@ -106,12 +104,12 @@ class Slot:
             yield
         except BaseException:
             # Whatever is still to be saved needs no permission.
-            self._take(returning=True, heeding=False)
+            self._take(heeding=False)
             raise
-        self._take(returning=True)
+        self._take()
 
-    def _take(self, *, returning: bool, heeding: bool = True) -> None:
-        self.slots.take(returning=returning, heeding=heeding)
+    def _take(self, *, heeding: bool = True) -> None:
+        self.slots.take(heeding=heeding)
         self._held = True
 
     def _give_back(self) -> None:
@@ -121,11 +119,17 @@ class Slot:
 
 @dataclass(frozen=True)
 class WaitingModel:
-    """A model that is waited for without a slot; ``step`` is told what goes on."""
+    """A model that is waited for without a slot.
+
+    Attributes:
+        step: is told what goes on.
+        settle: waits, for whatever must have passed before a reply is used.
+    """
 
     model: ChatModel
     slot: Slot
     step: Callable[[Step], None]
+    settle: Callable[[], None]
 
     @property
     def traits(self) -> Traits:
@@ -140,6 +144,7 @@ class WaitingModel:
         """See ``ChatModel``."""
         self.step(Step.ASKING)
         with self.slot.given_back():
+            self.settle()
             reply = self.model.complete(messages, tools)
         self.step(Step.EDITING)
         return reply

@@ -47,9 +47,9 @@ def _solved(solver: Solver) -> Solved:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def unable(instance_id: str, reason: str) -> Finished:
-    """Return the end of an instance on which nothing could be done."""
-    return Finished(instance_id, InstanceStatus.INFRA_ERROR, reason, (), None, 0.0)
+def unfinished(instance_id: str, status: InstanceStatus, reason: str) -> Finished:
+    """Return the end of an instance of whose attempts nobody knows."""
+    return Finished(instance_id, status, reason, (), None, 0.0)
 
 
 def solve(instance: Instance, services: Services, log: logging.Logger) -> Finished:

@@ -11,6 +11,7 @@ HARNESS_VERSION = "0.4.0"
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 
 
+@cache
 def versions() -> Mapping[str, str]:
     """Return the versions that a run records."""
     packages = {name: version(name) for name in _RECORDED}

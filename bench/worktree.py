@@ -33,8 +33,11 @@ class Stamp(NamedTuple):
         return stat.S_ISREG(self.mode)
 
 
-def stamps(root: Path) -> dict[str, Stamp]:
-    """Return by path all that lies below ``root`` but folders; its own ``.git`` is left out."""
+def stamps(root: Path, *, folders: bool = False) -> dict[str, Stamp]:
+    """Return by path all that lies below ``root``; its own ``.git`` is left out.
+
+    Folders count only if told: their paths end in a slash.
+    """
     found: dict[str, Stamp] = {}
     waiting = [""]
     while waiting:
@@ -43,9 +46,12 @@ def stamps(root: Path) -> dict[str, Stamp]:
             for entry in entries:
                 path = folder + entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if path != ".git":
-                        waiting.append(f"{path}/")
-                    continue
+                    if path == ".git":
+                        continue
+                    path += "/"
+                    waiting.append(path)
+                    if not folders:
+                        continue
                 s = entry.stat(follow_symlinks=False)
                 found[path] = Stamp(s.st_mode, s.st_size, s.st_ino, s.st_mtime_ns, s.st_ctime_ns)
     return found
@@ -59,12 +65,16 @@ def differences(
     return touched, [path for path in now if path not in before]
 
 
-def let_clock_tick(found: Mapping[str, Stamp]) -> None:
-    """Wait until whatever is written from now on gets another time than all in ``found``.
+def newest(found: Mapping[str, Stamp]) -> int:
+    """Return when the last change in ``found`` was made, in nanoseconds."""
+    return max((stamp.changed for stamp in found.values()), default=0)
+
+
+def let_clock_tick(since: int) -> None:
+    """Wait until whatever is written from now on gets another time than ``since``.
 
     Without that a file could be changed in the very tick in which it was looked at.
     """
-    newest = max((stamp.changed for stamp in found.values()), default=0)
-    left = newest + _TICK_NS - time.time_ns()
+    left = since + _TICK_NS - time.time_ns()
     if 0 < left <= _TICK_NS:
         time.sleep(left / 1e9)

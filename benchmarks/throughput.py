@@ -14,24 +14,28 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from demo.setup import commit_all
 
 _TOP = Path(__file__).resolve().parent.parent
 _FILES, _LINES = 240, 60
 _ATTEMPTS, _CALLS = 6, 3
+_LOOK = 0.5
 _REPO = "bench/flasklike"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: calls a second, CPU seconds with those of all children, and peak memory in MB."""
+    """One run: calls a second, and CPU seconds and peak memory (MB) with those of all children."""
 
     workers: int
     calls: int
@@ -67,7 +71,8 @@ class Bench:
         commit = make_repository(self.folder)
         rows = [row(number, commit) for number in range(instances)]
         (self.folder / "rows.json").write_text(json.dumps(rows))
-        self.harness(instances, "warm", "--tries", "1")
+        # One instance warms every cache: all begin from the same commit.
+        self.harness(1, "warm", "--tries", "1")
 
     def both(self, workers: int) -> tuple[Measured, Measured]:
         """Measure the harness, then the bare loop with the same conversations."""
@@ -98,13 +103,14 @@ class Bench:
         assert process.stdin is not None
         process.stdin.write(stdin)
         process.stdin.close()
-        _, status, usage = os.wait4(process.pid, 0)
+        with peak_memory(process.pid) as peak:
+            _, status, usage = os.wait4(process.pid, 0)
         if status:
             raise SystemExit(f"{argv[1:3]} failed")
         seen = self._ask("figures")
         rate = seen["answers"] / (seen["last"] - seen["first"])
         cpu = usage.ru_utime + usage.ru_stime
-        return Measured(workers, seen["answers"], rate, cpu, usage.ru_maxrss / 1024)
+        return Measured(workers, seen["answers"], rate, cpu, max(peak))
 
     def _ask(self, what: str) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.url}/{what}") as response:
@@ -167,6 +173,34 @@ def row(number: int, commit: str) -> dict[str, Any]:
         "version": "1",
         "problem_statement": f"function_{number % _FILES}_1 returns a wrong value for {number}.",
     }
+
+
+@contextmanager
+def peak_memory(pid: int) -> Iterator[list[float]]:
+    """Give a list that fills with the MB of a process and all that it started, while it runs."""
+    found, ended = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_LOOK):
+            with suppress(psutil.Error):
+                parent = psutil.Process(pid)
+                found.append(sum(map(_megabytes, [parent, *parent.children(recursive=True)])))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _megabytes(process: psutil.Process) -> float:
+    """Return what a process holds; what it shares with others counts in parts."""
+    try:
+        return float(process.memory_full_info().pss) / 2**20
+    except psutil.Error:
+        return 0.0
 
 
 @contextmanager

@@ -50,7 +50,9 @@ def make_tree(make_mirror: MakeMirror, tmp_path: Path) -> MakeCheckout:
     def make(files: dict[str, bytes | str]) -> Checkout:
         mirror, commit = make_mirror(files)
         snapshot = Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
-        return make_checkout(snapshot, tmp_path / "checkout")
+        checkout = make_checkout(snapshot, tmp_path / "checkout")
+        checkout.settle()
+        return checkout
 
     return make
 

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 
 from pyflakes import checker, messages
 
@@ -40,6 +41,8 @@ _MOST_REPEATED = 500
 _LONGEST_FORK = 200
 # Each is looked for among all definitions of its file.
 _MOST_PLACED = 300
+# Texts: each attempt edits the same few files, and comes back to what it had.
+_REMEMBERED = 256
 _Key = Callable[[Finding, Source], Hashable]
 
 
@@ -51,34 +54,35 @@ def new_names(change: Change) -> tuple[Finding, ...]:
     one new one, so the same problem twice is two. Both texts must be Python that compiles here.
     """
     after = Source(change.path, change.after)
-    found = _findings(after)
+    found = list(_findings(change.path, change.after))
     if change.before is None or not found:
         return tuple(found)
     before = Source(change.path, change.before)
-    old = _findings(before)
+    old = list(_findings(change.path, change.before))
     found, old = _without_pairs(found, after, old, before, _by_line)
     if max(len(found), len(old)) <= _MOST_PLACED and old:
         found, old = _without_pairs(found, after, old, before, _by_scope)
     return tuple(found)
 
 
-def _findings(source: Source) -> list[Finding]:
+@lru_cache(maxsize=_REMEMBERED)
+def _findings(path: str, text: str) -> tuple[Finding, ...]:
     """Return pyflakes' fatal findings in order of lines; none for what it cannot cope with."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source.text, source.path)
+            tree = ast.parse(text, path)
         if _repeats_itself(tree):
-            return []
-        found = checker.Checker(tree, filename=source.path).messages
+            return ()
+        found = checker.Checker(tree, filename=path).messages
     except RecursionError:
-        return []
-    both = bool(_FOR_BOTH.search(source.text))
+        return ()
+    both = bool(_FOR_BOTH.search(text))
     fatal = sorted(
         (m for m in found if isinstance(m, _FATAL) and not (both and _is_of_python_2(m))),
         key=lambda m: (m.lineno, m.col),
     )
-    return [Finding(source.path, m.lineno, m.message % m.message_args) for m in fatal]
+    return tuple(Finding(path, m.lineno, m.message % m.message_args) for m in fatal)
 
 
 def _repeats_itself(tree: ast.AST) -> bool:

@@ -9,9 +9,11 @@ from bench.assembly import make_models, make_services
 from bench.engines.base import Engine
 from bench.engines.driver import Driver
 from bench.engines.local import LocalPool
+from bench.engines.processes import ProcessPool
 from bench.instances import Instance
-from bench.scale import EngineKind
-from bench.solving import Finished, solve, unable
+from bench.scale import EngineKind, shares
+from bench.solving import Finished, solve, unfinished
+from bench.statuses import InstanceStatus
 from bench.story import instance_log
 
 
@@ -21,7 +23,10 @@ def make_engine(driver: Driver) -> Engine:
     Raises:
         UserError: Ray is asked for and not to be had.
     """
-    return _ray(driver) if driver.options.scale.engine is EngineKind.RAY else _local(driver)
+    scale = driver.options.scale
+    if scale.engine is EngineKind.RAY:
+        return _ray(driver)
+    return ProcessPool(driver) if len(shares(scale)) > 1 else _local(driver)
 
 
 def _ray(driver: Driver) -> Engine:
@@ -47,7 +52,8 @@ def _local(driver: Driver) -> Engine:
                 services.board.started(name)
                 return solve(instance, services, own)
         except OSError as error:  # a full disk takes no log; the others may need less
-            return unable(name, f"cannot write its log: {error}")
+            reason = f"cannot write its log: {error}"
+            return unfinished(name, InstanceStatus.INFRA_ERROR, reason)
 
     def failed(error: BaseException) -> None:
         driver.stop.request(str(error))

@@ -1,4 +1,4 @@
-"""What workers on other machines write to the driver, and what it answers."""
+"""What workers in other processes write to the driver, and what it answers."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class Answer:
 
 def packed(content: Letter | Answer) -> bytes:
     """Return ``content`` as bytes; an exception that cannot travel goes as its text."""
+    if isinstance(content, Letter) or content.error is None:
+        return pickle.dumps(content)
     try:
         data = pickle.dumps(content)
         # Some exceptions can be taken apart and not put together again.
         pickle.loads(data)
     except Exception:
-        if isinstance(content, Letter) or content.error is None:
-            raise
         return pickle.dumps(Answer(error=RuntimeError(repr(content.error))))
     return data
 

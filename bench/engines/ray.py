@@ -20,10 +20,11 @@ from bench.config import EnvironmentKind, RunConfig, TestChoice
 from bench.engines.desk import Desk
 from bench.engines.driver import Driver
 from bench.engines.raycluster import connected, make_mailbox, served
-from bench.engines.rayworker import Plan, Returned, Task, work
+from bench.engines.rayworker import Plan, Task, work
+from bench.engines.remote import Returned
 from bench.instances import Instance
 from bench.modelsource import ModelSource, ReplayedModels
-from bench.solving import Finished
+from bench.solving import Finished, unfinished
 from bench.statuses import InstanceStatus
 
 # Seconds between two looks at whether the run is stopping.
@@ -170,13 +171,9 @@ class _Flights:
             logging.WARNING, "%s: its worker died (%s), for the %d. time", name, why, count
         )
         if not self.may_start():
-            yield _unfinished(name, InstanceStatus.INTERRUPTED, "interrupted: its worker died")
+            yield unfinished(name, InstanceStatus.INTERRUPTED, "interrupted: its worker died")
         elif count < _STARTS:
             self._resting.append((time.monotonic() + _REST * count, instance))
         else:
             reason = f"infrastructure failed: its worker died {count} times ({why})"
-            yield _unfinished(name, InstanceStatus.INFRA_ERROR, reason)
-
-
-def _unfinished(name: str, status: InstanceStatus, reason: str) -> Finished:
-    return Finished(name, status, reason, (), None, 0.0)
+            yield unfinished(name, InstanceStatus.INFRA_ERROR, reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -12,19 +11,19 @@ from typing import Any
 
 import ray
 
-from agent.errors import InfrastructureError, StoppedError, UserError
+from agent.errors import StoppedError, UserError
 from agent.redaction import Redactor
 from agent.replay import RecordedAttempt
 from bench.assembly import Options, make_models, make_services
 from bench.checks import check_models
 from bench.config import EnvironmentKind, RunConfig
-from bench.engines.letters import Letter, RemoteHub, RemoteLog, RemoteSteps, Topic, packed, unpacked
+from bench.engines.letters import RemoteHub, RemoteSteps, Topic
+from bench.engines.remote import Line, Returned, Wire, work_on
 from bench.instances import Instance
 from bench.leftovers import mark_children
 from bench.modelsource import ModelSource, ReplayedModels
 from bench.nodes import Claim, claim, node_cache, node_name, sweep
 from bench.services import Services
-from bench.solving import Finished, solve
 from bench.stop import Stop
 
 
@@ -59,50 +58,6 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Returned:
-    """What a task ends with.
-
-    Attributes:
-        finished: None when it did not begin.
-        mend: what the user must mend; nothing else begins then.
-    """
-
-    finished: Finished | None = None
-    mend: str = ""
-
-
-@dataclass(frozen=True)
-class Line:
-    """Writes to the driver; see ``Post``.
-
-    It waits for answers by futures: in ``ray.get`` Ray would give the worker's processor to another
-    task meanwhile, and more would run than there are processors for.
-    """
-
-    mailbox: Any
-    instance_id: str = ""
-    start: int = 0
-
-    def ask(self, topic: Topic, *arguments: Any) -> Any:  # noqa: ANN401 - see ``Post``
-        """See ``Post``."""
-        letter = self._letter(topic, arguments)
-        try:
-            answer = unpacked(self.mailbox.ask.remote(letter).future().result())
-        except ray.exceptions.RayError as error:
-            raise InfrastructureError(f"the driver does not answer: {error}") from error
-        if answer.error is not None:
-            raise answer.error
-        return answer.value
-
-    def tell(self, topic: Topic, *arguments: Any) -> None:  # noqa: ANN401 - see ``Post``
-        """See ``Post``."""
-        self.mailbox.tell.remote(self._letter(topic, arguments))
-
-    def _letter(self, topic: Topic, arguments: tuple[Any, ...]) -> bytes:
-        return packed(Letter(topic, self.instance_id, self.start, arguments))
-
-
-@dataclass(frozen=True)
 class Workplace:
     """What a worker process keeps from one instance to the next."""
 
@@ -112,35 +67,36 @@ class Workplace:
 
 def work(plan: Plan, task: Task) -> Returned:
     """Work on one instance: what runs as a Ray task."""
-    line = Line(plan.mailbox, task.instance.instance_id, task.start)
+    line = Line(_wire(plan.mailbox), task.instance.instance_id, task.start)
     try:
-        services = _for_task(_workplace(plan).services, plan, task, line)
-        if not line.ask(Topic.OPEN):
-            return Returned()
-        try:
-            return Returned(solve(task.instance, services, _log(line)))
-        finally:
-            # What was told before has been read when this is answered.
-            line.ask(Topic.CLOSE)
+        services = _with_recorded(_workplace(plan).services, task)
+        return work_on(task.instance, services, line, Redactor.of_environment(os.environ))
     except StoppedError:
         return Returned()
     except UserError as error:
         return Returned(mend=str(error))
 
 
-def _for_task(services: Services, plan: Plan, task: Task, line: Line) -> Services:
-    models: ModelSource = services.models
-    if isinstance(models, ReplayedModels):
-        models = replace(models, read={task.instance.instance_id: dict(task.recorded)})
-    return replace(
-        services, models=models, hub=RemoteHub(line, services.stop), board=RemoteSteps(line)
-    )
+def _wire(mailbox: Any) -> Wire:  # noqa: ANN401 - an actor's handle
+    """Return the way to the mailbox.
+
+    Answers are waited for by futures: in ``ray.get`` Ray would give the worker's processor to
+    another task meanwhile, and more would run than there are processors for.
+    """
+
+    def ask(letter: bytes) -> bytes:
+        answer: bytes = mailbox.ask.remote(letter).future().result()
+        return answer
+
+    return Wire(ask, mailbox.tell.remote, ray.exceptions.RayError)
 
 
-def _log(line: Line) -> logging.Logger:
-    logger = logging.Logger(line.instance_id, logging.INFO)
-    logger.addHandler(RemoteLog(line, Redactor.of_environment(os.environ)))
-    return logger
+def _with_recorded(services: Services, task: Task) -> Services:
+    models = services.models
+    if not isinstance(models, ReplayedModels):
+        return services
+    read = {task.instance.instance_id: dict(task.recorded)}
+    return replace(services, models=replace(models, read=read))
 
 
 @lru_cache(maxsize=1)
@@ -158,7 +114,7 @@ def _workplace(plan: Plan) -> Workplace:
 
 
 def _set_up(plan: Plan, node: str) -> Workplace:
-    config, line = plan.config, Line(plan.mailbox)
+    config, line = plan.config, Line(_wire(plan.mailbox))
     check_models(config, plan.options.money)
     cache = node_cache(plan.options.cache, node)
     for thing in sweep(cache, containers=config.environment is EnvironmentKind.DOCKER):
@@ -174,9 +130,8 @@ def _set_up(plan: Plan, node: str) -> Workplace:
     # A task has its processors to itself: they were reserved for it.
     options = replace(plan.options, cache=cache, scale=replace(plan.options.scale, jobs=1))
     models = _models(config, options, warn_once)
-    unheard = Line(plan.mailbox)
     services = make_services(
-        config, options, RemoteHub(unheard, stop), stop, RemoteSteps(unheard), own.key, warn_once,
+        config, options, RemoteHub(line, stop), stop, RemoteSteps(line), own.key, warn_once,
         models,
     )  # fmt: skip
     return Workplace(services, own)

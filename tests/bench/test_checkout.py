@@ -169,6 +169,7 @@ def test_a_renewed_checkout_is_as_a_fresh_one(
     used = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
     root, before = used.root, _everything(used.root)
     for round_ in range(2):
+        used.settle()
         same_size = (root / "crlf.txt").read_bytes()[::-1]
         (root / "crlf.txt").write_bytes(same_size)
         (root / "run.sh").chmod(0o644)
@@ -184,6 +185,27 @@ def test_a_renewed_checkout_is_as_a_fresh_one(
         used = renew_checkout(used)
         assert _everything(root) == before
         assert git("status", "--porcelain", "--ignored", cwd=root) == b""
+
+
+def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    used = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
+    dot_git = used.root / ".git"
+    number = dot_git.stat().st_ino
+    used.settle()
+    (used.root / "crlf.txt").write_text("mine")
+    used = renew_checkout(used)
+    assert dot_git.stat().st_ino == number
+    for name in ("hooks", "objects/aa"):
+        used.settle()
+        (dot_git / name).mkdir()
+        used = renew_checkout(used)
+        assert not (dot_git / name).exists()
+    used.settle()
+    (dot_git / "config").write_text((dot_git / "config").read_text().replace("true", "TRUE"))
+    renew_checkout(used)
+    assert "TRUE" not in (dot_git / "config").read_text()
 
 
 @pytest.mark.parametrize("broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}'])

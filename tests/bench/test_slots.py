@@ -55,30 +55,23 @@ def test_no_more_than_the_slots_work_at_once() -> None:
     assert most_waiting > 2
 
 
-def test_who_returns_goes_before_who_begins() -> None:
+def test_who_waits_longest_is_next() -> None:
     slots, order = Slots(1), []
-    slots.take(returning=False)
+    slots.take()
 
-    def begin(_: int) -> None:
-        slots.take(returning=False)
-        order.append("begins")
+    def work(number: int) -> None:
+        slots.take()
+        order.append(number)
         slots.give_back()
 
-    def come_back(_: int) -> None:
-        slots.take(returning=True)
-        order.append("returns")
-        slots.give_back()
-
-    first = threading.Thread(target=begin, args=(0,))
-    first.start()
-    time.sleep(0.05)
-    second = threading.Thread(target=come_back, args=(0,))
-    second.start()
-    time.sleep(0.05)
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.02)
     slots.give_back()
-    first.join()
-    second.join()
-    assert order == ["returns", "begins"]
+    for thread in threads:
+        thread.join()
+    assert order == [0, 1, 2, 3, 4]
 
 
 def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> None:
@@ -88,7 +81,7 @@ def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> No
         stop.request("enough")
         stop.request("later")
     with pytest.raises(StoppedError, match="enough"):
-        slots.take(returning=False)
+        slots.take()
     other = Slots(1)
     with pytest.raises(ValueError, match="mine"), Slot(other) as slot, slot.given_back():
         other.stop.request("enough")
@@ -105,7 +98,7 @@ def test_a_model_is_waited_for_without_a_slot() -> None:
                 return Reply("yes")
 
     with Slot(slots) as slot:
-        model = WaitingModel(Model(), slot, steps.append)  # type: ignore[arg-type]
+        model = WaitingModel(Model(), slot, steps.append, lambda: None)  # type: ignore[arg-type]
         assert model.complete([Message("user", "?")]).content == "yes"
         assert slots._taken == 1
     assert [step.value for step in steps] == ["asking", "editing"]

@@ -1,0 +1,142 @@
+"""Several worker processes on this machine: one interpreter alone computes on one processor."""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from agent.errors import UserError
+from bench.engines.desk import Desk
+from bench.engines.driver import Driver
+from bench.engines.processworker import Plan
+from bench.engines.remote import Returned
+from bench.engines.workerprocess import Died, WorkerProcess
+from bench.instances import Instance
+from bench.scale import Scale, shares
+from bench.solving import Finished, unfinished
+from bench.statuses import InstanceStatus
+
+# Seconds between two looks at whether the run is stopping.
+_LOOK = 0.5
+# Starts of an instance whose workers die: some instances may kill theirs.
+_STARTS = 4
+# Each waits for the disk now and then; those of one instance wait for each other.
+_CLERKS = 16
+
+
+@dataclass(frozen=True)
+class ProcessPool:
+    """Worker processes, each with threads for its share of the instances; see ``Engine``."""
+
+    driver: Driver
+
+    def run(
+        self, instances: Sequence[Instance], may_start: Callable[[], bool]
+    ) -> Iterator[Finished]:
+        """See ``Engine``."""
+        with ExitStack() as stack:
+            clerks = stack.enter_context(ThreadPoolExecutor(_CLERKS, "clerk"))
+            crew = _Crew(self.driver, Desk(self.driver, may_start), may_start, clerks)
+            stack.callback(crew.dismiss)
+            yield from crew.run(instances)
+
+
+@dataclass
+class _Crew:
+    """The worker processes of one run, and what each has in work."""
+
+    driver: Driver
+    desk: Desk
+    may_start: Callable[[], bool]
+    clerks: ThreadPoolExecutor
+    _workers: list[WorkerProcess] = field(default_factory=list)
+    _waiting: deque[Instance] = field(default_factory=deque)
+    _losses: Counter[str] = field(default_factory=Counter)
+    _inbox: queue.SimpleQueue[tuple[WorkerProcess, str, Returned | Died]] = field(
+        default_factory=queue.SimpleQueue
+    )
+    _mend: str = ""
+    _told: bool = False
+
+    def run(self, instances: Sequence[Instance]) -> Iterator[Finished]:
+        """Yield each instance as it ends.
+
+        Raises:
+            UserError: the run cannot go on.
+        """
+        self._waiting.extend(instances)
+        for part in shares(self.driver.options.scale):
+            self._workers.append(self._hire(part))
+        while True:
+            if self.may_start():
+                self._hand_out()
+            elif not self._told:
+                self._call_off()
+            if not any(worker.in_work for worker in self._workers):
+                break
+            try:
+                worker, name, what = self._inbox.get(timeout=_LOOK)
+            except queue.Empty:
+                continue
+            yield from (
+                self._lost(worker, what)
+                if isinstance(what, Died)
+                else self._ended(worker, name, what)
+            )
+        if self._mend:
+            raise UserError(self._mend)
+
+    def dismiss(self) -> None:
+        """End all workers; whatever one of them still does is lost."""
+        for worker in self._workers:
+            worker.end()
+
+    def _hire(self, part: Scale) -> WorkerProcess:
+        driver = self.driver
+        plan = Plan(driver.config, replace(driver.options, scale=part), driver.run_key)
+        return WorkerProcess.start(plan, self.desk, self.clerks, self._inbox.put)
+
+    def _hand_out(self) -> None:
+        while self._waiting:
+            worker = max(self._workers, key=lambda one: one.room)
+            if worker.room <= 0:
+                break
+            instance = self._waiting.popleft()
+            worker.begin(instance, self.desk.start(instance.instance_id))
+
+    def _call_off(self) -> None:
+        if reason := self.driver.hub.stopping():
+            for worker in self._workers:
+                worker.stop(reason)
+            self._told = True
+
+    def _ended(self, worker: WorkerProcess, name: str, returned: Returned) -> Iterator[Finished]:
+        del worker.in_work[name]
+        if returned.mend:
+            self._mend = self._mend or returned.mend
+            self.driver.stop.request(returned.mend)
+        if returned.finished is not None:
+            yield returned.finished
+
+    def _lost(self, worker: WorkerProcess, died: Died) -> Iterator[Finished]:
+        """Replace a worker that died; what its instances were answered is kept."""
+        self.driver.log.log(logging.WARNING, "a worker process died (%s)", died.why)
+        self._workers.remove(worker)
+        worker.end()
+        for name, instance in worker.in_work.items():
+            self.desk.give_up(name)
+            self._losses[name] += 1
+            if not self.may_start():
+                reason = f"interrupted: its worker died ({died.why})"
+                yield unfinished(name, InstanceStatus.INTERRUPTED, reason)
+            elif self._losses[name] < _STARTS:
+                self._waiting.appendleft(instance)
+            else:
+                reason = f"infrastructure failed: its worker died {_STARTS} times ({died.why})"
+                yield unfinished(name, InstanceStatus.INFRA_ERROR, reason)
+        self._workers.append(self._hire(worker.plan.options.scale))
