@@ -52,7 +52,7 @@ class Run:
     say: Callable[[str], None]
     prices: Mapping[str, Price] = field(default_factory=dict)
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
-    _returned: dict[str, set[str]] = field(default_factory=dict)
+    _returned: set[tuple[str, str]] = field(default_factory=set)
 
     def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> RunSummary:
         """Solve ``instances`` and return the summary.
@@ -114,15 +114,11 @@ class Run:
 
     def _note_returned(self, records: Sequence[AttemptRecord]) -> None:
         """Note names of providers that were not seen before: at once, for the run may be killed."""
-        new = False
-        for record in records:
-            seen = self._returned.setdefault(record.model, set())
-            names = {call.reply.model for call in record.calls if call.reply.model} - seen
-            seen |= names
-            new = new or bool(names)
-        if new:
+        named = {(r.model, c.reply.model) for r in records for c in r.calls if c.reply.model}
+        if new := named - self._returned:
+            self._returned |= new
             with suppress(OSError):  # a full disk must not take what others do
-                note_returned(self.store, self._returned)
+                note_returned(self.store, new)
 
     def _save(self, solved: Solved) -> None:
         name = solved.instance.instance_id

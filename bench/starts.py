@@ -67,14 +67,14 @@ def note_end(store: RunStore) -> None:
     store.save_run({**described, "starts": [*earlier, {**last, "ended": timestamp()}]})
 
 
-def note_returned(store: RunStore, returned: Mapping[str, Iterable[str]]) -> None:
-    """Note under which names providers answered for the models, beside those noted before."""
+def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
+    """Note models with the names that providers answered under, beside those noted before."""
     described = store.read_run() or {}
-    noted = described.get("models_returned") or {}
-    every = sorted({*noted, *(model for model, names in returned.items() if names)})
-    names = {m: sorted({*noted.get(m, ()), *returned.get(m, ())}) for m in every}
-    if names != noted:
-        store.save_run({**described, "models_returned": names})
+    names = {model: {*noted} for model, noted in (described.get("models_returned") or {}).items()}
+    for model, name in returned:
+        names.setdefault(model, set()).add(name)
+    every = {model: sorted(names[model]) for model in sorted(names)}
+    store.save_run({**described, "models_returned": every})
 
 
 def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
@@ -82,10 +82,10 @@ def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
 
     A process that works on the run writes its ``run.json`` itself: then a later report notes it.
     """
+    if store.read_run() is None:
+        return
     with suppress(UserError), run_lock(store.folder):
-        described = store.read_run()
-        if described is not None:
-            store.save_run({**described, "evaluation": dict(evaluation)})
+        store.save_run({**(store.read_run() or {}), "evaluation": dict(evaluation)})
 
 
 def note_images(store: RunStore, images: Iterable[str]) -> None:

@@ -53,10 +53,20 @@ def _by_attempt(stats: RunStats) -> Table:
             str(row.resolved.count),
             percent(row.resolved.share),
             percent(row.score.share),
+            within(row.score.interval),
         )
         for row in stats.by_attempt
     )
-    head = ("attempt", "model", "predictions", "share", "resolved", "share", "score")
+    head = (
+        "attempt",
+        "model",
+        "predictions",
+        "share",
+        "resolved",
+        "share",
+        "score",
+        "95 % interval",
+    )
     return Table("By attempt and model", head, rows, texts=2)
 
 

@@ -212,9 +212,9 @@ def test_a_combination_names_what_its_runs_name() -> None:
 def test_a_run_notes_the_names_that_providers_answer_under(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
     store.save_run({"selected": []})
-    note_returned(store, {"m": {"m-2"}, "n": set()})
-    note_returned(store, {"m": {"m-1"}})
-    assert (store.read_run() or {})["models_returned"] == {"m": ["m-1", "m-2"]}
+    note_returned(store, [("n", "n-1"), ("m", "m-2")])
+    note_returned(store, [("m", "m-1"), ("m", "m-2")])
+    assert (store.read_run() or {})["models_returned"] == {"m": ["m-1", "m-2"], "n": ["n-1"]}
 
 
 def test_a_run_notes_its_evaluation_unless_a_process_works_on_it(tmp_path: Path) -> None:
