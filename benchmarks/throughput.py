@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -196,8 +197,13 @@ def peak_memory(pid: int) -> Iterator[list[float]]:
 
 
 def _megabytes(process: psutil.Process) -> float:
-    """Return what a process holds; what it shares with others counts in parts."""
+    """Return what a process holds; what it shares with others counts in parts.
+
+    One that was started just now may not have begun its own program: it is still its parent.
+    """
     try:
+        if time.time() - process.create_time() < 1:
+            return 0.0
         return float(process.memory_full_info().pss) / 2**20
     except psutil.Error:
         return 0.0

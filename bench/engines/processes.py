@@ -25,6 +25,7 @@ from bench.statuses import InstanceStatus
 _LOOK = 0.5
 # Starts of an instance whose workers die: some instances may kill theirs.
 _STARTS = 4
+_LOST = "%s: its worker died (%s), for the %d. time"
 # Each waits for the disk now and then; those of one instance wait for each other.
 _CLERKS = 16
 
@@ -125,12 +126,12 @@ class _Crew:
 
     def _lost(self, worker: WorkerProcess, died: Died) -> Iterator[Finished]:
         """Replace a worker that died; what its instances were answered is kept."""
-        self.driver.log.log(logging.WARNING, "a worker process died (%s)", died.why)
         self._workers.remove(worker)
         worker.end()
         for name, instance in worker.in_work.items():
             self.desk.give_up(name)
             self._losses[name] += 1
+            self.driver.log.log(logging.WARNING, _LOST, name, died.why, self._losses[name])
             if not self.may_start():
                 reason = f"interrupted: its worker died ({died.why})"
                 yield unfinished(name, InstanceStatus.INTERRUPTED, reason)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import signal
 import subprocess
 import sys
-import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -22,11 +18,12 @@ from agent.errors import UserError
 from agent.processes import RUN_VARIABLE
 from bench.budget import BudgetLimits
 from bench.commands import run_command
-from bench.config import ModelChoice, RunConfig
-from bench.ledger import Line, read_lines, total
+from bench.config import ModelChoice
+from bench.ledger import total
 from bench.nodes import NODE_VARIABLE
 from bench.scale import EngineKind, Money, Scale
-from tests.bench.runs import EDIT, IDS, TOP, config, live, options, read
+from tests.bench.lost_workers import kill_in_the_middle, ledger, predictions, talkative, wait_for
+from tests.bench.runs import EDIT, IDS, TOP, config, options, read
 from tests.provider import Answer, Provider
 
 needs_ray = pytest.mark.skipif(
@@ -79,29 +76,6 @@ def nodes() -> Iterator[Nodes]:
 
 def scale(nodes: Nodes, workers: int = 4) -> Scale:
     return Scale(workers, engine=EngineKind.RAY, ray_address=nodes.address)
-
-
-def predictions(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (out / "predictions/r").glob("demo__*.json")}
-
-
-def ledger(out: Path) -> list[Line]:
-    return list(read_lines(out / "predictions/r/ledger.jsonl"))
-
-
-def talkative(provider: Provider, **changes: Any) -> RunConfig:
-    """A run of many calls: the edits fit one file of one repository."""
-    models = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
-    return live(provider, **{"models": models, "tries": 2, "call_timeout": 30, **changes})
-
-
-def asked(provider: Provider) -> Counter[str]:
-    return Counter(json.dumps(request["messages"]) for request in provider.requests)
-
-
-def wait_for(count: int, provider: Provider) -> None:
-    while len(provider.requests) < count:
-        time.sleep(0.02)
 
 
 def test_without_ray_the_user_is_told_what_to_install(
@@ -158,7 +132,7 @@ def test_nothing_is_paid_twice_when_a_node_is_killed(
     tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.3))
-    assert kill_in_the_middle(tmp_path, cache, provider, nodes, IDS, [4]) > 0
+    assert killed(tmp_path, cache, provider, nodes, IDS, [4]) > 0
 
 
 @needs_ray
@@ -167,10 +141,10 @@ def test_nothing_is_paid_twice_when_nodes_come_and_go(
     tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=1.5))
-    assert kill_in_the_middle(tmp_path, cache, provider, nodes, ALL, [4, 9, 14]) > 1
+    assert killed(tmp_path, cache, provider, nodes, ALL, [4, 9, 14]) > 1
 
 
-def kill_in_the_middle(
+def killed(
     tmp_path: Path,
     cache: Path,
     provider: Provider,
@@ -178,46 +152,15 @@ def kill_in_the_middle(
     ids: Sequence[str],
     when: list[int],
 ) -> int:
-    """Run locally, then on a cluster whose second node is killed after so many requests."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    assert run_command(talkative(provider), options(here, cache, *ids), lambda _: None) == 0
-    needed = asked(provider)
-    provider.requests.clear()
+    """Run on a cluster whose second node is killed after so many requests."""
 
-    far = options(there, tmp_path / "cache", *ids, scale=scale(nodes, len(ids) - 1))
-    with ThreadPoolExecutor(1) as other:
-        run = other.submit(run_command, talkative(provider), far, lambda _: None)
-        for count in when:
-            wait_for(count, provider)
-            nodes.kill("b")
-            nodes.add("b")  # Ray wants to be in the main thread here
-        code = run.result()
-    story = (there / "predictions/r/harness.log").read_text()
-    assert code == 0, story
-    assert predictions(there) == predictions(here)
-    died = story.count("its worker died")
-    lines = Counter(line.kind for line in ledger(there))
-    # A call in flight at the kill is charged with its bound and made again; no other is.
-    assert lines["answered"] == needed.total()
-    assert 0 < lines["failed"] <= died
-    extra = asked(provider) - needed
-    assert asked(provider).total() == needed.total() + extra.total()
-    assert extra.total() <= lines["failed"]
-    exact_total(here, there)
-    return died
+    def kill() -> None:
+        nodes.kill("b")
+        nodes.add("b")  # Ray wants to be in the main thread here
 
-
-def exact_total(here: Path, there: Path) -> None:
-    """The replies cost the same; on top come the bounds of the calls that were lost."""
-    bounds = {}
-    for path in (there / "logs/r").rglob("*.jsonl"):
-        for entry in map(json.loads, path.read_text().splitlines()):
-            if entry["kind"] == "asked":
-                bounds[entry["call"]] = Decimal(entry["bound"])
-    lost = sum((bounds[line.call] for line in ledger(there) if line.kind == "failed"), Decimal())
-    paid = total(ledger(here))
-    assert paid is not None
-    assert total(ledger(there)) == paid + lost
+    there = options(tmp_path / "there", tmp_path / "cache", *ids, scale=scale(nodes, len(ids) - 1))
+    here = options(tmp_path / "here", cache, *ids)
+    return kill_in_the_middle(provider, here, there, when, kill)
 
 
 @needs_ray
