@@ -147,6 +147,7 @@ def test_sorting_and_filters(opened: WebDriver) -> None:
     find(opened, "input[name=words]").send_keys("b-1")
     assert cells(opened, 0) == ["own__b-1"]
     find(opened, "#filters button").click()
+    wait(opened, "return document.getElementById('shown').textContent.startsWith('5 of 5')")
     assert len(cells(opened, 0)) == 5
 
 

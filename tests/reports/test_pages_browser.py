@@ -106,6 +106,8 @@ def test_filters(opened: WebDriver) -> None:
     assert set(cells(opened, 6)) == {"✓ resolved"}
     assert len(cells(opened, 6)) < len(shown)
     find(opened, "#filters button").click()
+    # The form is reset after its event: the rows come back a moment later.
+    wait(opened, "return document.getElementById('shown').textContent.startsWith('300 of')")
     assert len(cells(opened, 0)) == 300
 
 
