@@ -19,7 +19,15 @@ from reports.statistics.denominators import split_of
 from tests.reports.making import a_run, an_instance, old_prediction, write_run
 from tests.reports.pageruns import ATTACK, make_comparison, make_pages, write_hostile_run
 from tests.reports.test_pages import Texts, texts
-from tests.reports.test_pages_browser import cells, enter_frame, find, no_script_ran, run_js, wait
+from tests.reports.test_pages_browser import (
+    cells,
+    enter_frame,
+    find,
+    no_script_ran,
+    run_js,
+    set_theme,
+    wait,
+)
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -176,9 +184,7 @@ def test_the_keyboard_reaches_everything(opened: WebDriver) -> None:
 def test_the_picture_is_drawn_in_both_themes(opened: WebDriver) -> None:
     seen = set()
     for theme in ("light", "dark"):
-        feature = {"name": "prefers-color-scheme", "value": theme}
-        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-        wait(opened, "return [...document.images].every(i => i.complete && i.naturalWidth > 0)")
+        set_theme(opened, theme)
         script = "return getComputedStyle(document.body).color + document.images[0].currentSrc"
         seen.add(run_js(opened, script))
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
