@@ -48,6 +48,12 @@ Evaluator = Annotated[
 Regrade = Annotated[
     bool, typer.Option("--regrade", help="Grade saved test output anew; run no test.")
 ]
+AllAttempts = Annotated[
+    bool,
+    typer.Option(
+        "--all-attempts", help="Have the patches of all attempts judged, as pass@k needs it."
+    ),
+]
 Verify = Annotated[
     bool, typer.Option("--verify", help="Compute derived files anew and say what differs.")
 ]
@@ -75,6 +81,7 @@ def main(
     as_json: AsJson = False,
     evaluator: Evaluator = None,
     regrade: Regrade = False,
+    all_attempts: AllAttempts = False,
     verify: Verify = False,
     dataset: DatasetName = "",
     split: Split = "",
@@ -111,6 +118,7 @@ def main(
         as_json=as_json,
         regrade=regrade,
         verify=verify,
+        all_attempts=all_attempts,
     )
     # What was asked for stands alone on standard output, so that it can be sent to a file.
     say = partial(print, file=sys.stderr, flush=True) if table or as_json else print

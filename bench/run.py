@@ -25,7 +25,7 @@ from bench.ledger import Line, dollars_of, tokens, total
 from bench.ordering import longest_first
 from bench.records import AttemptRecord, total_cost
 from bench.solving import Finished
-from bench.starts import all_versions, note_end, note_start, prices_used, timestamp
+from bench.starts import all_versions, note_end, note_returned, note_start, prices_used, timestamp
 from bench.statuses import InstanceStatus
 from bench.store import RunStore, differences
 from bench.summary_json import RunSummary
@@ -52,6 +52,7 @@ class Run:
     say: Callable[[str], None]
     prices: Mapping[str, Price] = field(default_factory=dict)
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
+    _returned: set[tuple[str, str]] = field(default_factory=set)
 
     def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> RunSummary:
         """Solve ``instances`` and return the summary.
@@ -106,9 +107,18 @@ class Run:
                 self._save(finished.solved)
             except OSError as error:  # a full disk must not take what others do
                 status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
+        self._note_returned(finished.records)
         self._counts[status] = self._counts.get(status, 0) + 1
         cost = dollars_of(total_cost(finished.records))
         self.display.finished(name, status, self.store.redact(reason), cost)
+
+    def _note_returned(self, records: Sequence[AttemptRecord]) -> None:
+        """Note names of providers that were not seen before: at once, for the run may be killed."""
+        named = {(r.model, c.reply.model) for r in records for c in r.calls if c.reply.model}
+        if new := named - self._returned:
+            self._returned |= new
+            with suppress(OSError):  # a full disk must not take what others do
+                note_returned(self.store, new)
 
     def _save(self, solved: Solved) -> None:
         name = solved.instance.instance_id

@@ -7,12 +7,13 @@ from contextlib import closing, suppress
 from datetime import datetime, timezone
 from typing import Any
 
-from agent.errors import InfrastructureError
+from agent.errors import InfrastructureError, UserError
 from agent.pricing import Price
 from agent.registry import price_entry, price_map_version
 from bench.config import RunConfig
 from bench.environments.engine import connect
 from bench.environments.images import digest
+from bench.runlock import run_lock
 from bench.store import RunStore
 from bench.versions import versions
 
@@ -64,6 +65,27 @@ def note_end(store: RunStore) -> None:
     described = store.read_run() or {}
     *earlier, last = described.get("starts") or [{}]
     store.save_run({**described, "starts": [*earlier, {**last, "ended": timestamp()}]})
+
+
+def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
+    """Note models with the names that providers answered under, beside those noted before."""
+    described = store.read_run() or {}
+    names = {model: {*noted} for model, noted in (described.get("models_returned") or {}).items()}
+    for model, name in returned:
+        names.setdefault(model, set()).add(name)
+    every = {model: sorted(names[model]) for model in sorted(names)}
+    store.save_run({**described, "models_returned": every})
+
+
+def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
+    """Note who judged a run and in which images; nothing where no ``run.json`` is.
+
+    A process that works on the run writes its ``run.json`` itself: then a later report notes it.
+    """
+    if store.read_run() is None:
+        return
+    with suppress(UserError), run_lock(store.folder):
+        store.save_run({**(store.read_run() or {}), "evaluation": dict(evaluation)})
 
 
 def note_images(store: RunStore, images: Iterable[str]) -> None:

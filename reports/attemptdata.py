@@ -10,6 +10,7 @@ from typing import Any
 from agent.chat import Usage
 from bench.candidates import Candidate, attempt_status
 from bench.patches import fit_patch, patch_paths
+from reports.evaluators.base import Verdict
 from reports.jsonvalues import dollars, flag, mapping, number, objects, text, texts, usage, whole
 
 
@@ -47,6 +48,7 @@ class AttemptData:
         seconds: wall-clock time, None where unknown.
         patch: raw, edits to tests included.
         fit_patch: what of it may be predicted.
+        verdict: on ``fit_patch``, where it is not the one that is predicted and was judged as well.
     """
 
     attempt: int
@@ -67,6 +69,7 @@ class AttemptData:
     edited_files: tuple[str, ...]
     dropped_files: tuple[str, ...]
     error: str
+    verdict: Verdict | None = None
 
     @property
     def candidate(self) -> Candidate:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from agent.atomic import write_bytes_atomic, write_json_atomic, write_text_atomic
@@ -14,10 +15,11 @@ from bench.store import RunStore
 from reports.combining import Offer, Shift, combined_prediction, combined_trajectory, pick, shifts
 from reports.jsonvalues import mapping, objects, texts
 from reports.options import Say
-from reports.predictions import read_predictions
+from reports.otherpatches import rounds
+from reports.predictions import Prediction, read_predictions
 from reports.rundata import RunData, read_run, read_trajectory
 from reports.sources import labels
-from reports.verdicts import known_verdict, log_name, read_verdict_file
+from reports.verdicts import known_verdict, log_name, read_verdict_file, verdict_path
 
 _NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 
@@ -59,6 +61,7 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
         _write_instance(target, instance_id, some, {s.name: s.store for s in sources}, described)
     _write_ledger(target, sources)
     _take_verdicts(target, offers, {source.name: source.store for source in sources})
+    _take_others(target, stores)
     say(f"combined {len(sources)} runs: {target.folder}")
     return target
 
@@ -195,6 +198,25 @@ def _take_verdicts(
         before = str(origin.content.get("model_name_or_path") or store.run)
         _copy(store, log_name(name, before), target, log_name(name, prediction.model_name_or_path))
         _copy(store, f"{name}.report.json", target, f"{name}.report.json")
+
+
+def _take_others(target: RunStore, stores: Sequence[RunStore]) -> None:
+    """Take over what is known of attempts' patches that are not predicted."""
+    for prediction in chain.from_iterable(rounds(read_run(target))):
+        own = known_verdict(target, prediction)
+        found = next(filter(None, (_kept(store, prediction) for store in stores)), None)
+        if found and not (own and own.official):
+            write_json_atomic(verdict_path(target, prediction), found)
+
+
+def _kept(store: RunStore, prediction: Prediction) -> Mapping[str, Any] | None:
+    """Return a run's verdict on a patch, whether it is predicted there or not."""
+    for path in (verdict_path(store, prediction), store.verdict(prediction.instance_id)):
+        kept = read_verdict_file(path)
+        if kept and kept.get("patch_sha256") == prediction.patch_sha256:
+            # What was dropped of a predicted patch is told of predictions alone.
+            return {**kept, "dropped_files": []}
+    return None
 
 
 def _copy(source: RunStore, name: str, target: RunStore, new_name: str) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 from agent.errors import UserError
+from agent.redaction import Redactor
 from bench.store import RunStore
 from reports.combine import combine
 from reports.console import count_lines
 from reports.markdown import comparison_table, run_tables
 from reports.options import EvaluatorKind, ReportOptions, Say
+from reports.pages import write_comparison
+from reports.pages.comparison import Compared
 from reports.reporting import Report, report_on
 from reports.sources import labels
 from reports.statistics.comparing import Comparison, compare
@@ -87,6 +91,13 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
     ]
     found = [compare(a, b) for a, b in combinations(runs, 2)]
     _show(_compared(reports, found, options), show)
+    if options.page:
+        compared = [
+            Compared(run, replace(report.stats, run=run.name))
+            for report, run in zip(reports, runs, strict=True)
+        ]
+        redact = Redactor.of_environment(os.environ)
+        say(f"page           {write_comparison(stores[0].out, compared, found, redact)}")
     return max(report.exit_code for report in reports)
 
 

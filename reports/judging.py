@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from demo.setup import DEMO_DATASET
 from reports.evaluation import Evaluated, RunEvaluation
 from reports.evaluators.choice import make_evaluator, make_swebench
 from reports.options import EvaluatorKind, ReportOptions, Say
+from reports.otherpatches import rounds
 from reports.predictions import Prediction
 from reports.regrading import Regrading
+from reports.rundata import RunData
 from reports.statistics.denominators import Split, split_of
+from reports.verdicts import forget_others
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,27 @@ class Judging:
         return work.evaluate(
             make_evaluator(self.kind, self.store, self.options, self.say, demo=demo)
         )
+
+    def judge_others(self, run: RunData) -> int:
+        """Have the patches of attempts judged that are not predicted; save what is new.
+
+        Returns:
+            How many of them have no verdict, neither now nor from before.
+
+        Raises:
+            UserError, InfrastructureError: nothing can be evaluated.
+        """
+        every = rounds(run)
+        forget_others(self.store, chain.from_iterable(every))
+        count = sum(map(len, every))
+        self.say(f"attempts that are not predicted: {count} patches, in {len(every)} rounds")
+        lacking = 0
+        for number, predictions in enumerate(every, 1):
+            self.say(f"round {number} of {len(every)}: {len(predictions)} patches")
+            verdicts = self.judge(predictions).verdicts
+            lacking += sum(not verdict.settled for verdict in verdicts.values())
+        self.say(f"attempts that are not predicted: {lacking} patches are not evaluated")
+        return lacking
 
     @cached_property
     def dataset(self) -> Dataset:

@@ -30,6 +30,7 @@ class ReportOptions:
         as_json: show the statistics as JSON alone.
         page: write the page of the run with its pictures.
         regrade: grade saved test output anew instead of evaluating.
+        all_attempts: have the patches of all attempts judged, not the predicted ones alone.
         verify: compute derived files anew and say what differs, instead of reporting.
     """
 
@@ -47,3 +48,4 @@ class ReportOptions:
     page: bool = True
     regrade: bool = False
     verify: bool = False
+    all_attempts: bool = False

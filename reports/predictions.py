@@ -23,6 +23,7 @@ class Prediction:
         patch: what goes to the evaluator; empty when nothing was generated.
         dropped: files of the raw patch that are not predicted.
         resolved: a verdict that stands in the file itself, as the older layout has it.
+        chosen: False for the patch of an attempt that is not predicted, and judged all the same.
     """
 
     instance_id: str
@@ -32,6 +33,7 @@ class Prediction:
     plausible: bool
     cost: float | None
     resolved: bool | None = None
+    chosen: bool = True
 
     @property
     def patch_sha256(self) -> str:
@@ -67,6 +69,17 @@ def _read(store: RunStore, path: Path) -> Prediction:
         cost=data.get("cost"),
         resolved=resolved if isinstance(resolved, bool) else None,
     )
+
+
+def other_patch(instance_id: str, model_name_or_path: str, patch: str) -> Prediction:
+    """Return the patch of an attempt that is not predicted, as evaluators take it.
+
+    Args:
+        instance_id: of the instance.
+        model_name_or_path: of the run.
+        patch: freed of what is not predicted.
+    """
+    return Prediction(instance_id, model_name_or_path, patch, (), False, None, chosen=False)
 
 
 def all_preds(predictions: Sequence[Prediction]) -> str:

@@ -12,12 +12,14 @@ from agent.atomic import write_json_atomic
 from agent.redaction import Redactor
 from bench.dataset import Dataset
 from bench.plaintext import one_line
+from bench.starts import note_evaluation
 from bench.store import RunStore
 from reports.evaluators.base import Verdict
 from reports.judging import Judging
 from reports.options import EvaluatorKind, ReportOptions, Say
 from reports.pages import write_pages
 from reports.predictions import Prediction, read_predictions, write_all_preds
+from reports.provenance import evaluation
 from reports.results import leaderboard_lists
 from reports.rundata import RunData, read_run
 from reports.statistics.collect import RunStats, collect
@@ -66,16 +68,21 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     verdicts = judged.verdicts
     dataset = judging.dataset_at_hand()
     run = read_run(store, _rows(dataset))
+    lacking = 0
+    if options.all_attempts:
+        lacking = judging.judge_others(run)
+        run = read_run(store, _rows(dataset))
     stats = collect(run, judging.split())
     _write(store, predictions, verdicts, stats)
+    note_evaluation(store, evaluation(run.instances))
     asked = judging.kind is not EvaluatorKind.NONE
-    lacking = stats.counts.not_evaluated > 0 or bool(judged.failed)
+    lacking = lacking + stats.counts.not_evaluated + len(judged.failed)
     page = None
     if options.page:
         issues = {str(r["instance_id"]): str(r["problem_statement"]) for r in _rows(dataset)}
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
-    return Report(run, stats, path, page, verdicts, int(asked and lacking))
+    return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))
 
 
 def _rows(dataset: Dataset | None) -> Sequence[Mapping[str, Any]]:

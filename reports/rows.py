@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from bench.instances import derived_image
 from bench.patches import patch_paths
 from reports.jsonvalues import text, texts
 
@@ -22,6 +23,14 @@ def year_of(created: str) -> int | None:
     """Return the year that a date begins with, None where there is none."""
     match = _YEAR.match(created)
     return int(match[0]) if match else None
+
+
+def image_of(instance_id: str, row: Row, kept: Row) -> str:
+    """Return the name of the image for an instance's tests: the dataset's, the verdict's, or the
+    name that the official one has.
+    """
+    judged_in = text(kept.get("image")).partition("@")[0]
+    return text(row.get("image")) or judged_in or derived_image(instance_id)
 
 
 def gold_files_of(row: Row, kept: Row, content: Row) -> tuple[str, ...] | None:

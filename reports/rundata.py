@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,59 +16,14 @@ from bench.standing import Entry
 from bench.store import RunStore
 from reports.attemptdata import AttemptData, CallData, attempts_of, map_files
 from reports.evaluators.base import Verdict, VerdictStatus
+from reports.instancedata import InstanceData, resolved_of
 from reports.jsonvalues import dollars, mapping, text, texts
-from reports.predictions import Prediction, read_predictions
-from reports.rows import Row, gold_files_of, repository_of, year_of
+from reports.predictions import Prediction, other_patch, read_predictions
+from reports.rows import Row, gold_files_of, image_of, repository_of, year_of
 from reports.turns import fill_turns, turn_order
 from reports.verdicts import known_verdict, read_verdict_file
 
 __all__ = ["AttemptData", "CallData", "InstanceData", "RunData", "read_run", "read_trajectory"]
-
-
-@dataclass(frozen=True)
-class InstanceData:
-    """One predicted instance.
-
-    Attributes:
-        repo: ``owner/name``; from the id where no row of the dataset is at hand.
-        year: in which the issue's pull request was opened; None where nothing tells.
-        status: a value of ``InstanceStatus``.
-        attempt: number of the attempt that the prediction file names, with or without a patch.
-        winner: the same, None when there is nothing to predict.
-        model: of that attempt; None when nothing names it.
-        patch: what goes to the evaluator; empty when nothing was generated.
-        raw_patch: with edits to tests and what else is not predicted.
-        verdict: None when nothing is known of this patch.
-        resolved: None when it was not evaluated; an empty patch is not resolved.
-        cost: dollars of all attempts, None where unknown.
-        gold_files: files of the gold patch, None where nothing tells them.
-        map_files: files in the repository maps that models were shown, None where nothing tells.
-        origin: the run that a combined run has it from; empty otherwise.
-    """
-
-    instance_id: str
-    repo: str
-    year: int | None
-    status: str
-    reason: str
-    plausible: bool
-    attempt: int
-    winner: int | None
-    model: str | None
-    patch: str
-    raw_patch: str
-    attempts: tuple[AttemptData, ...]
-    verdict: Verdict | None
-    resolved: bool | None
-    cost: Decimal | None
-    gold_files: tuple[str, ...] | None
-    map_files: tuple[str, ...] | None = None
-    origin: str = ""
-
-    @property
-    def chosen(self) -> AttemptData | None:
-        """The attempt that the prediction file names; None when the files do not tell of it."""
-        return next((a for a in self.attempts if a.attempt == self.attempt), None)
 
 
 @dataclass(frozen=True)
@@ -191,14 +146,26 @@ class _Reading:
             model=chosen["model"] or None,
             patch=prediction.patch,
             raw_patch=text(content.get("model_patch")),
-            attempts=attempts_of(results or _only(chosen, trajectory), trajectory),
+            attempts=tuple(
+                self._judged(attempt, prediction)
+                for attempt in attempts_of(results or _only(chosen, trajectory), trajectory)
+            ),
             verdict=verdict,
-            resolved=_resolved(verdict),
+            resolved=resolved_of(verdict),
             cost=self._cost(name, content),
             gold_files=gold_files_of(row, kept, content),
             map_files=map_files(trajectory),
+            image=image_of(name, row, kept),
             origin=text(mapping(content.get("origin")).get("run")),
         )
+
+    def _judged(self, attempt: AttemptData, prediction: Prediction) -> AttemptData:
+        """Return ``attempt`` with the verdict on its patch, if that is not the predicted one."""
+        patch = attempt.fit_patch
+        if not patch.strip() or patch == prediction.patch:
+            return attempt
+        other = other_patch(prediction.instance_id, prediction.model_name_or_path, patch)
+        return replace(attempt, verdict=known_verdict(self.store, other))
 
     def _cost(self, name: str, content: Mapping[str, Any]) -> Decimal | None:
         own = self.ledger.get(name)
@@ -229,9 +196,3 @@ def _verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     if prediction.patch.strip():
         return None
     return Verdict(prediction.instance_id, VerdictStatus.EMPTY, "none")
-
-
-def _resolved(verdict: Verdict | None) -> bool | None:
-    if verdict is None or verdict.status is VerdictStatus.NOT_EVALUATED:
-        return None
-    return verdict.status is VerdictStatus.RESOLVED

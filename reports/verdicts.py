@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from bench.patches import patch_paths
 from bench.store import RunStore
 from reports.evaluators.base import Verdict, VerdictStatus
 from reports.predictions import Prediction
+
+OTHERS = "attempts"
+"""The folder of what is known of patches that are not predicted."""
 
 _SAID = ("reason", "image", "evaluated", "swebench")
 
@@ -38,9 +41,9 @@ def save_verdict(
         "repo": evaluation.row.get("repo") if evaluation else None,
         "created_at": str(evaluation.row.get("created_at") or "") if evaluation else "",
     }
-    write_json_atomic(store.verdict(verdict.instance_id), content)
+    write_json_atomic(verdict_path(store, prediction), content)
     # Files of an earlier patch must not pass for this one's.
-    log, report = eval_log(store, prediction), eval_report(store, verdict.instance_id)
+    log, report = eval_log(store, prediction), eval_report(store, prediction)
     if verdict.log:
         write_text_atomic(log, verdict.log)
     else:
@@ -51,14 +54,38 @@ def save_verdict(
         report.unlink(missing_ok=True)
 
 
+def verdict_path(store: RunStore, prediction: Prediction) -> Path:
+    """Return where the verdict on a prediction is kept, or on an attempt's patch beside it."""
+    path = store.verdict(prediction.instance_id)
+    return path if prediction.chosen else path.parent / OTHERS / f"{_other_name(prediction)}.json"
+
+
 def eval_log(store: RunStore, prediction: Prediction) -> Path:
     """Return where the test output of a prediction is kept."""
+    if not prediction.chosen:
+        return store.logs / OTHERS / f"{_other_name(prediction)}.eval.log"
     return store.logs / log_name(prediction.instance_id, prediction.model_name_or_path)
 
 
-def eval_report(store: RunStore, instance_id: str) -> Path:
+def eval_report(store: RunStore, prediction: Prediction) -> Path:
     """Return where swebench's report on a prediction is kept."""
-    return store.logs / f"{instance_id}.report.json"
+    if not prediction.chosen:
+        return store.logs / OTHERS / f"{_other_name(prediction)}.report.json"
+    return store.logs / f"{prediction.instance_id}.report.json"
+
+
+def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
+    """Delete what is known of patches that no attempt has any more: all but that on ``keep``."""
+    others = list(keep)
+    kept = {f(store, p) for p in others for f in (verdict_path, eval_log, eval_report)}
+    for folder in (store.verdict("x").parent / OTHERS, store.logs / OTHERS):
+        for path in sorted({*folder.glob("*.json"), *folder.glob("*.log")} - kept):
+            path.unlink()
+
+
+def _other_name(prediction: Prediction) -> str:
+    """Return a name by patch: attempts with equal patches share a verdict."""
+    return f"{prediction.instance_id}.{prediction.patch_sha256[:16]}"
 
 
 def log_name(instance_id: str, model_name_or_path: str) -> str:
@@ -72,7 +99,7 @@ def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     Raises:
         UserError: a verdict file is broken.
     """
-    path = store.verdict(prediction.instance_id)
+    path = verdict_path(store, prediction)
     data = read_verdict_file(path)
     if data is not None and data.get("patch_sha256") == prediction.patch_sha256:
         return _verdict(path, data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from bench.dataset import Dataset
 from bench.store import RunStore
 from reports.judging import Judging
 from reports.options import ReportOptions, Say
-from reports.predictions import Prediction, read_predictions
+from reports.otherpatches import rounds
+from reports.predictions import read_predictions
 from reports.rundata import RunData, read_run
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json
@@ -54,14 +56,12 @@ class _Verification:
         check = InstanceCheck(self.store, combined="combined" in described)
         for path in self.store.prediction_paths():
             yield from check.differences(path)
-        yield from ledger_differences(self.store.ledger, read_run(self.store))
-        yield from self._derived(predictions, described).differences()
-
-    def _derived(
-        self, predictions: Sequence[Prediction], described: Mapping[str, Any]
-    ) -> DerivedCheck:
+        run = read_run(self.store)
+        yield from ledger_differences(self.store.ledger, run)
         judging = Judging(self.store, self.options, described, self.say)
-        return DerivedCheck(self.store, predictions, lambda: self._stats(judging))
+        others = list(chain.from_iterable(rounds(run)))
+        derived = DerivedCheck(self.store, predictions, others, lambda: self._stats(judging))
+        yield from derived.differences()
 
     def _stats(self, judging: Judging) -> Iterator[Mapping[str, Any]]:
         """Yield what ``stats.json`` may hold; the report may have had no rows at hand."""

@@ -16,11 +16,17 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}")
 
 @dataclass(frozen=True)
 class AttemptView:
-    """One attempt with its conversation; ``messages`` is empty where none was kept."""
+    """One attempt with its conversation.
+
+    Attributes:
+        messages: empty where none was kept.
+        resolved: by the verdict on its own patch; None where there is none.
+    """
 
     data: AttemptData
     chosen: bool
     messages: tuple[MessageView, ...]
+    resolved: bool | None = None
 
     @property
     def outcomes(self) -> tuple[tuple[str, bool | None], ...]:
@@ -81,7 +87,12 @@ def view_instance(
     trajectory = read_trajectory(store, name) if _SAFE_NAME.fullmatch(name) else {}
     said = conversations(trajectory)
     attempts = tuple(
-        AttemptView(data, data.attempt == instance.winner, said.get(data.attempt, ()))
+        AttemptView(
+            data,
+            data.attempt == instance.winner,
+            said.get(data.attempt, ()),
+            instance.resolved_by(data),
+        )
         for data in instance.attempts
     )
     issue = issues.get(name) or issue_in(said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -12,7 +12,6 @@ from reports.pages.instance import page_name
 from reports.pages.tables import Table, tables
 from reports.rundata import InstanceData, RunData
 from reports.statistics.collect import RunStats
-from reports.statistics.comparing import Comparison
 
 
 @dataclass(frozen=True)
@@ -100,9 +99,7 @@ class Overview:
         return _occurring(row.repo for row in self.rows)
 
 
-def overview(
-    run: RunData, stats: RunStats, comparisons: Sequence[Comparison], folder: str
-) -> Overview:
+def overview(run: RunData, stats: RunStats, folder: str) -> Overview:
     """Return what the first page shows of a run; the pages of its instances lie in ``folder``."""
     return Overview(
         name=run.name,
@@ -110,7 +107,7 @@ def overview(
         notes=tuple(_notes(stats)),
         cards=tuple(_cards(stats)),
         rows=_rows(run, folder),
-        tables=tables(stats, comparisons),
+        tables=tables(stats),
     )
 
 

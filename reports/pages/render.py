@@ -40,12 +40,21 @@ class Renderer:
 
     def report(self, **values: Any) -> str:  # noqa: ANN401 - what the template takes
         """Return ``report.html``."""
-        style, script = _ours("base.css", "report.css"), _ours("report.js")
+        style, script = _ours("base.css", "report.css"), _ours("table.js", "panel.js")
         policy = (
             f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
             "img-src data:; frame-src 'self' file:; base-uri 'none'; form-action 'none'"
         )
         return self._render("report.html", values, style=style, script=script, policy=policy)
+
+    def comparison(self, **values: Any) -> str:  # noqa: ANN401 - what the template takes
+        """Return the page of a comparison."""
+        style, script = _ours("base.css", "report.css"), _ours("table.js")
+        policy = (
+            f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+            "img-src data:; base-uri 'none'; form-action 'none'"
+        )
+        return self._render("comparison.html", values, style=style, script=script, policy=policy)
 
     def instance(self, **values: Any) -> str:  # noqa: ANN401 - what the template takes
         """Return the page of an instance."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.markdown import NONE, of, percent, within
 from reports.pages.amounts import dollars
 from reports.statistics.breakdown import Group
 from reports.statistics.collect import RunStats
-from reports.statistics.comparing import Comparison
 from reports.statistics.effort import Amount, Money
 
 
@@ -27,7 +26,7 @@ class Table:
     texts: int = 1
 
 
-def tables(stats: RunStats, comparisons: Sequence[Comparison] = ()) -> tuple[Table, ...]:
+def tables(stats: RunStats) -> tuple[Table, ...]:
     """Return the tables of the first page, those without rows left out."""
     made = (
         _by_attempt(stats),
@@ -40,7 +39,6 @@ def tables(stats: RunStats, comparisons: Sequence[Comparison] = ()) -> tuple[Tab
         _pass_at_k(stats),
         _gold_files(stats),
         _failures(stats),
-        *(_comparison(found) for found in comparisons),
     )
     return tuple(table for table in made if table.rows)
 
@@ -55,10 +53,20 @@ def _by_attempt(stats: RunStats) -> Table:
             str(row.resolved.count),
             percent(row.resolved.share),
             percent(row.score.share),
+            within(row.score.interval),
         )
         for row in stats.by_attempt
     )
-    head = ("attempt", "model", "predictions", "share", "resolved", "share", "score")
+    head = (
+        "attempt",
+        "model",
+        "predictions",
+        "share",
+        "resolved",
+        "share",
+        "score",
+        "95 % interval",
+    )
     return Table("By attempt and model", head, rows, texts=2)
 
 
@@ -114,9 +122,9 @@ def _bought(stats: RunStats) -> Table:
     rows = tuple(
         (
             str(row.attempts),
-            of(row.resolved),
+            f"at least {of(row.resolved)}" if row.lower_bound else of(row.resolved),
             dollars(row.dollars),
-            f"+{row.further_resolved}",
+            f"{row.further_resolved:+d}",
             dollars(row.further_dollars),
             NONE if row.dollars_per_further is None else f"${row.dollars_per_further:,.2f}",
         )
@@ -153,24 +161,3 @@ def _failures(stats: RunStats) -> Table:
         for reason in row.reasons
     )
     return Table("How instances ended", ("status", "how", "instances"), rows, texts=2)
-
-
-def _comparison(found: Comparison) -> Table:
-    return Table(f"{found.a} and {found.b}", ("", ""), tuple(_compared(found)), texts=2)
-
-
-def _compared(found: Comparison) -> Iterator[tuple[str, str]]:
-    pairs = found.table
-    yield f"resolved by {found.a}", of(found.resolved_a)
-    yield f"resolved by {found.b}", of(found.resolved_b)
-    yield "by both, by neither", f"{pairs.both}, {pairs.neither}"
-    yield f"only by {found.a}", _listed(found.only_a)
-    yield f"only by {found.b}", _listed(found.only_b)
-    reach = f" (95 % bootstrap interval {within(found.interval)})" if found.interval else ""
-    yield "difference", f"{100 * found.difference:+.1f} points{reach}"
-    yield "McNemar's exact test", f"p = {found.p_value:.4g}"
-    yield "left out: a verdict of one run alone", str(found.left_out)
-
-
-def _listed(ids: Sequence[str]) -> str:
-    return f"{len(ids)}: {', '.join(ids)}" if ids else "0"

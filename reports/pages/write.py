@@ -1,27 +1,32 @@
-"""Write ``report.html`` and what lies beside it."""
+"""Write the ``report.html`` of a run or of a comparison, and what lies beside it."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
 from agent.atomic import write_text_atomic
 from agent.redaction import Redactor
 from bench.store import RunStore
 from reports.pages.budget import fitting_size, size
+from reports.pages.comparison import Compared, comparison_view
 from reports.pages.instance import InstanceView, page_name, view_instance
 from reports.pages.overview import overview
-from reports.pages.provenance import provenance
 from reports.pages.render import Renderer
-from reports.plots import Picture, figure_data, write_figures
+from reports.plots import Picture, comparison_data, figure_data, write_figures
+from reports.provenance import provenance
 from reports.rundata import RunData
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
 
 _INSTANCES = "instances"
+_LONGEST_NAME = 150
 # All pages of a run; what a page has besides long texts is small beside it.
 _BUDGET = 45_000_000
 """Bytes."""
@@ -49,8 +54,6 @@ def write_pages(
     run: RunData,
     stats: RunStats,
     *,
-    others: Sequence[RunStats] = (),
-    comparisons: Sequence[Comparison] = (),
     issues: Mapping[str, str] | None = None,
     redact: Redactor | None = None,
 ) -> Path:
@@ -60,8 +63,6 @@ def write_pages(
         store: the run's files.
         run: the run.
         stats: its statistics.
-        others: those of the runs that it is compared with.
-        comparisons: with them.
         issues: issue texts by instance id, where the dataset is at hand.
         redact: blots out secrets; the store's own when not given.
 
@@ -72,11 +73,10 @@ def write_pages(
     redact = redact or store.redact
     for stale in (_INSTANCES, "figures"):
         shutil.rmtree(folder / stale, ignore_errors=True)
-    shown = figure_data(run, stats, others, comparisons)
-    pictures = write_figures(shown, folder / "figures", redact)
+    pictures = write_figures(figure_data(run, stats), folder / "figures", redact)
     _write_instances(store, run, issues or {}, redact, folder / _INSTANCES)
     page = Renderer(redact).report(
-        overview=overview(run, stats, comparisons, _INSTANCES),
+        overview=overview(run, stats, _INSTANCES),
         pictures=[PagePicture.of(picture) for picture in pictures],
         provenance=provenance(run),
     )
@@ -85,13 +85,55 @@ def write_pages(
     return path
 
 
+def write_comparison(
+    out: Path,
+    runs: Sequence[Compared],
+    comparisons: Sequence[Comparison],
+    redact: Redactor,
+) -> Path:
+    """Write picture and page of a comparison into ``out/comparisons/``; return ``report.html``.
+
+    Args:
+        out: the folder that holds ``predictions/`` and ``logs/``.
+        runs: two or more.
+        comparisons: each with each.
+        redact: blots secrets out.
+    """
+    folder = out / "comparisons" / comparison_name([each.run.folder.name for each in runs])
+    shutil.rmtree(folder / "figures", ignore_errors=True)
+    shown = comparison_data([each.stats for each in runs], comparisons)
+    pictures = write_figures(shown, folder / "figures", redact)
+    linked = [replace(each, page=_page_of(each.run, folder)) for each in runs]
+    page = Renderer(redact).comparison(
+        view=comparison_view(linked, comparisons),
+        pictures=[PagePicture.of(picture) for picture in pictures],
+    )
+    path = folder / "report.html"
+    write_text_atomic(path, page)
+    return path
+
+
+def comparison_name(runs: Sequence[str]) -> str:
+    """Return the name of a comparison's folder; too long a one gets a hash."""
+    name = "--vs--".join(runs)
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+
+def _page_of(run: RunData, folder: Path) -> str:
+    """Return the address of a run's own page as seen from ``folder``, empty where it has none."""
+    page = run.folder / "report" / "report.html"
+    return quote(Path(os.path.relpath(page, folder)).as_posix()) if page.is_file() else ""
+
+
 def _write_instances(
     store: RunStore, run: RunData, issues: Mapping[str, str], redact: Redactor, folder: Path
 ) -> None:
     sizes = (size(text) for view in _views(store, run, issues) for text in view.texts())
     renderer = Renderer(redact, longest=fitting_size(sizes, _BUDGET))
-    came_about = provenance(run)
     for view in _views(store, run, issues):
+        came_about = provenance(run, view.data)
         page = renderer.instance(view=view, run=run, provenance=came_about)
         write_text_atomic(folder / page_name(view.data.instance_id), page)
 

@@ -78,7 +78,7 @@ class FigureData:
     """What the pictures of a report show; an empty part gives no picture.
 
     Attributes:
-        scores: of the run and of those it is compared with.
+        scores: of runs that are compared.
         differences: between them.
     """
 
@@ -90,20 +90,21 @@ class FigureData:
     differences: tuple[Difference, ...] = ()
 
 
-def figure_data(
-    run: RunData,
-    stats: RunStats,
-    others: Sequence[RunStats] = (),
-    comparisons: Sequence[Comparison] = (),
-) -> FigureData:
-    """Return what the pictures show of ``run``, compared with ``others``."""
+def figure_data(run: RunData, stats: RunStats) -> FigureData:
+    """Return what the pictures show of one run."""
     judged = [i for i in run.instances if i.resolved is not None]
     return FigureData(
         attempts=tuple(_attempts(run, stats)),
         steps=tuple(_steps(stats)),
         repositories=tuple(_repositories(judged, run.models)),
         confusion=stats.plausible if judged else None,
-        scores=tuple(_score(each) for each in (stats, *others)),
+    )
+
+
+def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[Comparison]) -> FigureData:
+    """Return what the picture of a comparison shows."""
+    return FigureData(
+        scores=tuple(map(_score, runs)),
         differences=tuple(
             Difference(c.a, c.b, c.difference, c.interval) for c in comparisons if c.interval
         ),

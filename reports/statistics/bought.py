@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
+from bench.candidates import choose
 from reports.exact import Dollars
+from reports.jsonvalues import mapping
 from reports.rundata import InstanceData, RunData
 from reports.statistics.intervals import Share
 
@@ -17,17 +19,19 @@ class Bought:
 
     Attributes:
         attempts: at most so many on each instance.
-        resolved: instances resolved by a prediction of these attempts, of the selected ones. A
-            lower bound: an instance that a later attempt was chosen for counts as not resolved,
-            though the best of these attempts might be.
+        resolved: instances, of the selected ones, resolved by what would have been predicted: the
+            harness's choice among these attempts, whose patches are taken to apply.
+        lower_bound: on some instance no verdict tells of that choice; it counts as not resolved.
         dollars: of these attempts; None when one of them is unknown.
-        further_resolved: by the last of these attempts alone.
+        further_resolved: with the last of these attempts, compared with one less; below 0 where the
+            last is chosen and is worse.
         further_dollars: likewise; None when unknown.
         dollars_per_further: for each further resolved instance; None without any, or when unknown.
     """
 
     attempts: int
     resolved: Share
+    lower_bound: bool
     dollars: Dollars | None
     further_resolved: int
     further_dollars: Dollars | None
@@ -37,16 +41,28 @@ class Bought:
 def bought(run: RunData) -> tuple[Bought, ...]:
     """Return a run's resolved instances and dollars after 1, 2, … attempts."""
     spent: Decimal | None = Decimal()
-    found, rows = 0, []
+    before, rows = 0, []
+    tested = bool(mapping(run.described.get("config")).get("require_tests"))
     for number in sorted({a.attempt for i in run.instances for a in i.attempts}):
-        further = sum(i.resolved is True and i.attempt == number for i in run.instances)
+        verdicts = [_resolved_after(i, number, require_tests=tested) for i in run.instances]
+        found = verdicts.count(True)
+        further, before = found - before, found
         dollars = _dollars(run.instances, number)
-        found += further
         spent = None if spent is None or dollars is None else spent + dollars
-        each = float(dollars) / further if further and dollars is not None else None
+        each = float(dollars) / further if further > 0 and dollars is not None else None
         share = Share.made(found, len(run.selected))
-        rows.append(Bought(number, share, spent, further, dollars, each))
+        rows.append(Bought(number, share, None in verdicts, spent, further, dollars, each))
     return tuple(rows)
+
+
+def _resolved_after(instance: InstanceData, number: int, *, require_tests: bool) -> bool | None:
+    """Tell whether an instance is resolved by the choice among its first ``number`` attempts."""
+    if instance.winner is None or instance.attempt <= number:
+        # What is the best of all is the best of any that it is among.
+        return instance.resolved
+    attempts = {a.attempt: a for a in instance.attempts if a.attempt <= number}
+    choice = choose([a.candidate for a in attempts.values()], require_tests=require_tests)
+    return instance.resolved_by(attempts[choice.winner.attempt]) if choice.winner else False
 
 
 def _dollars(instances: Iterable[InstanceData], number: int) -> Decimal | None:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bench.statuses import AttemptStatus
 from reports.rundata import AttemptData, InstanceData
 from reports.statistics.passk import mean_pass_at_k
+
+_UNFINISHED = {
+    AttemptStatus.NOT_RECORDED, AttemptStatus.REPLAY_EXHAUSTED, AttemptStatus.INFRA_ERROR,
+    AttemptStatus.INTERRUPTED,
+}  # fmt: skip
 
 Judge = Callable[[InstanceData, AttemptData], bool | None]
 
@@ -29,24 +35,20 @@ def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
     """Return pass@k for each k up to the number of attempts.
 
     Nothing where the instances' numbers of attempts differ, or are 1: a run that stops at the first
-    plausible candidate made no sample of attempts.
+    plausible candidate made no sample of attempts. Nor where the harness or a recording, and not
+    the model, left an attempt unfinished.
     """
+    if any(attempt.status in _UNFINISHED for i in instances for attempt in i.attempts):
+        return ()
     numbers = {len(instance.attempts) for instance in instances}
     if len(numbers) != 1 or (most := numbers.pop()) < 2:
         return ()
     plausible = _counts(instances, lambda _, attempt: attempt.plausible) or []
-    resolved = _counts(instances, attempt_resolved)
+    resolved = _counts(instances, InstanceData.resolved_by)
     return tuple(
         PassAtK(k, mean_pass_at_k(plausible, k), mean_pass_at_k(resolved, k) if resolved else None)
         for k in range(1, most + 1)
     )
-
-
-def attempt_resolved(instance: InstanceData, attempt: AttemptData) -> bool | None:
-    """Tell whether an attempt is resolved, None where there is no verdict on its patch."""
-    if not attempt.fit_patch.strip():
-        return False
-    return instance.resolved if attempt.fit_patch == instance.patch else None
 
 
 def _counts(instances: Sequence[InstanceData], judge: Judge) -> list[tuple[int, int]] | None:

@@ -14,6 +14,7 @@ import yaml
 
 from agent.errors import UserError
 from bench.store import RunStore
+from reports.provenance import provenance
 from reports.rundata import RunData
 from reports.submission.order import Judged, Order, judge
 from reports.submission.readme import Facts, readme
@@ -133,6 +134,8 @@ class _Writer:
             repos=by_repo(rows, lists.resolved),
             years=by_time(rows, lists.resolved),
             described=self.run.described,
+            others_judged=any(a.verdict for i in self.run.instances for a in i.attempts),
+            provenance=provenance(self.run),
         )
 
 

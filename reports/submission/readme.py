@@ -6,11 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.plaintext import one_line
+from reports.provenance import Groups
 from reports.statistics.intervals import wilson
 from reports.submission.meta import Meta
 from reports.submission.summary import Lists, Share
 
 _BUILTIN = "builtin"
+_GROUPS = ("run", "times", "versions", "dataset", "prices", "models", "evaluation")
+# What a reader must know to repeat the run and what names no place of the one who made it.
+_PARAMETERS = (
+    "tries", "temperatures", "environment", "tests", "require_tests", "all_attempts",
+    "max_reflections", "matching", "on_failed_edit", "map_tokens", "max_output_tokens",
+    "test_timeout", "baseline_timeout",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -20,8 +29,10 @@ class Facts:
     Attributes:
         total: instances of the split: the denominator of the score.
         attempts: the most that were made on one instance.
+        others_judged: attempts that are not predicted have verdicts, too.
         several_runs: predictions were chosen from several runs.
         described: ``run.json``.
+        provenance: how the run came about.
     """
 
     split: str
@@ -32,6 +43,8 @@ class Facts:
     repos: Mapping[str, Share]
     years: Mapping[str, Share]
     described: Mapping[str, Any] = field(default_factory=dict)
+    others_judged: bool = False
+    provenance: Groups = field(default_factory=dict)
 
     @property
     def several(self) -> bool:
@@ -104,11 +117,14 @@ def _attempts(facts: Facts) -> str:
     if not facts.several:
         return "One attempt was made on each."
     runs = " and several runs were combined" if facts.several_runs else ""
+    judged = "evaluated"
+    if facts.others_judged:
+        judged = "submitted; others were evaluated after the choice, for pass@k"
     return (
         f"It is best@k with one prediction: up to {facts.attempts} attempts were made on an "
         f"instance{runs}; the harness chose one of them by its edits, its lint and the tests of "
         "the base commit, without any knowledge of the evaluation, and only that one was "
-        'evaluated (`attempts: "2+"`).'
+        f'{judged} (`attempts: "2+"`).'
     )
 
 
@@ -127,8 +143,10 @@ def _outside_agent(described: Mapping[str, Any]) -> str:
 
 def _record(facts: Facts) -> Iterator[str]:
     yield "## How it was made\n"
-    for key in ("versions", "dataset"):
-        values = facts.described.get(key)
-        for name, value in values.items() if isinstance(values, Mapping) else ():
-            yield f"- {key}: {name}: {value}"
+    for group, pairs in facts.provenance.items():
+        # Those of the runs that a combination is made of have their names behind them.
+        kind = group.partition(" of the run ")[0]
+        for name, value in pairs:
+            if kind in _GROUPS or (kind == "parameters" and name in _PARAMETERS):
+                yield f"- {one_line(group)}: {one_line(name)}: {one_line(value)}"
     yield "- evaluation: swebench, in its own images\n"

@@ -13,7 +13,7 @@ from bench.store import RunStore
 from reports.evaluators.base import Verdict, VerdictStatus
 from reports.predictions import Prediction, all_preds
 from reports.results import leaderboard_lists
-from reports.verdicts import eval_report, known_verdict, read_verdict_file
+from reports.verdicts import eval_report, known_verdict, read_verdict_file, verdict_path
 from reports.verification.difference import (
     Difference,
     all_differences,
@@ -27,11 +27,13 @@ class DerivedCheck:
     """Checks the files of a report on one run.
 
     Attributes:
+        others: patches of attempts that are not predicted.
         stats: what ``stats.json`` may hold: with the rows of the dataset, and without them.
     """
 
     store: RunStore
     predictions: Sequence[Prediction]
+    others: Sequence[Prediction]
     stats: Callable[[], Iterator[Mapping[str, Any]]]
 
     def differences(self) -> Iterator[Difference]:
@@ -59,12 +61,12 @@ class DerivedCheck:
         return Verdict(prediction.instance_id, status, "none")
 
     def _verdicts(self) -> Iterator[Difference]:
-        by_name = {prediction.instance_id: prediction for prediction in self.predictions}
-        folder = self.store.verdict("x").parent
-        for path in sorted(folder.glob("*.json")):
-            prediction = by_name.get(path.stem)
+        every = (*self.predictions, *self.others)
+        by_path = {verdict_path(self.store, prediction): prediction for prediction in every}
+        for path in sorted(self.store.verdict("x").parent.rglob("*.json")):
+            prediction = by_path.get(path)
             data = read_verdict_file(path) or {}
-            words = self._wrong(prediction, data) if prediction else "of no prediction in this run"
+            words = self._wrong(prediction, data) if prediction else "of no patch in this run"
             if words:
                 yield Difference(path, words)
 
@@ -79,11 +81,11 @@ class DerivedCheck:
             "dropped_files": list(prediction.dropped),
         }
         found = {key: data.get(key) for key in expected}
-        return first_difference(found, expected) or self._against_report(verdict)
+        return first_difference(found, expected) or self._against_report(prediction, verdict)
 
-    def _against_report(self, verdict: Verdict) -> str:
+    def _against_report(self, prediction: Prediction, verdict: Verdict) -> str:
         """Compare with swebench's report, where the evaluation left one."""
-        data = _read(eval_report(self.store, verdict.instance_id))
+        data = _read(eval_report(self.store, prediction))
         own = data.get(verdict.instance_id) if isinstance(data, dict) else None
         if not isinstance(own, dict):
             return ""

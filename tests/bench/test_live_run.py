@@ -90,6 +90,7 @@ def test_a_whole_run_in_the_whole_format(tmp_path: Path, cache: Path, provider: 
     prediction = read(tmp_path, "demo__textkit-1")
     assert "+    return '-'.join(text.lower().split())" in prediction["model_patch"]
     assert prediction["cost"] is None, "my-model has no known price"
+    assert read(tmp_path, "run")["models_returned"] == {chosen.models[0].name: ["my-model"]}
 
 
 def test_a_refused_request_ends_the_attempt_and_counts(
@@ -106,10 +107,12 @@ def test_a_refused_request_ends_the_attempt_and_counts(
 
 
 def test_a_refused_key_stops_the_run_and_records_nothing(
-    tmp_path: Path, cache: Path, provider: Provider
+    tmp_path: Path, provider: Provider
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT, Answer(status=401))
-    run = options(tmp_path, cache, "demo__textkit-1", "demo__bank-1", "demo__bank-2")
+    # A cache of its own: what other tests' runs took would decide which instance comes first.
+    ids = ("demo__textkit-1", "demo__bank-1", "demo__bank-2")
+    run = options(tmp_path, tmp_path / "cache", *ids)
     with pytest.raises(UserError, match="refused the key"):
         run_command(live(provider), run, lambda _: None)
     names = {p.stem for p in (tmp_path / "predictions/r").glob("*.json")}

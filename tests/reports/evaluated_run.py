@@ -16,7 +16,9 @@ from bench.dataset import Dataset, Selection, load_dataset
 from bench.store import RunStore
 from demo.setup import DEMO_DATASET, build_mirrors
 from reports.evaluators.base import Verdict, VerdictStatus
+from reports.otherpatches import rounds
 from reports.predictions import read_predictions
+from reports.rundata import read_run
 from reports.verdicts import save_verdict
 
 META: dict[str, Any] = {
@@ -71,6 +73,14 @@ def judge(folder: Path, resolved: Collection[str], evaluator: str = "docker") ->
         status = VerdictStatus.RESOLVED if name in resolved else VerdictStatus.UNRESOLVED
         report = {name: {"resolved": name in resolved, "patch_successfully_applied": True}}
         verdict = Verdict(name, status, evaluator, log=f"PASSED {name}\n", report=report)
+        save_verdict(store, prediction, verdict, None)
+
+
+def judge_others(store: RunStore, status: VerdictStatus = VerdictStatus.RESOLVED) -> None:
+    """Give every patch of an attempt that is not predicted an official verdict."""
+    every = [prediction for found in rounds(read_run(store)) for prediction in found]
+    for prediction in every:
+        verdict = Verdict(prediction.instance_id, status, "docker", log="said")
         save_verdict(store, prediction, verdict, None)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from agent.redaction import Redactor
 from bench.store import RunStore
-from reports.pages import write_pages
+from reports.pages import write_comparison, write_pages
+from reports.pages.comparison import Compared
 from reports.rundata import read_run
 from reports.statistics.collect import collect
 from reports.statistics.comparing import compare
@@ -124,22 +127,26 @@ def _verdict(name: str, patch: str) -> dict[str, Any]:
 
 def make_pages(
     run: Path,
-    others: Sequence[Path] = (),
     issues: Mapping[str, str] | None = None,
     redact: Redactor | None = None,
 ) -> Path:
     """Write the pictures and the pages of a run, and return the first page."""
     store = RunStore.of_folder(run)
     data = read_run(store)
-    split = split_of("", "", 0)
-    stats = collect(data, split)
-    read = [read_run(RunStore.of_folder(other)) for other in others]
-    return write_pages(
-        store,
-        data,
-        stats,
-        others=[collect(other, split) for other in read],
-        comparisons=[compare(data, other) for other in read],
-        issues=issues,
-        redact=redact,
-    )
+    stats = collect(data, split_of("", "", 0))
+    return write_pages(store, data, stats, issues=issues, redact=redact)
+
+
+def make_comparison(
+    out: Path, runs: Sequence[Path], names: Sequence[str] = (), redact: Redactor | None = None
+) -> Path:
+    """Write the page of a comparison of runs and return it; ``names`` are other ones for them."""
+    read = [read_run(RunStore.of_folder(run)) for run in runs]
+    named = [
+        replace(run, name=name)
+        for run, name in zip(read, names or [r.name for r in read], strict=True)
+    ]
+    stats = [collect(run, split_of("", "", 0)) for run in named]
+    compared = [Compared(*parts) for parts in zip(named, stats, strict=True)]
+    found = [compare(a, b) for a, b in combinations(named, 2)]
+    return write_comparison(out, compared, found, redact or Redactor())

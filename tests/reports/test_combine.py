@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -222,17 +223,23 @@ def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
     )
     said: list[str] = []
     folders = [first.folder, second.folder]
-    assert report_command(folders, options(tmp_path, compare=True), said.append) == 0
+    shown = options(tmp_path, compare=True, page=False)
+    assert report_command(folders, shown, said.append) == 0
     text = "\n".join(said)
     assert "| resolved by r1 | 0 | 8 |\n| not by r1 | 1 | 1 |" in text
     assert "McNemar's exact test: p = 0.03906" in text
     assert "- Difference: -70.0 percentage points (95 % bootstrap interval" in text
     assert "- Only r2: a__a-9" in text
     said.clear()
-    report_command(folders, options(tmp_path, compare=True, as_json=True), said.append)
+    report_command(folders, replace(shown, as_json=True), said.append)
     found = json.loads("\n".join(said))
     assert [run["run"] for run in found["runs"]] == ["r1", "r2"]
     assert found["comparisons"][0]["only_b"] == ["a__a-9"]
+    page = tmp_path / "comparisons" / "r1--vs--r2" / "report.html"
+    assert not page.exists()
+    report_command(folders, replace(shown, page=True), said.append)
+    assert said[-1] == f"page           {page}"
+    assert "../../predictions/r1/report/report.html#a__a-0" in page.read_text()
 
 
 def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:

@@ -18,22 +18,22 @@ from reports.pages.budget import cut, fitting_size, size
 from reports.pages.conversation import conversations, issue_in
 from reports.pages.diffs import highlighted
 from reports.pages.instance import page_name
-from reports.pages.provenance import provenance
-from reports.rundata import RunData
 from tests.reports.pageruns import ATTACK, make_pages, write_hostile_run
 
 
 class Texts(HTMLParser):
-    """Collects the texts of a page, and the names of its elements."""
+    """Collects the texts of a page, the names of its elements, and where its links lead."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.words: list[str] = []
         self.elements: list[str] = []
+        self.links: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.elements.append(tag)
+        self.links += [str(value) for name, value in attrs if name == "href"]
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
@@ -152,7 +152,8 @@ def test_every_field_is_attacked(tmp_path: Path) -> None:
         "Conversation": len(("request", "role", "reply", "tool", "arguments")),
         "Prediction": 0,
         "Verdict": len(("evaluator", "reason", "output")),
-        "Provenance": 9,
+        "Provenance": len(("started", "dataset", "split", "models", "returned", "evaluator"))
+        + len(("version's name", "version", "model's name", "setting's name", "setting")),
     }
 
 
@@ -228,19 +229,3 @@ def test_diffs_are_highlighted_and_escaped() -> None:
     assert '<span class="gd">-&lt;old&gt;</span>' in page
     assert '<span class="gi">+&lt;new&gt;</span>' in page
     assert highlighted("<b>" * 200_000).startswith("&lt;b&gt;&lt;b&gt;")
-
-
-def test_provenance_says_what_the_run_says_and_nothing_else(tmp_path: Path) -> None:
-    described = {
-        "started": "2026-01-01",
-        "dataset": {"name": "lite", "revision": None, "sha256": "ab"},
-        "config": {"models": [{"name": "m", "settings": {}}], "temperatures": [0.0, 0.5]},
-        "versions": {},
-        "selected": ["x"],
-    }
-    run = RunData("r", tmp_path, "label", described, (), (), ())
-    assert provenance(run) == {
-        "run": (("name", "r"), ("model_name_or_path", "label"), ("started", "2026-01-01")),
-        "dataset": (("name", "lite"), ("sha256", "ab")),
-        "config": (("models.1.name", "m"), ("temperatures", "0.0, 0.5")),
-    }

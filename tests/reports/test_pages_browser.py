@@ -32,8 +32,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = write_hostile_run(tmp_path_factory.mktemp("hostile"))
-    return make_pages(run, [run])
+    return make_pages(write_hostile_run(tmp_path_factory.mktemp("hostile")))
 
 
 @pytest.fixture
@@ -72,6 +71,15 @@ def wait(browser: WebDriver, script: str) -> Any:
     return WebDriverWait(browser, 30).until(lambda driver: run_js(driver, script))
 
 
+def set_theme(browser: WebDriver, theme: str) -> None:
+    """Look at the page in ``light`` or ``dark``, once its pictures are those of the theme."""
+    feature = {"name": "prefers-color-scheme", "value": theme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    own = "i.previousElementSibling.srcset" if theme == "dark" else "i.src"
+    drawn = f"i.complete && i.naturalWidth > 0 && i.currentSrc === {own}"
+    wait(browser, f"return [...document.images].every(i => {drawn})")
+
+
 def enter_frame(browser: WebDriver) -> None:
     """Look at the opened instance's page from now on."""
     from selenium.webdriver.support.ui import WebDriverWait
@@ -107,6 +115,8 @@ def test_filters(opened: WebDriver) -> None:
     assert set(cells(opened, 6)) == {"✓ resolved"}
     assert len(cells(opened, 6)) < len(shown)
     find(opened, "#filters button").click()
+    # The form is reset after its event: the rows come back a moment later.
+    wait(opened, "return document.getElementById('shown').textContent.startsWith('300 of')")
     assert len(cells(opened, 0)) == 300
 
 
@@ -187,9 +197,7 @@ def test_the_keyboard_alone(opened: WebDriver) -> None:
 def test_pictures_are_drawn_in_both_themes(opened: WebDriver) -> None:
     seen = []
     for theme in ("light", "dark"):
-        feature = {"name": "prefers-color-scheme", "value": theme}
-        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-        wait(opened, "return [...document.images].every(i => i.complete && i.naturalWidth > 0)")
+        set_theme(opened, theme)
         assert run_js(opened, "return document.images.length") == 4
         seen.append(
             run_js(

@@ -16,17 +16,29 @@ from bench.commands import run_command
 from bench.config import EnvironmentKind, ModelChoice
 from bench.dataset import load_dataset, revision_of
 from bench.environments.engine import connect, engine_answers
-from bench.starts import note_end, note_images, note_start, prices_used
+from bench.runlock import run_lock
+from bench.starts import (
+    note_end,
+    note_evaluation,
+    note_images,
+    note_returned,
+    note_start,
+    prices_used,
+)
 from bench.store import RunStore
 from demo.setup import DEMO_DATASET
 from reports.attemptdata import CallData
 from reports.evaluators.base import Verdict, VerdictStatus
-from reports.provenance import provenance
-from reports.rundata import read_run
+from reports.provenance import UNKNOWN, evaluation, provenance
+from reports.rundata import InstanceData, RunData, read_run
 from tests.bench import runs
 from tests.reports.making import a_run, an_attempt, an_instance
 
 ONE, TWO = "demo__textkit-1", "demo__units-2"
+
+
+def told(run: RunData, of: InstanceData | None = None) -> dict[str, dict[str, str]]:
+    return {group: dict(facts) for group, facts in provenance(run, of).items()}
 
 
 def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None:
@@ -38,11 +50,18 @@ def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None
     assert all(start["started"] <= start["ended"] for start in described["starts"])
     assert described["prices"] == {}
     assert described["dataset"]["revision"] == ""
-    said = provenance(read_run(RunStore.of_folder(tmp_path / "predictions/r")))
-    assert said["ended"] == described["starts"][-1]["ended"]
-    assert said["harness"].startswith("0.")
-    assert said["models"] == "scripted-a, scripted-b"
-    assert "tries=3" in said["parameters"]
+    said = told(read_run(RunStore.of_folder(tmp_path / "predictions/r")))
+    assert said["run"]["ended"] == described["starts"][-1]["ended"]
+    assert said["run"]["starts"] == "2, of which 0 have no end"
+    assert said["versions"]["harness"].startswith("0.")
+    assert said["versions"]["litellm"] == described["versions"]["litellm"]
+    assert said["dataset"]["sha256"] == described["dataset"]["sha256"]
+    assert said["dataset"]["revision"] == UNKNOWN
+    assert said["models"]["models"] == "scripted-a, scripted-b"
+    assert said["prices"] == {"prices": "none were used: no model was called"}
+    assert said["images"] == {"images": "none: attempts were tested in no image"}
+    assert said["parameters"]["tries"] == "3"
+    assert said["parameters"]["prompts_sha256"] == described["deciding"]["prompts_sha256"]
 
 
 def test_a_killed_start_has_no_end_and_changes_are_noted(tmp_path: Path) -> None:
@@ -59,9 +78,10 @@ def test_a_killed_start_has_no_end_and_changes_are_noted(tmp_path: Path) -> None
     assert "prices" not in first
     assert second["prices"]["m"]["input_cost_per_token"] == 2.0
     assert "versions" not in second
-    said = provenance(a_run(described=described))
-    assert said["starts"] == "2, of which 1 have no end"
-    assert said["prices"] == "m: input_cost_per_token 1.0 (from --price)"
+    said = told(a_run(described=described))
+    assert said["run"]["starts"] == "2, of which 1 have no end"
+    assert said["run"]["start.2.prices.m.input_cost_per_token"] == "2.0"
+    assert said["prices"] == {"m": "input_cost_per_token 1.0 (from --price)"}
 
 
 def test_prices_are_those_that_calls_are_charged_with() -> None:
@@ -112,7 +132,7 @@ def test_images_are_noted_by_their_digests(tmp_path: Path) -> None:
     images = (store.read_run() or {})["images"]
     assert set(images) == {held}
     assert images[held].startswith("sha256:")
-    assert provenance(a_run(described={"images": images}))["images"] == f"{held}@{images[held]}"
+    assert told(a_run(described={"images": images}))["images"] == images
 
 
 def test_what_providers_and_evaluators_said() -> None:
@@ -125,14 +145,15 @@ def test_what_providers_and_evaluators_said() -> None:
     ]  # fmt: skip
     unseen = Verdict("x", VerdictStatus.NOT_EVALUATED, "docker")
     instances = [an_instance(attempts=(attempt,), verdict=v) for v in (*verdicts, unseen)]
-    said = provenance(a_run(*instances))
-    assert (
-        said["models as returned"] == "a-2024 (6 replies), b-2024 (3 replies), no name (3 replies)"
-    )
-    assert said["evaluator"] == "docker, swebench 5.0.2: 2"
-    assert said["evaluated"] == "2026-01-01 to 2026-02-02"
-    assert said["evaluation images"] == "i@sha256:1"
-    assert "prices" not in said
+    said = told(a_run(*instances))
+    returned = "a-2024 (6 replies), b-2024 (3 replies), no name (3 replies)"
+    assert said["models"]["as returned"] == returned
+    assert said["evaluation"] == {
+        "evaluator": "docker, swebench 5.0.2 (2 verdicts)",
+        "evaluated": "2026-01-01 to 2026-02-02",
+    }
+    assert said["evaluation images"] == {"i": "sha256:1"}
+    assert said["prices"] == {"prices": UNKNOWN}
 
 
 def test_older_runs_say_what_they_can(tmp_path: Path) -> None:
@@ -140,6 +161,73 @@ def test_older_runs_say_what_they_can(tmp_path: Path) -> None:
     folder.mkdir()
     content = {"instance_id": "own__thing-1", "model_name_or_path": "old", "model_patch": "p"}
     (folder / "own__thing-1.json").write_text(json.dumps(content))
-    said = provenance(read_run(RunStore.of_folder(folder)))
-    assert said["run"] == "old"
-    assert "started" not in said
+    said = told(read_run(RunStore.of_folder(folder)))
+    assert said["run"]["name"] == "old"
+    assert said["run"]["started"] == said["versions"]["harness_commit"] == UNKNOWN
+    assert said["evaluation"] == {"evaluator": "nobody"}
+
+
+def test_the_page_of_an_instance_names_what_concerns_it() -> None:
+    images = {f"swebench/sweb.eval.x86_64.own_1776_thing-{n}:latest": f"sha256:{n}" for n in "12"}
+    one, two = sorted(images)
+    calls = [an_attempt(calls=(CallData(None, None, 1.0, f"m-{n}"),)) for n in "12"]
+    verdicts = [
+        Verdict("x", VerdictStatus.RESOLVED, "docker", image=f"{image}@{images[image]}")
+        for image in (one, two)
+    ]
+    first, second = (
+        an_instance(f"own__thing-{n}", attempts=(call,), verdict=verdict, image=image)
+        for n, call, verdict, image in zip("12", calls, verdicts, (one, two), strict=True)
+    )
+    run = a_run(first, second, described={"images": images})
+    said = told(run, first)
+    assert said["images"] == said["evaluation images"] == {one: "sha256:1"}
+    assert said["models"]["as returned"] == "m-1 (1 replies)"
+    assert told(run)["images"] == told(run)["evaluation images"] == images
+
+
+def test_a_combination_names_what_its_runs_name() -> None:
+    images = {"an-image": "sha256:1", "another": "sha256:2"}
+    sources = [
+        {
+            "name": name,
+            "described": {
+                "started": f"2026-0{n}-01",
+                "versions": {"litellm": f"1.{n}"},
+                "images": images,
+            },
+        }
+        for n, name in enumerate("ab", 1)
+    ]
+    instance = an_instance(origin="b", image="an-image")
+    run = a_run(instance, described={"combined": sources})
+    said = told(run)
+    assert said["times of the run a"]["started"] == "2026-01-01"
+    assert said["versions of the run b"]["litellm"] == "1.2"
+    own = told(run, instance)
+    assert own["versions of the run b"] == said["versions of the run b"]
+    assert own["images of the run a"] == {"an-image": "sha256:1"}
+
+
+def test_a_run_notes_the_names_that_providers_answer_under(tmp_path: Path) -> None:
+    store = RunStore(tmp_path, "r")
+    store.save_run({"selected": []})
+    note_returned(store, [("n", "n-1"), ("m", "m-2")])
+    note_returned(store, [("m", "m-1"), ("m", "m-2")])
+    assert (store.read_run() or {})["models_returned"] == {"m": ["m-1", "m-2"], "n": ["n-1"]}
+
+
+def test_a_run_notes_its_evaluation_unless_a_process_works_on_it(tmp_path: Path) -> None:
+    store = RunStore(tmp_path, "r")
+    verdict = Verdict("x", VerdictStatus.RESOLVED, "docker", image="i@sha256:1", swebench="5.0.2")
+    told_of = evaluation([an_instance(verdict=verdict)])
+    note_evaluation(store, told_of)
+    assert store.read_run() is None
+    store.save_run({"selected": []})
+    with run_lock(store.folder):
+        note_evaluation(store, told_of)
+    assert store.read_run() == {"selected": []}
+    note_evaluation(store, told_of)
+    noted = (store.read_run() or {})["evaluation"]
+    assert noted["images"] == {"i": "sha256:1"}
+    assert noted["evaluators"] == {"docker, swebench 5.0.2": 1}

@@ -22,7 +22,7 @@ from reports.submission.evidence import EvidenceFinder
 from reports.submission.meta import read_meta, template
 from reports.submission.splits import Split, entry_date
 from reports.submission.summary import by_repo, by_time, lists_of
-from tests.reports.evaluated_run import change_json, demo, judge, make_run, write_meta
+from tests.reports.evaluated_run import change_json, demo, judge, judge_others, make_run, write_meta
 
 TOP = Path(__file__).resolve().parents[2]
 IDS = sorted(str(row["instance_id"]) for row in demo().rows)
@@ -141,6 +141,13 @@ def test_the_checklist_says_how_many_attempts_were_made(package: Package, run: P
     text = (entry(package()[1]) / "README.md").read_text()
     assert "best@k with one prediction: up to 6 attempts" in text
     assert "Resolved 3 of 6 instances (50.00%; 95 % Wilson interval 18.8 to 81.2)" in text
+    assert "only that one was evaluated" in text
+    judge_others(RunStore.of_folder(run))
+    judged = (entry(package(place="judged")[1]) / "README.md").read_text()
+    assert "others were evaluated after the choice, for pass@k" in judged
+    assert "- versions: litellm: " in judged
+    assert "- parameters: tries: 3" in judged
+    assert "- parameters: replay" not in judged, "a folder of the one who made it"
     for name in IDS:
         only_the_winner(run, name)
     place = entry(package(place="single")[1])

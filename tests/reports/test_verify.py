@@ -157,7 +157,7 @@ def test_a_missing_transcript_and_a_strange_verdict_are_named(out: Path, cache: 
     shutil.copy(out / VERDICT, out / "predictions/r/verdicts/own__thing-1.json")
     _, said = verify(out, cache)
     assert f"predictions/r/{ONE}.md: is missing" in said
-    assert "predictions/r/verdicts/own__thing-1.json: of no prediction in this run" in said
+    assert "predictions/r/verdicts/own__thing-1.json: of no patch in this run" in said
 
 
 def test_a_report_that_says_otherwise_is_named(out: Path, cache: Path) -> None:

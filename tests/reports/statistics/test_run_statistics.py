@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from agent.chat import Usage
 from bench.ledger import Line
 from bench.standing import Entry
-from reports.attemptdata import CallData
+from reports.attemptdata import AttemptData, CallData
 from reports.evaluators.base import Verdict, VerdictStatus
 from reports.statistics.bought import bought
 from reports.statistics.breakdown import by_attempt, by_model, by_origin, by_repository, by_year
@@ -78,13 +79,46 @@ def test_models_and_attempts_without_a_prediction_have_rows() -> None:
 
 def test_what_each_further_attempt_buys() -> None:
     first = an_instance("a__a-1")
-    late = an_instance(
-        "a__a-2", attempt=3, attempts=tuple(an_attempt(n, cost=Decimal("0.1")) for n in (1, 2, 3))
-    )
+    dime = Decimal("0.1")
+    early = [an_attempt(n, cost=dime, fit_patch=f"p{n}", **FAILED) for n in (1, 2)]
+    late = an_instance("a__a-2", attempt=3, winner=3, attempts=(*early, an_attempt(3, cost=dime)))
     rows = bought(a_run(first, late, an_instance("a__a-3", resolved=False)))
     assert [row.resolved for row in rows] == [Share.made(n, 3) for n in (1, 1, 2)]
     assert [row.dollars for row in rows] == [Decimal("2.1"), Decimal("2.2"), Decimal("2.3")]
     assert [row.dollars_per_further for row in rows] == [2.1, None, 0.1]
+    assert [row.lower_bound for row in rows] == [True, True, False]
+
+
+def test_what_attempts_buy_is_exact_where_all_are_judged() -> None:
+    def judged(number: int, given: VerdictStatus, **changes: Any) -> AttemptData:
+        verdict = Verdict("a__a-1", given, "docker")
+        return an_attempt(number, fit_patch=f"p{number}", verdict=verdict, **changes)
+
+    # The second goes before the first, and the fourth, which is predicted, before both.
+    attempts = (
+        judged(1, VerdictStatus.RESOLVED, **FAILED, lint=False),
+        judged(2, VerdictStatus.UNRESOLVED, **FAILED),
+        judged(3, VerdictStatus.RESOLVED, **FAILED, lint=False),
+        an_attempt(4),
+    )
+    run = a_run(an_instance("a__a-1", attempt=4, winner=4, attempts=attempts))
+    rows = bought(run)
+    assert [row.resolved.count for row in rows] == [1, 0, 0, 1]
+    assert [row.further_resolved for row in rows] == [1, -1, 0, 1]
+    assert not any(row.lower_bound for row in rows)
+    nothing = an_instance("a__a-2", patch="", winner=None, resolved=False)
+    assert not any(row.lower_bound for row in bought(a_run(nothing)))
+
+
+def test_verdicts_of_another_kind_say_nothing_beside_official_ones() -> None:
+    verdict = Verdict("a__a-1", VerdictStatus.RESOLVED, "local")
+    attempts = (an_attempt(1), an_attempt(2, fit_patch="q", verdict=verdict))
+    instance = an_instance(attempts=attempts)
+    assert [instance.resolved_by(attempt) for attempt in attempts] == [True, None]
+    by_local = replace(instance, verdict=Verdict("a__a-1", VerdictStatus.UNRESOLVED, "local"))
+    assert by_local.resolved_by(attempts[1]) is True
+    missing = replace(verdict, status=VerdictStatus.NOT_EVALUATED)
+    assert by_local.resolved_by(replace(attempts[1], verdict=missing)) is None
 
 
 def test_unknown_dollars_of_an_attempt_make_all_later_sums_unknown() -> None:
@@ -167,9 +201,14 @@ def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
     assert pass_at_ks([other]) == ()
     found = pass_at_ks([one, replace(one, instance_id="a__a-3")])
     assert [(p.k, p.plausible, p.resolved) for p in found] == [(1, 0.5, None), (2, 1.0, None)]
+    lacking = replace(one, attempts=(good, replace(bad, status="not_recorded")))
+    assert pass_at_ks([one, lacking]) == (), "nobody made that attempt"
     empty = replace(bad, fit_patch="")
     found = pass_at_ks([replace(one, attempts=(good, empty))])
     assert [p.resolved for p in found] == [0.5, 1.0]
+    judged = replace(bad, verdict=Verdict("a__a-1", VerdictStatus.RESOLVED, "docker"))
+    found = pass_at_ks([replace(one, attempts=(good, judged))])
+    assert [(p.plausible, p.resolved) for p in found] == [(0.5, 1.0), (1.0, 1.0)]
 
 
 def test_a_comparison_is_of_the_instances_that_both_have_a_verdict_on() -> None:

@@ -1,0 +1,181 @@
+"""Pure: what the page of a comparison shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import quote
+
+from reports.markdown import of, percent, within
+from reports.pages.overview import VERDICTS, verdict_key
+from reports.pages.tables import Table
+from reports.provenance import Groups, provenance
+from reports.rundata import InstanceData, RunData
+from reports.statistics.collect import RunStats
+from reports.statistics.comparing import Comparison
+
+_NO_PREDICTION = "no_prediction"
+
+
+class Agreement(str, Enum):
+    """Whether runs came to the same verdict on an instance, in the order of the table."""
+
+    DIFFER = "differ"
+    INCOMPLETE = "verdicts lack"
+    SAME = "same"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One of the runs that are compared.
+
+    Attributes:
+        run, stats: named as the comparisons name it.
+        page: the address of its own page, empty where it has none.
+    """
+
+    run: RunData
+    stats: RunStats
+    page: str = ""
+
+    @property
+    def score(self) -> str:
+        """Its score in words."""
+        return percent(self.stats.scores.selected.share)
+
+    @property
+    def reach(self) -> str:
+        """What the score is a share of, and its interval."""
+        share = self.stats.scores.selected
+        unofficial = "" if self.stats.official else "; unofficial"
+        return f"{share.count} of {share.of} selected; 95 %: {within(share.interval)}{unofficial}"
+
+    @property
+    def provenance(self) -> Groups:
+        """How it came about."""
+        return provenance(self.run)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run's verdict on one instance.
+
+    Attributes:
+        key: one of ``VERDICTS``.
+        link: opens the instance in the run's own page; empty where there is none.
+    """
+
+    key: str
+    link: str
+
+    @property
+    def words(self) -> str:
+        """The verdict with its sign."""
+        return VERDICTS[self.key][0]
+
+    @property
+    def style(self) -> str:
+        """The style of the verdict."""
+        return VERDICTS[self.key][1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One instance, with a cell for each run."""
+
+    instance_id: str
+    repo: str
+    agreement: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs: their paired table, and what is said of it as pairs of name and value."""
+
+    title: str
+    table: Table
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class ComparisonView:
+    """The whole page; rows with differing verdicts come first."""
+
+    runs: tuple[Compared, ...]
+    pairs: tuple[Pair, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def title(self) -> str:
+        """What is compared."""
+        *first, last = (each.run.name for each in self.runs)
+        return f"{', '.join(first)} and {last}"
+
+    @property
+    def agreements(self) -> tuple[str, ...]:
+        """Those that occur, in their order."""
+        found = {row.agreement for row in self.rows}
+        return tuple(a.value for a in Agreement if a.value in found)
+
+    @property
+    def repositories(self) -> tuple[str, ...]:
+        """The repositories that occur."""
+        return tuple(sorted({row.repo for row in self.rows if row.repo}))
+
+
+def comparison_view(runs: Sequence[Compared], comparisons: Sequence[Comparison]) -> ComparisonView:
+    """Return what the page shows of two ``runs`` or more, compared each with each."""
+    return ComparisonView(tuple(runs), tuple(map(_pair, comparisons)), _rows(runs))
+
+
+def _pair(found: Comparison) -> Pair:
+    pairs = found.table
+    head = ("", f"resolved by {found.b}", f"not by {found.b}")
+    rows = (
+        (f"resolved by {found.a}", str(pairs.both), str(pairs.only_a)),
+        (f"not by {found.a}", str(pairs.only_b), str(pairs.neither)),
+    )
+    title = f"{found.a} and {found.b}"
+    return Pair(title, Table(title, head, rows), tuple(_facts(found)))
+
+
+def _facts(found: Comparison) -> Iterator[tuple[str, str]]:
+    yield f"resolved by {found.a}", of(found.resolved_a)
+    yield f"resolved by {found.b}", of(found.resolved_b)
+    yield "difference", f"{100 * found.difference:+.1f} percentage points"
+    if found.interval:
+        low, high = 100 * found.interval.low, 100 * found.interval.high
+        drawn = f"{found.resamples} resamples, seed {found.seed}"
+        yield "95 % bootstrap interval", f"{low:+.1f} to {high:+.1f} points ({drawn})"
+    yield "McNemar's exact test", f"p = {found.p_value:.4g}"
+    yield "left out: a verdict of one run alone", str(found.left_out)
+
+
+def _rows(runs: Sequence[Compared]) -> tuple[Row, ...]:
+    known = [{i.instance_id: i for i in each.run.instances} for each in runs]
+    names = {name for each in runs for name in each.run.selected}.union(*known)
+    rows = [_row(name, runs, [one.get(name) for one in known]) for name in names]
+    places = {agreement.value: place for place, agreement in enumerate(Agreement)}
+    return tuple(sorted(rows, key=lambda row: (places[row.agreement], row.instance_id)))
+
+
+def _row(name: str, runs: Sequence[Compared], found: Sequence[InstanceData | None]) -> Row:
+    cells = tuple(_cell(each.page, one) for each, one in zip(runs, found, strict=True))
+    repo = next((one.repo for one in found if one is not None), "")
+    return Row(name, repo, _agreement(found).value, cells)
+
+
+def _cell(page: str, instance: InstanceData | None) -> Cell:
+    if instance is None:
+        return Cell(_NO_PREDICTION, "")
+    link = f"{page}#{quote(instance.instance_id, safe='')}" if page else ""
+    return Cell(verdict_key(instance), link)
+
+
+def _agreement(found: Sequence[InstanceData | None]) -> Agreement:
+    verdicts = {None if one is None else one.resolved for one in found}
+    if {True, False} <= verdicts:
+        return Agreement.DIFFER
+    return Agreement.INCOMPLETE if None in verdicts else Agreement.SAME

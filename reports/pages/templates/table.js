@@ -1,0 +1,51 @@
+// Sorts and filters the table of instances. All texts are in the page already; nothing here ever
+// makes markup of a text.
+"use strict";
+(() => {
+  const table = document.getElementById("instances");
+  const body = table.tBodies[0];
+  const rows = Array.from(body.rows);
+  const filters = document.getElementById("filters");
+  const shown = document.getElementById("shown");
+  const collator = new Intl.Collator("en", { numeric: true });
+
+  // The filters: every word must stand in the row, every choice must be the row's.
+  function filter() {
+    const words = filters.elements.words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const choices = Array.from(filters.querySelectorAll("select")).filter((s) => s.value !== "");
+    let count = 0;
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      const fits = words.every((word) => text.includes(word))
+        && choices.every((choice) => row.dataset[choice.name] === choice.value);
+      row.hidden = !fits;
+      if (fits) count += 1;
+    }
+    shown.textContent = `${count} of ${rows.length} instances`;
+  }
+  for (const kind of ["input", "change"]) filters.addEventListener(kind, filter);
+  filters.addEventListener("reset", () => setTimeout(filter));
+  filters.addEventListener("submit", (event) => event.preventDefault());
+
+  // Sorting: cells say by what (data-key); what is unknown stays last either way.
+  function sort(header) {
+    const down = header.getAttribute("aria-sort") === "ascending";
+    for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
+    header.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const key = (row) => row.cells[header.cellIndex].dataset.key;
+    const sign = down ? -1 : 1;
+    const compare = header.classList.contains("number")
+      ? (x, y) => Number(x) - Number(y)
+      : (x, y) => collator.compare(x, y);
+    rows.sort((a, b) => {
+      const [x, y] = [key(a), key(b)];
+      if (x === "" || y === "") return (x === "") - (y === "");
+      return sign * compare(x, y);
+    });
+    body.append(...rows);
+  }
+  for (const header of table.tHead.rows[0].cells) {
+    header.querySelector("button").addEventListener("click", () => sort(header));
+  }
+  filter();
+})();

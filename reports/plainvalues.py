@@ -1,0 +1,34 @@
+"""Pure: nested values of JSON as names and words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield a dotted name and the words of each value in ``value``; empty ones are left out."""
+    for key, part in value.items():
+        name = f"{prefix}{key}"
+        if _is_empty(part):
+            continue
+        if isinstance(part, Mapping):
+            yield from flat(part, f"{name}.")
+        elif isinstance(part, list) and any(isinstance(one, Mapping) for one in part):
+            numbered = {str(number): one for number, one in enumerate(part, 1)}
+            yield from flat(numbered, f"{name}.")
+        else:
+            yield name, _words(part)
+
+
+def _words(value: Any) -> str:  # noqa: ANN401 - whatever json has
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    return json.dumps(value)
+
+
+def _is_empty(value: Any) -> bool:  # noqa: ANN401 - whatever json has
+    return value is None or value in ("", [], {})
