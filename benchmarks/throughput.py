@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,7 +29,7 @@ from demo.setup import commit_all
 _TOP = Path(__file__).resolve().parent.parent
 _FILES, _LINES = 240, 60
 _ATTEMPTS, _CALLS = 6, 3
-_LOOK = 0.5
+_LOOK = 2.0
 _REPO = "bench/flasklike"
 
 
@@ -72,8 +71,7 @@ class Bench:
         commit = make_repository(self.folder)
         rows = [row(number, commit) for number in range(instances)]
         (self.folder / "rows.json").write_text(json.dumps(rows))
-        # One instance warms every cache: all begin from the same commit.
-        self.harness(1, "warm", "--tries", "1")
+        self.harness(instances, "warm", "--tries", "1")
 
     def both(self, workers: int) -> tuple[Measured, Measured]:
         """Measure the harness, then the bare loop with the same conversations."""
@@ -199,10 +197,11 @@ def peak_memory(pid: int) -> Iterator[list[float]]:
 def _megabytes(process: psutil.Process) -> float:
     """Return what a process holds; what it shares with others counts in parts.
 
-    One that was started just now may not have begun its own program: it is still its parent.
+    One that was started just now may not have begun its own program: its memory is its parent's.
     """
     try:
-        if time.time() - process.create_time() < 1:
+        above = process.parent()
+        if above is not None and above.cmdline() == process.cmdline():
             return 0.0
         return float(process.memory_full_info().pss) / 2**20
     except psutil.Error:
