@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import queue
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,19 +12,16 @@ from dataclasses import dataclass, field, replace
 from agent.errors import UserError
 from bench.engines.desk import Desk
 from bench.engines.driver import Driver
+from bench.engines.losses import Losses
 from bench.engines.processworker import Plan
 from bench.engines.remote import Returned
 from bench.engines.workerprocess import Died, WorkerProcess
 from bench.instances import Instance
 from bench.scale import Scale, shares
-from bench.solving import Finished, unfinished
-from bench.statuses import InstanceStatus
+from bench.solving import Finished
 
 # Seconds between two looks at whether the run is stopping.
 _LOOK = 0.5
-# Starts of an instance whose workers die: some instances may kill theirs.
-_STARTS = 4
-_LOST = "%s: its worker died (%s), for the %d. time"
 # Each waits for the disk now and then; those of one instance wait for each other.
 _CLERKS = 16
 
@@ -42,7 +38,9 @@ class ProcessPool:
         """See ``Engine``."""
         with ExitStack() as stack:
             clerks = stack.enter_context(ThreadPoolExecutor(_CLERKS, "clerk"))
-            crew = _Crew(self.driver, Desk(self.driver, may_start), may_start, clerks)
+            desk = Desk(self.driver, may_start)
+            losses = Losses(self.driver, desk, may_start)
+            crew = _Crew(self.driver, desk, may_start, losses, clerks)
             stack.callback(crew.dismiss)
             yield from crew.run(instances)
 
@@ -54,10 +52,10 @@ class _Crew:
     driver: Driver
     desk: Desk
     may_start: Callable[[], bool]
+    losses: Losses
     clerks: ThreadPoolExecutor
     _workers: list[WorkerProcess] = field(default_factory=list)
     _waiting: deque[Instance] = field(default_factory=deque)
-    _losses: Counter[str] = field(default_factory=Counter)
     _inbox: queue.SimpleQueue[tuple[WorkerProcess, str, Returned | Died]] = field(
         default_factory=queue.SimpleQueue
     )
@@ -117,7 +115,7 @@ class _Crew:
             self._told = True
 
     def _ended(self, worker: WorkerProcess, name: str, returned: Returned) -> Iterator[Finished]:
-        del worker.in_work[name]
+        worker.in_work.pop(name, None)
         if returned.mend:
             self._mend = self._mend or returned.mend
             self.driver.stop.request(returned.mend)
@@ -125,19 +123,14 @@ class _Crew:
             yield returned.finished
 
     def _lost(self, worker: WorkerProcess, died: Died) -> Iterator[Finished]:
-        """Replace a worker that died; what its instances were answered is kept."""
+        """Replace a worker that died, and begin its instances anew."""
         self._workers.remove(worker)
         worker.end()
         for name, instance in worker.in_work.items():
-            self.desk.give_up(name)
-            self._losses[name] += 1
-            self.driver.log.log(logging.WARNING, _LOST, name, died.why, self._losses[name])
-            if not self.may_start():
-                reason = f"interrupted: its worker died ({died.why})"
-                yield unfinished(name, InstanceStatus.INTERRUPTED, reason)
-            elif self._losses[name] < _STARTS:
-                self._waiting.appendleft(instance)
+            self.losses.add(name, died.why)
+            if finished := self.losses.end(name, died.why):
+                yield finished
             else:
-                reason = f"infrastructure failed: its worker died {_STARTS} times ({died.why})"
-                yield unfinished(name, InstanceStatus.INFRA_ERROR, reason)
-        self._workers.append(self._hire(worker.plan.options.scale))
+                self._waiting.appendleft(instance)
+        if self.may_start():
+            self._workers.append(self._hire(worker.plan.options.scale))

@@ -7,6 +7,7 @@ import socket
 import threading
 from dataclasses import dataclass
 
+from agent.errors import UserError
 from agent.redaction import Redactor
 from bench.assembly import Options, make_models, make_services
 from bench.config import RunConfig
@@ -49,7 +50,7 @@ class StopWord:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a task ended."""
+    """How a task ended; the id is empty where it concerns all of them."""
 
     instance_id: str
     returned: Returned
@@ -61,7 +62,11 @@ def main(descriptor: int) -> None:
     pipe = Pipe.of(socket.socket(fileno=descriptor))
     wire = Wire(pipe.ask, pipe.send, BrokenPipeLineError)
     parcels, stop = pipe.received(), Stop()
-    services = _services(next(parcels).content, wire, stop)
+    try:
+        services = _services(next(parcels).content, wire, stop)
+    except UserError as error:
+        pipe.send(Ended("", Returned(mend=str(error))))
+        return
     for parcel in parcels:
         if isinstance(parcel.content, StopWord):
             stop.request(parcel.content.reason)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,18 +18,16 @@ from bench.assembly import make_models
 from bench.config import EnvironmentKind, RunConfig, TestChoice
 from bench.engines.desk import Desk
 from bench.engines.driver import Driver
+from bench.engines.losses import Losses
 from bench.engines.raycluster import connected, make_mailbox, served
 from bench.engines.rayworker import Plan, Task, work
 from bench.engines.remote import Returned
 from bench.instances import Instance
 from bench.modelsource import ModelSource, ReplayedModels
-from bench.solving import Finished, unfinished
-from bench.statuses import InstanceStatus
+from bench.solving import Finished
 
 # Seconds between two looks at whether the run is stopping.
 _LOOK = 0.5
-# Starts of an instance whose workers die; nodes die by chance, but some instances kill theirs.
-_STARTS = 4
 # Seconds until a lost instance is begun anew, times its losses: for a while the cluster does not
 # know that a node is dead, and would send it there again.
 _REST = 5.0
@@ -63,7 +60,10 @@ class RayEngine:
                 num_cpus=cpus, max_retries=0, scheduling_strategy="SPREAD"
             )
             with served(mailbox, desk, driver.stop):
-                flights = _Flights(driver, desk, may_start, mailbox, task, ray.put(plan), models)
+                losses = Losses(driver, desk, may_start)
+                flights = _Flights(
+                    driver, desk, may_start, losses, mailbox, task, ray.put(plan), models
+                )
                 yield from flights.run(instances)
 
 
@@ -81,13 +81,13 @@ class _Flights:
     driver: Driver
     desk: Desk
     may_start: Callable[[], bool]
+    losses: Losses
     mailbox: Any
     task: Any
     plan: Any
     models: ModelSource
     _waiting: deque[Instance] = field(default_factory=deque)
     _under_way: dict[Any, Instance] = field(default_factory=dict)
-    _losses: Counter[str] = field(default_factory=Counter)
     _resting: list[tuple[float, Instance]] = field(default_factory=list)
     _mend: str = ""
     _told: bool = False
@@ -162,18 +162,9 @@ class _Flights:
             yield returned.finished
 
     def _lost(self, instance: Instance, why: str) -> Iterator[Finished]:
-        """Have an instance begun anew whose worker or node died; what was answered is kept."""
-        name = instance.instance_id
-        self.desk.give_up(name)
-        self._losses[name] += 1
-        count = self._losses[name]
-        self.driver.log.log(
-            logging.WARNING, "%s: its worker died (%s), for the %d. time", name, why, count
-        )
-        if not self.may_start():
-            yield unfinished(name, InstanceStatus.INTERRUPTED, "interrupted: its worker died")
-        elif count < _STARTS:
-            self._resting.append((time.monotonic() + _REST * count, instance))
+        """Have an instance begun anew whose worker or node died."""
+        count = self.losses.add(instance.instance_id, why)
+        if finished := self.losses.end(instance.instance_id, why):
+            yield finished
         else:
-            reason = f"infrastructure failed: its worker died {count} times ({why})"
-            yield unfinished(name, InstanceStatus.INFRA_ERROR, reason)
+            self._resting.append((time.monotonic() + _REST * count, instance))
