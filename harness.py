@@ -20,18 +20,13 @@ from bench import options as opt
 from bench import scale_options as scale
 from bench.assembly import Options
 from bench.cli import run_cli
-from bench.commands import (
-    clean_command,
-    default_cache,
-    default_environment,
-    run_command,
-    status_command,
-)
+from bench.commands import default_cache, default_environment, run_command
 from bench.config import ModelChoice, RunConfig, TestChoice
 from bench.dataset import Selection, read_ids
 from bench.limits import read_money, read_rates
 from bench.modellist import list_models
 from bench.scale import EngineKind, Scale
+from bench.upkeep import clean_command, status_command
 
 _HERE = Path(__file__).resolve().parent
 _REFLECTIONS = str(Reflections())

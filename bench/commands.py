@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Sequence
@@ -24,12 +23,10 @@ from bench.environments.engine import connect, engine_answers
 from bench.environments.images import pull_ahead
 from bench.hub import Hub
 from bench.instances import Instance
-from bench.ledger import by_instance, known_dollars, read_lines
-from bench.leftovers import clean_run, marked_children, run_key
+from bench.ledger import known_dollars
+from bench.leftovers import marked_children, run_key
 from bench.manythreads import prepare_process
 from bench.modelsource import recorded_label, replay_folder
-from bench.nodes import sweep_here
-from bench.overview import overview
 from bench.preflight import preflight
 from bench.prior import plausible_instances
 from bench.redo import Redo, prepare
@@ -37,7 +34,6 @@ from bench.run import Run, open_run, recorded_differences
 from bench.runlock import forget, run_lock
 from bench.scale import EngineKind
 from bench.signals import heeding_signals
-from bench.standing import lines
 from bench.starts import note_images
 from bench.stop import Stop
 from bench.store import RunStore
@@ -45,9 +41,8 @@ from bench.story import run_log
 from bench.summary_json import RunSummary
 from bench.timings import Timings
 from bench.transcript import dollars
+from bench.upkeep import clean
 from demo.setup import DEMO_DATASET
-
-__all__ = ["Options", "clean_command", "run_command", "status_command"]
 
 
 def default_cache() -> Path:
@@ -84,7 +79,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     with run_lock(store.folder) as died:
         if died is not None:
             say(f"{died} did not end this run by itself: going on from what it left")
-        for thing in _clean(store, options.cache, config.environment):
+        for thing in clean(store, options.cache, config.environment):
             say(f"removed {thing}")
         return _Session(config, options, store, dataset, selected, say).run()
 
@@ -160,7 +155,7 @@ class _Session:
                 with heeding_signals(stop, say, self._last_rites):
                     summary = self._execute(stop, key, log, say)
         finally:
-            _clean(self.store, self.options.cache, self.config.environment)
+            clean(self.store, self.options.cache, self.config.environment)
         self._tell(summary)
         return summary.exit_code
 
@@ -216,7 +211,7 @@ class _Session:
             client.close()
 
     def _last_rites(self) -> None:
-        _clean(self.store, self.options.cache, self.config.environment)
+        clean(self.store, self.options.cache, self.config.environment)
         forget(self.store.folder)
 
     def _tell(self, summary: RunSummary) -> None:
@@ -230,41 +225,6 @@ class _Session:
         if summary.unfinished:
             words.append(f"{len(summary.unfinished)} left to do: the same command goes on")
         self.say(f"{self.store.folder}: {'; '.join(words)}")
-
-
-def status_command(config: RunConfig, options: Options, say: Say) -> int:
-    """Print the table of a run, without starting anything.
-
-    Raises:
-        UserError: there is no such run.
-    """
-    store = RunStore(options.out, config.run_name)
-    seen = overview(store, by_instance(read_lines(store.ledger)))
-    for line in [json.dumps(seen.as_json())] if options.as_json else lines(seen):
-        say(line)
-    return 0
-
-
-def clean_command(config: RunConfig, options: Options, say: Say) -> int:
-    """Remove what a killed process of a run left, and only that.
-
-    Raises:
-        UserError: there is no such run, or a process works on it.
-    """
-    store = RunStore(options.out, config.run_name)
-    if not store.folder.is_dir():
-        raise UserError(f"there is no run {store.folder}; check --run and --out")
-    with run_lock(store.folder):
-        found = _clean(store, options.cache, EnvironmentKind.DOCKER)
-    for thing in found or ["nothing: no process of this run left anything"]:
-        say(f"removed {thing}")
-    return 0
-
-
-def _clean(store: RunStore, cache: Path, environment: EnvironmentKind) -> list[str]:
-    """Remove what a killed process of the run left, and dead Ray workers on this machine."""
-    containers = environment is EnvironmentKind.DOCKER
-    return clean_run(store, cache, environment) + sweep_here(cache, containers=containers)
 
 
 def _dry_run(

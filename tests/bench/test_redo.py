@@ -16,7 +16,7 @@ import pytest
 from agent.errors import UserError
 from agent.processes import RUN_VARIABLE
 from bench.assembly import make_hub
-from bench.commands import clean_command, run_command, status_command
+from bench.commands import run_command
 from bench.ledger import read_lines, total
 from bench.leftovers import run_key
 from bench.redo import Redo, prepare
@@ -24,6 +24,7 @@ from bench.runlock import run_lock
 from bench.scale import Scale
 from bench.stop import Stop
 from bench.store import RunStore
+from bench.upkeep import clean_command, status_command
 from tests.bench.runs import EDIT, IDS, config, live, options, read
 from tests.provider import Answer, Provider
 
