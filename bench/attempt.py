@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from agent.builtin import BuiltinAgent
 from agent.chat import BudgetUsedError, Message, request_sha256
 from agent.errors import InfrastructureError, StoppedError, UserError
 from agent.gate import Answered, Ask, Failed
@@ -152,6 +153,9 @@ class Attempt:
             return replace(_said(record, said, AttemptStatus.ERROR), error=traceback.format_exc())
 
     def _worked(self, task: Task) -> Work:
+        if not isinstance(self.services.agent, BuiltinAgent):
+            # Ours asks a model before it writes; others may begin with anything.
+            self.checkout.settle()
         if not self.services.config.outside_agent:
             return self.services.agent.work(task)
         try:
@@ -164,7 +168,6 @@ class Attempt:
         asked = request_sha256([Message("user", task.message)])
         # Like a model, it is mostly waited for.
         with self.slot.given_back():
-            self.checkout.settle()
             ticket = gate.begin(Ask(task.model_name, "command", asked, 0, None))
             try:
                 work = self.services.agent.work(task)

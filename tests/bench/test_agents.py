@@ -15,6 +15,7 @@ import pytest
 from agent.errors import UserError
 from agent.protocol import Task, Work
 from bench.budget import BudgetLimits
+from bench.checkout import Checkout
 from bench.commands import run_command
 from bench.config import EnvironmentKind, ModelChoice, RunConfig, validated
 from bench.ledger import read_lines
@@ -225,8 +226,12 @@ def test_an_agent_by_module_and_attribute(
 ) -> None:
     (tmp_path / "strange_agent.py").write_text("from tests.bench.test_agents import Stranger\n")
     monkeypatch.syspath_prepend(tmp_path)
+    settled: list[Path] = []
+    monkeypatch.setattr(Checkout, "settle", lambda checkout: settled.append(checkout.root))
     chosen = outside("", agent="strange_agent:Stranger", api_base=provider.url)
     found = solve(chosen, tmp_path / "out", cache)
+    # It writes before it asks a model, so nothing else would have waited.
+    assert settled
     assert (found["status"], found["edit_outcome"]) == ("plausible", True)
     assert not provider.requests
 

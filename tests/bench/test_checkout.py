@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -185,6 +186,15 @@ def test_a_renewed_checkout_is_as_a_fresh_one(
         used = renew_checkout(used)
         assert _everything(root) == before
         assert git("status", "--porcelain", "--ignored", cwd=root) == b""
+
+
+def test_a_settled_checkout_is_older_than_the_clock_ticks(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    fresh = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
+    fresh.settle()
+    newest = max(stamp.changed for stamp in (*fresh.fresh.values(), *fresh.repository.values()))
+    assert time.time_ns() - newest >= 10_000_000
 
 
 def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(

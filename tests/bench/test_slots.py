@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,17 +92,21 @@ def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> No
 
 def test_a_model_is_waited_for_without_a_slot() -> None:
     slots, steps = Slots(1), []
+    done: list[str] = []
 
     class Model:
         def complete(self, messages: Any, tools: Any = ()) -> Reply:
             with Slot(slots):
+                done.append("asked")
                 return Reply("yes")
 
     with Slot(slots) as slot:
-        model = WaitingModel(Model(), slot, steps.append, lambda: None)  # type: ignore[arg-type]
+        waiting = partial(done.append, "settled")
+        model = WaitingModel(Model(), slot, steps.append, waiting)  # type: ignore[arg-type]
         assert model.complete([Message("user", "?")]).content == "yes"
         assert slots._taken == 1
     assert [step.value for step in steps] == ["asking", "editing"]
+    assert done == ["settled", "asked"]
 
 
 def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
