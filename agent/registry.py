@@ -95,7 +95,6 @@ def missing_key(name: str, api_base: str | None) -> str | None:
 
 
 @cache
-@cache
 def price_map_version() -> str:
     """Return which price map costs are computed from: litellm's own, by SHA-256."""
     # The package is found but not imported: that takes seconds, and a replay needs none of it.

@@ -92,7 +92,7 @@ class Budget:
     estimate was a few tokens short. What is passed at most is the excess of the calls that were
     under way.
 
-    Every reservation must be settled, released or cancelled, in a ``finally``: what stays reserved
+    Every reservation must be settled or cancelled, in a ``finally``: what stays reserved
     makes others wait for ever.
     """
 

@@ -113,9 +113,8 @@ def renew_checkout(checkout: Checkout) -> Checkout:
 
     New files go, and whatever was touched since it was fresh is checked out again, the repository's
     own folder included: writing a whole tree and removing it takes more than an attempt does
-    otherwise. Only for trees that the harness
-    alone wrote to, never for one in which an agent's commands ran: a process that is still alive
-    could write to the tree again.
+    otherwise. Only for trees that the harness alone wrote to, never for one in which an agent's
+    commands ran: a process that is still alive could write to the tree again.
 
     Raises:
         LeakError: it cannot be made fresh.
