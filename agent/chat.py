@@ -6,8 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Protocol
+
+from agent.money import as_number
 
 Tool = Mapping[str, Any]
 """A function that a model may call: ``name``, ``description`` and ``parameters`` (JSON schema)."""
@@ -68,10 +71,14 @@ class Reply:
     content: str
     truncated: bool = False
     usage: Usage | None = None
-    cost: float | None = None
+    cost: Decimal | None = None
     seconds: float = 0.0
     model: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the reply as it stands in journals and trajectories."""
+        return {**asdict(self), "cost": as_number(self.cost)}
 
 
 class Reminder(str, Enum):
@@ -107,7 +114,7 @@ class Call:
 
     def as_json(self) -> dict[str, Any]:
         """Return the call as it stands in a trajectory."""
-        return {"request_sha256": self.request_sha256, **asdict(self.reply)}
+        return {"request_sha256": self.request_sha256, **self.reply.as_json()}
 
 
 class ChatModel(Protocol):
@@ -140,7 +147,7 @@ class RequestRefusedError(Exception):
         cost: dollars, where the provider bills what it refused; None when unknown.
     """
 
-    def __init__(self, message: str, cost: float | None = 0.0) -> None:
+    def __init__(self, message: str, cost: Decimal | None = Decimal()) -> None:
         super().__init__(message)
         self.cost = cost
 

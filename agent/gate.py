@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from agent.chat import Reply
@@ -30,7 +31,7 @@ class Ask:
     provider: str
     request_sha256: str
     tokens: int
-    bound: float | None
+    bound: Decimal | None
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Refused:
     """The provider will never answer this request; ``cost`` as in ``RequestRefusedError``."""
 
     error: str
-    cost: float | None = 0.0
+    cost: Decimal | None = Decimal()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import tenacity
@@ -27,6 +28,7 @@ from agent.chat import (
 from agent.context import size
 from agent.errors import InfrastructureError
 from agent.gate import Answered, Ask, Failed, Gate, OpenGate, Refused
+from agent.money import dollars
 from agent.pricing import Price, dearest_price
 from agent.registry import price_entry, provider_of, the_litellm
 from agent.settings import ModelSettings
@@ -211,7 +213,7 @@ class LiteLLMModel:
             tool_calls=tool_calls_of(message),
         )
 
-    def _cost(self, response: Any, usage: Usage | None) -> float | None:  # noqa: ANN401
+    def _cost(self, response: Any, usage: Usage | None) -> Decimal | None:  # noqa: ANN401
         """Return dollars by the price map's exact entry; litellm's guesses are not trusted."""
         if usage is not None and self.price is not None:
             return self.price.cost(usage)
@@ -223,7 +225,7 @@ class LiteLLMModel:
         into, out = the_litellm().cost_per_token(
             model=bare, custom_llm_provider=provider, usage_object=response.usage
         )
-        return float(into + out)
+        return dollars(Decimal(repr(into)) + Decimal(repr(out)))
 
 
 def _stop(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], bool]:

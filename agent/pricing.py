@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from agent.chat import Usage
+from agent.money import dollars
 from agent.registry import price_entry
 
 # Keys of litellm's map that say more than the plain price: of long prompts, and of writing a
 # cache, which is dearer than reading the same tokens fresh.
 _INPUT = ("input_cost_per_token", "cache_creation_input_token_cost")
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
-# Far below any price: what a float gets wrong in a product is cut off.
-_DIGITS = 12
 _OTHER_SERVICE = ("batch", "flex", "priority")
 
 
@@ -21,17 +21,16 @@ _OTHER_SERVICE = ("batch", "flex", "priority")
 class Price:
     """Dollars for a token that goes in and for one that comes out."""
 
-    input: float
-    output: float
+    input: Decimal
+    output: Decimal
 
-    def cost(self, usage: Usage) -> float:
-        """Return the dollars of a call; nothing is known of a discount for cached tokens."""
-        dollars = usage.prompt_tokens * self.input + usage.completion_tokens * self.output
-        return round(dollars, _DIGITS)
+    def cost(self, usage: Usage) -> Decimal:
+        """Return the dollars of a call; no discount for cached tokens is known."""
+        return self.bound(usage.prompt_tokens, usage.completion_tokens)
 
-    def bound(self, prompt_tokens: int, output_tokens: int) -> float:
+    def bound(self, prompt_tokens: int, output_tokens: int) -> Decimal:
         """Return the most dollars that a call with these limits can cost."""
-        return prompt_tokens * self.input + output_tokens * self.output
+        return dollars(prompt_tokens * self.input + output_tokens * self.output)
 
 
 def dearest_price(name: str) -> Price | None:
@@ -42,12 +41,12 @@ def dearest_price(name: str) -> Price | None:
     return Price(_highest(entry, _INPUT), _highest(entry, _OUTPUT))
 
 
-def _highest(entry: dict[str, Any], beginnings: tuple[str, ...]) -> float:
+def _highest(entry: dict[str, Any], beginnings: tuple[str, ...]) -> Decimal:
     prices = [
-        float(value)
+        Decimal(repr(value))
         for key, value in entry.items()
         if key.startswith(beginnings)
         and isinstance(value, (int, float))
         and not any(word in key for word in _OTHER_SERVICE)
     ]
-    return max(prices, default=0.0)
+    return max(prices, default=Decimal())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from agent.chat import (
     request_sha256,
 )
 from agent.errors import UserError
+from agent.money import dollars, dollars_or_none
 
 _NOT_RECORDED = "not_recorded"
 
@@ -48,7 +50,7 @@ class RecordedAttempt:
     model: str
     edit_format: str
     calls: tuple[RecordedCall, ...]
-    cost: float | None
+    cost: Decimal | None
     refusal: str = ""
     traits: Traits | None = None
     made: bool = True
@@ -108,7 +110,7 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         model=str(raw["model"]),
         edit_format=str(raw["edit_format"]),
         calls=tuple(calls),
-        cost=recorded.get("cost"),
+        cost=dollars_or_none(recorded.get("cost")),
         refusal=str(raw.get("error") or ""),
         traits=_traits(raw.get("traits")),
         made=raw.get("status") != _NOT_RECORDED,
@@ -132,7 +134,7 @@ def reply_of_json(raw: Mapping[str, Any]) -> Reply:
         content=str(raw["content"]),
         truncated=bool(raw.get("truncated", False)),
         usage=Usage(**usage) if usage else None,
-        cost=raw.get("cost"),
+        cost=dollars_or_none(raw.get("cost")),
         seconds=float(raw.get("seconds", 0.0)),
         model=str(raw.get("model", "")),
         tool_calls=tuple(ToolCall(**call) for call in raw.get("tool_calls", ())),
@@ -141,7 +143,17 @@ def reply_of_json(raw: Mapping[str, Any]) -> Reply:
 
 def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:
     """Read a trajectory that has only the model's messages: the attempt's cost is split evenly."""
-    replies = [m for m in raw["messages"] if m["role"] == "assistant"]
-    cost = (raw.get("recorded") or {}).get("cost")
-    share = cost / len(replies) if cost is not None and replies else None
-    return [RecordedCall(Reply(content=str(m["content"]), cost=share)) for m in replies]
+    replies = [str(m["content"]) for m in raw["messages"] if m["role"] == "assistant"]
+    cost = dollars_or_none((raw.get("recorded") or {}).get("cost"))
+    shares = _shares(cost, len(replies))
+    return [
+        RecordedCall(Reply(text, cost=share)) for text, share in zip(replies, shares, strict=True)
+    ]
+
+
+def _shares(cost: Decimal | None, count: int) -> list[Decimal | None]:
+    """Return equal parts of ``cost``; the last takes what rounding leaves, so the sum is exact."""
+    if cost is None or not count:
+        return [None] * count
+    share = dollars(cost / count)
+    return [*[share] * (count - 1), cost - share * (count - 1)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from agent.chat import Usage
+from agent.money import dollars
 
 _MOST_BYTES = 1_000_000
 
@@ -17,7 +18,7 @@ _MOST_BYTES = 1_000_000
 class Spent:
     """Dollars and tokens, None where unknown; ``note`` says what is wrong with the file."""
 
-    cost: float | None = None
+    cost: Decimal | None = None
     usage: Usage | None = None
     note: str = ""
 
@@ -52,14 +53,15 @@ def _load(path: Path) -> dict[str, Any]:
     return content
 
 
-def _cost(value: object) -> float | None:
+def _cost(value: object) -> Decimal | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("`cost` is not a number")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError("`cost` is no sum of dollars")
-    return float(value)
+    try:
+        return dollars(value)
+    except ValueError as error:
+        raise ValueError(f"`cost`: {error}") from None
 
 
 def _usage(value: object) -> Usage | None:

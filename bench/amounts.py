@@ -80,7 +80,7 @@ def parse_prices(
             raise UserError(
                 f"{option} {given}={amounts}: give MODEL=IN,OUT in dollars per million tokens"
             )
-        found[model] = Price(*map(float, known))
+        found[model] = Price(*known)
     return found
 
 

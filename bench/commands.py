@@ -6,10 +6,12 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 
 from agent.agents import load_agent
 from agent.errors import UserError
+from agent.money import in_words, known_sum
 from agent.redaction import Redactor
 from bench.assembly import Options, Say, make_hub, make_mirrors
 from bench.board import Board
@@ -23,7 +25,6 @@ from bench.environments.engine import connect, engine_answers
 from bench.environments.images import pull_ahead
 from bench.hub import Hub
 from bench.instances import Instance
-from bench.ledger import known_dollars
 from bench.leftovers import marked_children, run_key
 from bench.manythreads import prepare_process
 from bench.modelsource import recorded_label, replay_folder
@@ -40,7 +41,6 @@ from bench.store import RunStore
 from bench.story import run_log
 from bench.summary_json import RunSummary
 from bench.timings import Timings
-from bench.transcript import dollars
 from bench.upkeep import clean
 from demo.setup import DEMO_DATASET
 
@@ -165,9 +165,11 @@ class _Session:
         hub.ledger.begin()
         board = Board(len(todo))
         hub.called = board.called
-        display = make_display(
-            stream_of(self.say), board, lambda: known_dollars(hub.ledger.since_begun())
-        )
+
+        def spent() -> Decimal:
+            return known_sum(line.cost for line in hub.ledger.since_begun())
+
+        display = make_display(stream_of(self.say), board, spent)
         warn_once = Once(_both(display.note, log.warning))
         self._pull(todo, say)
         engine = make_engine(
@@ -219,7 +221,7 @@ class _Session:
             self.say(summary.text())
             return
         counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
-        words = [counts or "nothing to do", f"cost {dollars(summary.dollars)}", _used(summary)]
+        words = [counts or "nothing to do", f"cost {in_words(summary.dollars)}", _used(summary)]
         if summary.stopped:
             words.append(f"ended early: {summary.stopped}")
         if summary.unfinished:

@@ -15,6 +15,7 @@ from typing import Protocol, TextIO, cast
 
 from tqdm import tqdm
 
+from agent.money import in_words
 from bench.board import Board, Seen, headline, running_lines
 from bench.plaintext import one_line
 from bench.statuses import InstanceStatus
@@ -95,8 +96,7 @@ def finished_line(
     cost: Decimal | None,
 ) -> str:
     """Return ``[3/300] id: status; reason; $cost``, free of control characters."""
-    dollars = "unknown" if cost is None else f"${cost:.4f}"
-    parts = [status.value, reason, dollars]
+    parts = [status.value, reason, in_words(cost)]
     said = "; ".join(part for part in parts if part)
     return one_line(f"[{number}/{total}] {instance_id}: {said}")
 

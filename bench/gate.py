@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from agent.chat import Reply, RequestRefusedError, TimeUsedError
 from agent.gate import Ask, Outcome
+from agent.money import dollars_or_none
 from agent.replay import reply_of_json
 from bench.hub import CallHub, Ticket
 from bench.journal import Entry, EntryKind, asked_and_ended
@@ -78,5 +79,5 @@ def recorded_calls(entries: Sequence[Entry], attempt: int) -> list[tuple[str, En
 
 def _reply(ended: Entry) -> Reply:
     if ended["kind"] == EntryKind.REFUSED.value:
-        raise RequestRefusedError(str(ended["error"]), ended.get("cost"))
+        raise RequestRefusedError(str(ended["error"]), dollars_or_none(ended.get("cost")))
     return reply_of_json(ended["reply"])

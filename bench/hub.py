@@ -13,15 +13,16 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent.chat import BudgetUsedError
 from agent.errors import StoppedError
 from agent.gate import Answered, Ask, Failed, Outcome, Refused
+from agent.money import as_number, as_text
 from agent.redaction import Redactor
 from bench.budget import Budget, OverBudgetError, Reservation, Scope
 from bench.journal import Entry, EntryKind, Journal, asked_and_ended
-from bench.ledger import Ledger, Line, dollars_of
+from bench.ledger import Ledger, Line
 from bench.stop import Stop
 from bench.throttle import Throttle
 
@@ -139,7 +140,7 @@ class Hub:
 
     def _reserve(self, instance_id: str, ask: Ask) -> Reservation | None:
         try:
-            return self.budget.reserve(instance_id, ask.model, dollars_of(ask.bound))
+            return self.budget.reserve(instance_id, ask.model, ask.bound)
         except OverBudgetError as error:
             if error.scope in (Scope.RUN, Scope.CALLS):
                 self.budget_used = str(error)
@@ -234,10 +235,10 @@ _KINDS: Mapping[type, EntryKind] = {
 def _cost(ask: Ask, outcome: Outcome) -> Decimal | None:
     """Return what a request is charged with: its bound where nobody knows better."""
     if isinstance(outcome, Answered):
-        return dollars_of(outcome.reply.cost)
+        return outcome.reply.cost
     if isinstance(outcome, Refused):
-        return dollars_of(outcome.cost)
-    return dollars_of(ask.bound) if outcome.billed else Decimal()
+        return outcome.cost
+    return ask.bound if outcome.billed else Decimal()
 
 
 def _asked(call: str, attempt: int, ask: Ask) -> Entry:
@@ -247,25 +248,25 @@ def _asked(call: str, attempt: int, ask: Ask) -> Entry:
         "attempt": attempt,
         "model": ask.model,
         "request_sha256": ask.request_sha256,
-        "bound": _text(dollars_of(ask.bound)),
+        "bound": as_text(ask.bound),
         "at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
 
 
 def _ended(call: str, outcome: Outcome, redact: Redactor) -> Entry:
-    plain = {"kind": _KINDS[type(outcome)].value, "call": call}
+    plain: dict[str, Any] = {"kind": _KINDS[type(outcome)].value, "call": call}
     if isinstance(outcome, Answered):
-        return {**plain, "reply": asdict(outcome.reply)}
+        return {**plain, "reply": outcome.reply.as_json()}
+    if isinstance(outcome, Refused):
+        plain |= {"cost": as_number(outcome.cost)}
+    else:
+        plain |= {name: value for name, value in asdict(outcome).items() if name != "error"}
     # Providers quote keys in their errors.
-    return {**plain, **asdict(outcome), "error": redact(outcome.error)}
+    return {**plain, "error": redact(outcome.error)}
 
 
 def _lost(asked: Entry) -> Entry:
     return {"kind": EntryKind.LOST.value, "call": asked["call"], "cost": asked["bound"]}
-
-
-def _text(cost: Decimal | None) -> str | None:
-    return None if cost is None else str(cost)
 
 
 def _line(instance_id: str, asked: Entry, ended: Entry) -> Line | None:
@@ -284,7 +285,7 @@ def _line(instance_id: str, asked: Entry, ended: Entry) -> Line | None:
             "instance_id": instance_id,
             "attempt": asked["attempt"],
             "model": asked["model"],
-            "cost": None if cost is None else str(cost),
+            "cost": cost,
             "usage": reply.get("usage"),
         }
     )

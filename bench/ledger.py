@@ -1,7 +1,6 @@
 """Every call that cost something, one line each: all costs that are shown come from here.
 
-Sums are exact: dollars are kept as decimal text and added as decimals, so the total of a report is
-the sum of its lines to the last digit.
+Dollars are decimal texts, so the total of a report is the sum of its lines to the last digit.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from agent import money
 from agent.chat import Usage
+from agent.money import as_text, dollars_or_none
 from bench.journal import append_entry, whole_entries
 
 
@@ -40,7 +41,7 @@ class Line:
     def as_json(self) -> dict[str, Any]:
         """Return the line as it stands in the file."""
         plain = asdict(self)
-        return {**plain, "cost": None if self.cost is None else str(self.cost)}
+        return {**plain, "cost": as_text(self.cost)}
 
     @classmethod
     def of_json(cls, raw: Mapping[str, Any]) -> Line:
@@ -52,14 +53,9 @@ class Line:
             instance_id=str(raw["instance_id"]),
             attempt=int(raw["attempt"]),
             model=str(raw["model"]),
-            cost=None if cost is None else Decimal(cost),
+            cost=dollars_or_none(cost),
             usage=Usage(**usage) if usage else None,
         )
-
-
-def dollars_of(cost: float | None) -> Decimal | None:
-    """Return a cost that came as a float in the digits in which it is written."""
-    return None if cost is None else Decimal(repr(cost))
 
 
 @dataclass
@@ -126,9 +122,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 def total(lines: Iterable[Line]) -> Decimal | None:
     """Return the exact sum of ``lines``, None when one of them is unknown."""
-    costs = [line.cost for line in lines]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known, Decimal()) if len(known) == len(costs) else None
+    return money.total(line.cost for line in lines)
 
 
 def by_instance(lines: Iterable[Line]) -> dict[str, Decimal]:
@@ -147,8 +141,3 @@ def tokens(lines: Iterable[Line]) -> Usage:
         sum(usage.completion_tokens for usage in used),
         sum(usage.cached_tokens for usage in used),
     )
-
-
-def known_dollars(lines: Iterable[Line]) -> Decimal:
-    """Return the exact sum of what is known of ``lines``."""
-    return sum((line.cost for line in lines if line.cost is not None), Decimal())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent.errors import UserError
+from agent.money import dollars_or_none
 from bench.plaintext import shortened
 from bench.prior import is_plausible
 from bench.standing import BROKEN, NOT_BEGUN, Entry, Overview, summed
@@ -75,7 +75,7 @@ class _Reading:
             finished=True,
             attempts=len(data.get("all_results") or ()),
             reason=str(data.get("reason") or ""),
-            cost=_cost(data.get("cost")),
+            cost=dollars_or_none(data.get("cost")),
         )
 
     def _read(self, path: Path, read: Callable[[], _T]) -> _T | None:
@@ -109,8 +109,3 @@ def _unfinished(name: str, path: Path) -> Entry:
         attempts=len(attempts) if isinstance(attempts, list) else 0,
         reason=str(data.get("reason") or ""),
     )
-
-
-def _cost(value: object) -> Decimal | None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return Decimal(str(value)) if known else None

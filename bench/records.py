@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any
 
 from agent.chat import Call, Message, Traits
+from agent.money import as_number, total
 from bench.candidates import Candidate
 from bench.statuses import AttemptStatus
 
@@ -50,7 +51,7 @@ class AttemptRecord:
         return self.candidate.attempt
 
     @property
-    def cost(self) -> float | None:
+    def cost(self) -> Decimal | None:
         """Dollars of all calls, None when one of them has no known price."""
         return total_cost([self])
 
@@ -62,7 +63,7 @@ class AttemptRecord:
             "model_patch": self.model_patch,
             "model": self.model,
             "temperature": self.temperature,
-            "cost": self.cost,
+            "cost": as_number(self.cost),
             "added_files": list(self.added_files),
             "edited_files": list(self.edited_files),
             "edit_outcome": self.candidate.edit,
@@ -96,14 +97,11 @@ class AttemptRecord:
                 "test_outcome": self.candidate.test,
                 "added_files": list(self.added_files),
                 "edited_files": list(self.edited_files),
-                "cost": self.cost,
+                "cost": as_number(self.cost),
             },
         }
 
 
-def total_cost(records: Sequence[AttemptRecord]) -> float | None:
+def total_cost(records: Sequence[AttemptRecord]) -> Decimal | None:
     """Return the dollars of all calls of ``records``, None when one of them is unknown."""
-    costs = [call.reply.cost for record in records for call in record.calls]
-    known = [cost for cost in costs if cost is not None]
-    # Rounded far below any price: a sum of shares must not differ by the last bit.
-    return round(math.fsum(known), 10) if len(known) == len(costs) else None
+    return total(call.reply.cost for record in records for call in record.calls)

@@ -13,6 +13,7 @@ from typing import Any
 
 from agent.chat import Call
 from agent.errors import UserError
+from agent.money import as_number
 from agent.pricing import Price
 from bench.attempts import Solved
 from bench.config import RunConfig
@@ -21,7 +22,7 @@ from bench.display import Display
 from bench.engines import Engine
 from bench.hub import Hub
 from bench.instances import Instance
-from bench.ledger import Line, dollars_of, tokens, total
+from bench.ledger import Line, tokens, total
 from bench.ordering import longest_first
 from bench.records import AttemptRecord, total_cost
 from bench.solving import Finished
@@ -109,7 +110,7 @@ class Run:
                 status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
         self._note_returned(finished.records)
         self._counts[status] = self._counts.get(status, 0) + 1
-        cost = dollars_of(total_cost(finished.records))
+        cost = total_cost(finished.records)
         self.display.finished(name, status, self.store.redact(reason), cost)
 
     def _note_returned(self, records: Sequence[AttemptRecord]) -> None:
@@ -170,7 +171,7 @@ def _replayed_line(key: str, name: str, record: AttemptRecord, call: Call) -> Li
         instance_id=name,
         attempt=record.attempt,
         model=record.model,
-        cost=dollars_of(call.reply.cost),
+        cost=call.reply.cost,
         usage=call.reply.usage,
     )
 
@@ -222,7 +223,7 @@ def prediction(solved: Solved, model_name_or_path: str) -> dict[str, Any]:
         "tries": max(record.try_ for record in solved.attempts),
         "status": solved.choice.status.value,
         "reason": solved.choice.reason,
-        "cost": total_cost(solved.attempts),
+        "cost": as_number(total_cost(solved.attempts)),
         "all_results": results,
     }
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from agent.money import as_text, column, total
 from bench.plaintext import one_line, shortened
 from bench.statuses import InstanceStatus
 
@@ -52,7 +53,7 @@ class Row:
         return {
             "instances": self.instances,
             "attempts": self.attempts,
-            "dollars": exact(self.dollars),
+            "dollars": as_text(self.dollars),
         }
 
 
@@ -89,11 +90,6 @@ class Overview:
         }
 
 
-def exact(dollars: Decimal | None) -> str | None:
-    """Return dollars as JSON holds them: digits without an exponent, None when unknown."""
-    return None if dollars is None else format(dollars, "f")
-
-
 def summed(
     run: str,
     folder: Path,
@@ -127,19 +123,18 @@ def summed(
 
 def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) -> Row:
     costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
-    known = [cost for cost in costs if cost is not None]
     return Row(
         status=status,
         instances=len(entries),
         attempts=sum(entry.attempts for entry in entries),
-        dollars=sum(known, Decimal(0)) if len(known) == len(costs) else None,
+        dollars=total(costs),
     )
 
 
 def lines(seen: Overview) -> Iterator[str]:
     """Yield the table by status, then what is unfinished and broken, without control characters."""
     yield one_line(f"{seen.run}: {seen.folder}")
-    yield from _aligned([_HEADINGS, *(_cells(row) for row in (*seen.statuses, seen.total))])
+    yield from _aligned([_HEADINGS, *_cells([*seen.statuses, seen.total])])
     if seen.unfinished:
         yield f"unfinished: {len(seen.unfinished)}"
         for entry in seen.unfinished:
@@ -150,9 +145,9 @@ def lines(seen: Overview) -> Iterator[str]:
         yield from (f"  {one_line(words)}" for words in seen.broken)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    dollars = "unknown" if row.dollars is None else f"${row.dollars:.4f}"
-    return one_line(row.status), str(row.instances), str(row.attempts), dollars
+def _cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    for row, dollars in zip(rows, column([row.dollars for row in rows]), strict=True):
+        yield one_line(row.status), str(row.instances), str(row.attempts), dollars
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from agent.errors import InfrastructureError, UserError
+from agent.money import as_number
 from agent.pricing import Price
 from agent.registry import price_entry, price_map_version
 from bench.config import RunConfig
@@ -38,8 +39,8 @@ def prices_used(config: RunConfig, given: Mapping[str, Price]) -> dict[str, dict
 
 def _price(name: str, given: Price | None) -> dict[str, Any]:
     if given is not None:
-        own = {"input_cost_per_token": given.input, "output_cost_per_token": given.output}
-        return {"source": "--price", **own}
+        prices = {"input_cost_per_token": given.input, "output_cost_per_token": given.output}
+        return {"source": "--price", **{name: as_number(price) for name, price in prices.items()}}
     entry = price_entry(name)
     if entry is None:
         return {}

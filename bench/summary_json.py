@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.chat import Usage
-from bench.standing import exact
+from agent.money import as_text
 from bench.statuses import InstanceStatus
 
 
@@ -51,7 +51,7 @@ class RunSummary:
             "run": self.run,
             "folder": str(self.folder),
             "counts": {status.value: self.counts.get(status, 0) for status in InstanceStatus},
-            "dollars": exact(self.dollars),
+            "dollars": as_text(self.dollars),
             "calls": self.calls,
             "tokens": asdict(self.tokens),
             "seconds": round(self.seconds, 3),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 
+from agent.money import in_words
 from bench.attempts import Solved
 from bench.records import AttemptRecord, total_cost
 
@@ -21,7 +21,7 @@ def _lines(solved: Solved) -> Iterator[str]:
     yield f"# {solved.instance.instance_id}\n"
     yield f"- status: {solved.choice.status.value}"
     yield f"- choice: {solved.choice.reason}"
-    yield f"- attempts: {len(solved.attempts)}, cost: {dollars(total_cost(solved.attempts))}\n"
+    yield f"- attempts: {len(solved.attempts)}, cost: {in_words(total_cost(solved.attempts))}\n"
     for record in solved.attempts:
         yield from _attempt(record)
     yield "## The prediction\n"
@@ -34,7 +34,7 @@ def _attempt(record: AttemptRecord) -> Iterator[str]:
     yield f"- status: {record.status.value}"
     words = [_WORDS[value] for value in (outcome.edit, outcome.lint, outcome.test)]
     yield f"- edit {words[0]}, lint {words[1]}, tests {words[2]}"
-    yield f"- {record.reflections} reflections, cost: {dollars(record.cost)}"
+    yield f"- {record.reflections} reflections, cost: {in_words(record.cost)}"
     if record.dropped_files:
         yield f"- not predicted: {', '.join(record.dropped_files)}"
     yield ""
@@ -57,8 +57,3 @@ def _runs(text: str) -> Iterator[str]:
     for line in text.splitlines():
         stripped = line.lstrip()
         yield stripped[: len(stripped) - len(stripped.lstrip("`"))]
-
-
-def dollars(cost: float | Decimal | None) -> str:
-    """Return a cost in words."""
-    return "unknown" if cost is None else f"${cost:.4f}"

@@ -83,7 +83,7 @@ class ScriptedModel:
         """Return the next of the three replies."""
         script = (f"Show me {self.path}.", *(t.format(**vars(self)) for t in (_BAD, _GOOD)))
         self.calls += 1
-        return Reply(script[self.calls - 1], usage=Usage(1000, 100), cost=0.0)
+        return Reply(script[self.calls - 1], usage=Usage(1000, 100), cost=Decimal())
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent.money import as_number, total
 from bench.candidates import Candidate, rank
 from reports.jsonvalues import objects, whole
 from reports.rundata import InstanceData, RunData
@@ -111,13 +112,12 @@ def combined_prediction(offers: Sequence[Offer], label: str) -> dict[str, Any]:
     """
     chosen = pick(offers)
     costs = [offer.instance.cost for offer in offers]
-    known = [cost for cost in costs if cost is not None]
     return {
         **chosen.prediction(),
         "model_name_or_path": label,
         "status": chosen.instance.status,
         "reason": _reason(chosen, offers),
-        "cost": float(sum(known)) if len(known) == len(costs) else None,
+        "cost": as_number(total(costs)),
         "all_results": [
             {**result, "model_name_or_path": label} for o in offers for result in o.results()
         ],

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from agent import money
 from agent.chat import Usage
 
 _MOST = 2**53
@@ -58,12 +59,11 @@ def number(value: object) -> float | None:
 
 
 def dollars(value: object) -> Decimal | None:
-    """Return dollars, None where unknown.
-
-    Rounded far below any price, as the harness does: sums of floats differ in their last bits.
-    """
-    known = number(value)
-    return None if known is None else Decimal(repr(round(known, 10)))
+    """Return dollars, None where unknown."""
+    try:
+        return money.dollars_or_none(number(value))
+    except ValueError:
+        return None
 
 
 def usage(value: object) -> Usage | None:

@@ -31,7 +31,6 @@ class Prediction:
     patch: str
     dropped: tuple[str, ...]
     plausible: bool
-    cost: float | None
     resolved: bool | None = None
     chosen: bool = True
 
@@ -66,7 +65,6 @@ def _read(store: RunStore, path: Path) -> Prediction:
         patch=fit.patch,
         dropped=fit.dropped,
         plausible=is_plausible(data),
-        cost=data.get("cost"),
         resolved=resolved if isinstance(resolved, bool) else None,
     )
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import UserError
-from bench.ledger import Line, by_instance, known_dollars, read_lines, total
+from agent.money import known_sum, total
+from bench.ledger import Line, by_instance, read_lines
+from bench.ledger import total as ledger_total
 from bench.overview import overview, status_of
 from bench.standing import Entry
 from bench.store import RunStore
@@ -53,17 +55,15 @@ class RunData:
     def cost(self) -> Decimal | None:
         """Dollars of the whole run: its ledger's sum, else its predictions'; None when unknown."""
         if self.ledger:
-            return total(self.ledger)
-        complete = all(instance.cost is not None for instance in self.instances)
-        return self.known_cost if complete else None
+            return ledger_total(self.ledger)
+        return total(instance.cost for instance in self.instances)
 
     @property
     def known_cost(self) -> Decimal:
         """The sum of what is known of the same."""
         if self.ledger:
-            return known_dollars(self.ledger)
-        known = (instance.cost for instance in self.instances if instance.cost is not None)
-        return sum(known, Decimal())
+            return known_sum(line.cost for line in self.ledger)
+        return known_sum(instance.cost for instance in self.instances)
 
 
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
@@ -169,7 +169,7 @@ class _Reading:
 
     def _cost(self, name: str, content: Mapping[str, Any]) -> Decimal | None:
         own = self.ledger.get(name)
-        return total(own) if own else dollars(content.get("cost"))
+        return ledger_total(own) if own else dollars(content.get("cost"))
 
 
 def _grouped(lines: Iterable[Line]) -> dict[str, list[Line]]:

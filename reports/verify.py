@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import eq
 from pathlib import Path
 from typing import Any
 
 from agent.errors import InfrastructureError, UserError
 from bench.dataset import Dataset
 from bench.store import RunStore
+from bench.versions import HARNESS_VERSION
 from reports.judging import Judging
 from reports.options import ReportOptions, Say
 from reports.otherpatches import rounds
@@ -19,7 +21,7 @@ from reports.rundata import RunData, read_run
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json
 from reports.verification.derived import DerivedCheck
-from reports.verification.difference import Difference
+from reports.verification.difference import Difference, nearly
 from reports.verification.instances import InstanceCheck
 from reports.verification.ledgers import ledger_differences
 
@@ -60,7 +62,9 @@ class _Verification:
         yield from ledger_differences(self.store.ledger, run)
         judging = Judging(self.store, self.options, described, self.say)
         others = list(chain.from_iterable(rounds(run)))
-        derived = DerivedCheck(self.store, predictions, others, lambda: self._stats(judging))
+        ours = (described.get("versions") or {}).get("harness") == HARNESS_VERSION
+        same = eq if ours else nearly
+        derived = DerivedCheck(self.store, predictions, others, lambda: self._stats(judging), same)
         yield from derived.differences()
 
     def _stats(self, judging: Judging) -> Iterator[Mapping[str, Any]]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
+from agent.money import in_words
 from reports.markdown import percent, within
-from reports.pages.amounts import dollars
 from reports.pages.instance import page_name
 from reports.pages.tables import Table, tables
 from reports.rundata import InstanceData, RunData
@@ -167,7 +167,7 @@ def _cards(stats: RunStats) -> Iterator[Card]:
         yield Card("Of the split", percent(whole.share), f"{whole.of}, {stats.scores.split_name}")
     yield Card("Plausible", str(counts.plausible), f"of {counts.predicted} predictions")
     yield Card("Attempts", f"{effort.attempts.known:.0f}")
-    known = dollars(effort.dollars.known)
+    known = in_words(effort.dollars.known)
     yield Card(
         "Cost", known, "" if effort.dollars.complete else "at least: some prices are unknown"
     )

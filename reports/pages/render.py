@@ -18,8 +18,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from agent.money import in_words
 from agent.redaction import Redactor
-from reports.pages.amounts import dollars
 from reports.pages.budget import Cut, cut
 from reports.pages.diffs import highlighted
 
@@ -80,7 +80,7 @@ class Renderer:
         filters: dict[str, Callable[..., Any]] = {
             "cut": self._cut,
             "diff": lambda text: highlighted(self.redact(text)),
-            "dollars": dollars,
+            "dollars": in_words,
             "words": lambda text: str(text).replace("_", " "),
         }
         environment.filters.update(filters)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.money import column, dollars
 from reports.markdown import NONE, of, percent, within
-from reports.pages.amounts import dollars
 from reports.statistics.breakdown import Group
 from reports.statistics.collect import RunStats
 from reports.statistics.effort import Amount, Money
@@ -119,16 +119,24 @@ def _rounded(value: float | None) -> str:
 
 
 def _bought(stats: RunStats) -> Table:
+    every = stats.bought
+    further = [step.dollars_per_further for step in every]
     rows = tuple(
         (
             str(row.attempts),
             f"at least {of(row.resolved)}" if row.lower_bound else of(row.resolved),
-            dollars(row.dollars),
+            cost,
             f"{row.further_resolved:+d}",
-            dollars(row.further_dollars),
-            NONE if row.dollars_per_further is None else f"${row.dollars_per_further:,.2f}",
+            its_cost,
+            NONE if row.dollars_per_further is None else per_further,
         )
-        for row in stats.bought
+        for row, cost, its_cost, per_further in zip(
+            every,
+            column([row.dollars for row in every]),
+            column([row.further_dollars for row in every]),
+            column([None if each is None else dollars(each) for each in further]),
+            strict=True,
+        )
     )
     head = ("attempts at most", "resolved", "cost", "by the last", "its cost", "per further one")
     return Table("What each further attempt buys", head, rows)

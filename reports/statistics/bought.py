@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
+from agent.money import Dollars, total
 from bench.candidates import choose
-from reports.exact import Dollars
 from reports.jsonvalues import mapping
 from reports.rundata import InstanceData, RunData
 from reports.statistics.intervals import Share
@@ -67,5 +67,4 @@ def _resolved_after(instance: InstanceData, number: int, *, require_tests: bool)
 
 def _dollars(instances: Iterable[InstanceData], number: int) -> Decimal | None:
     costs = [a.cost for i in instances for a in i.attempts if a.attempt == number]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known, Decimal()) if len(known) == len(costs) else None
+    return total(costs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from agent.chat import Usage
-from reports.exact import Dollars
+from agent.money import Dollars
 from reports.rundata import AttemptData, CallData, RunData
 from reports.statistics.intervals import Share
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,14 @@ class DerivedCheck:
     Attributes:
         others: patches of attempts that are not predicted.
         stats: what ``stats.json`` may hold: with the rows of the dataset, and without them.
+        same: compares two plain values of ``stats.json``.
     """
 
     store: RunStore
     predictions: Sequence[Prediction]
     others: Sequence[Prediction]
     stats: Callable[[], Iterator[Mapping[str, Any]]]
+    same: Callable[[object, object], bool] = eq
 
     def differences(self) -> Iterator[Difference]:
         """Yield what differs; files that no report has written yet are passed over."""
@@ -43,7 +46,7 @@ class DerivedCheck:
         verdicts = {p.instance_id: self._verdict(p) for p in self.predictions}
         lists = leaderboard_lists(self.predictions, verdicts)
         yield from _json(self.store.folder / "results.json", lambda: iter([lists]))
-        yield from _json(self.store.folder / "stats.json", self.stats)
+        yield from _json(self.store.folder / "stats.json", self.stats, self.same)
 
     def _all_preds(self, path: Path) -> Iterator[Difference]:
         if not path.is_file():
@@ -95,7 +98,11 @@ class DerivedCheck:
         return f"says {verdict.status.value}, and the report in logs/ says the contrary"
 
 
-def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
+def _json(
+    path: Path,
+    expected: Callable[[], Iterator[Mapping[str, Any]]],
+    same: Callable[[object, object], bool] = eq,
+) -> Iterator[Difference]:
     """Yield the first difference of the file at ``path`` to the likest of ``expected``."""
     if not path.is_file():
         return
@@ -104,7 +111,7 @@ def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> It
     except (ValueError, RecursionError) as error:
         yield Difference(path, f"is broken: {error}")
         return
-    likest = min((list(all_differences(found, one)) for one in expected()), key=len)
+    likest = min((list(all_differences(found, one, "", same)) for one in expected()), key=len)
     if likest:
         yield Difference(path, likest[0])
 

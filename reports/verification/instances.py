@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import eq
 from pathlib import Path
 from typing import Any
 
 from agent.errors import UserError
+from agent.money import as_number
 from bench.patches import fit_patch
 from bench.records import AttemptRecord
 from bench.run import prediction
@@ -15,7 +17,13 @@ from bench.store import RunStore
 from bench.transcript import transcript
 from bench.versions import HARNESS_VERSION
 from reports.rundata import read_trajectory
-from reports.verification.difference import Difference, first_difference, first_line
+from reports.verification.difference import (
+    Difference,
+    all_differences,
+    first_difference,
+    first_line,
+    nearly,
+)
 from reports.verification.recorded import chosen_again, record_of, solved_of
 from reports.verification.requests import wrong_request
 
@@ -61,7 +69,8 @@ class InstanceCheck:
         self, place: Path, trajectory: Trajectory, records: Sequence[AttemptRecord]
     ) -> Iterator[Difference]:
         for raw, record in zip(trajectory["attempts"], records, strict=True):
-            for words in _wrong(raw, record):
+            same = eq if trajectory["versions"]["harness"] == HARNESS_VERSION else nearly
+            for words in _wrong(raw, record, same):
                 yield Difference(place, f"attempt {record.attempt}: {words}")
 
     def _files(
@@ -105,12 +114,13 @@ class InstanceCheck:
             yield Difference(place, words)
 
 
-def _wrong(raw: Mapping[str, Any], record: AttemptRecord) -> Iterator[str]:
+def _wrong(
+    raw: Mapping[str, Any], record: AttemptRecord, same: Callable[[object, object], bool]
+) -> Iterator[str]:
     if words := wrong_request(record):
         yield words
     cost = raw["recorded"]["cost"]
-    if words := first_difference(cost, record.cost, "cost"):
-        yield words
+    yield from all_differences(cost, as_number(record.cost), "cost", same)
     dropped = fit_patch(record.model_patch).dropped
     if words := first_difference(raw["dropped_files"], dropped, "dropped_files"):
         yield words

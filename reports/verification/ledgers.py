@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
-from bench.ledger import Line, dollars_of
+from agent.money import as_text
+from bench.ledger import Line
 from reports.rundata import RunData
 from reports.verification.difference import Difference
 
@@ -47,7 +48,7 @@ def _missing(lines: Sequence[Line], run: RunData) -> Iterator[str]:
             shown: Costs = Counter(call.cost for call in attempt.calls)
             lacking = shown - paid.get((instance.instance_id, attempt.attempt), Counter())
             for cost, count in sorted(lacking.items(), key=str):
-                words = "an unknown cost" if cost is None else f"${cost}"
+                words = "an unknown cost" if cost is None else f"${as_text(cost)}"
                 yield (
                     f"lacks {count} calls at {words} of {instance.instance_id}, "
                     f"attempt {attempt.attempt}"
@@ -59,6 +60,5 @@ def _paid(lines: Sequence[Line]) -> Mapping[tuple[str, int], Costs]:
     for line in lines:
         if line.kind in _REPLIED:
             key = (line.instance_id, line.attempt)
-            cost = None if line.cost is None else dollars_of(float(line.cost))
-            paid.setdefault(key, Counter())[cost] += 1
+            paid.setdefault(key, Counter())[line.cost] += 1
     return paid

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -158,13 +159,13 @@ def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "cost", "usage", "note"),
     [
-        ('{"cost": 0.12}', 0.12, None, ""),
+        ('{"cost": 0.12}', Decimal("0.12"), None, ""),
         ('{"cost": 0, "calls": 3, "tokens": {"prompt": 5, "completion": 2}}', 0.0, Usage(5, 2), ""),
         ("{}", None, None, ""),
         ('{"cost": "0.12"}', None, None, "not a number"),
         ('{"cost": true}', None, None, "not a number"),
-        ('{"cost": NaN}', None, None, "no sum of dollars"),
-        ('{"cost": -1}', None, None, "no sum of dollars"),
+        ('{"cost": NaN}', None, None, "`cost`"),
+        ('{"cost": -1}', None, None, "`cost`"),
         ('{"cost": 1' + "0" * 400 + "}", None, None, "result file is wrong"),
         ('{"tokens": {"prompt": "many"}}', None, None, "something else than counts"),
         ('{"tokens": 3}', None, None, "not an object"),
@@ -176,7 +177,7 @@ def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
     ],
 )
 def test_what_it_says_it_spent(
-    tmp_path: Path, written: str, cost: float | None, usage: Usage | None, note: str
+    tmp_path: Path, written: str, cost: Decimal | None, usage: Usage | None, note: str
 ) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(written.encode("utf-8", "surrogateescape"))

@@ -60,10 +60,10 @@ def test_wrong_dollars_per_model(text: str, said: str) -> None:
 def test_prices_are_given_per_million_and_kept_per_token() -> None:
     prices = parse_prices(["opus=15,75", "ollama/llama3=0,0", "a=b=1,2.5"], resolve)
     opus = prices["anthropic/claude-opus-4"]
-    assert opus.input == 0.000015
-    assert opus.bound(1_000_000, 2) == pytest.approx(15.00015)
+    assert opus.input == Decimal("0.000015")
+    assert opus.bound(1_000_000, 2) == Decimal("15.00015")
     assert prices["ollama/llama3"].bound(10**9, 10**9) == 0
-    assert prices["a=b"].output == 0.0000025
+    assert prices["a=b"].output == Decimal("0.0000025")
     assert parse_prices([]) == {}
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.chat import Reply, RequestRefusedError, Usage
 from bench.gate import AttemptGate, recorded_calls
 from bench.journal import Journal, asked_and_ended, whole_entries
-from bench.ledger import Ledger, Line, by_instance, dollars_of, read_lines, total
+from bench.ledger import Ledger, Line, by_instance, read_lines, total
 
 
 def a_line(call: str, cost: str | None = "0.1", instance_id: str = "i") -> Line:
@@ -90,10 +90,10 @@ def test_a_ledger_holds_each_call_once_and_survives_torn_lines(tmp_path: Path) -
     assert [line.call for line in read_lines(path)] == ["a", "b"]
 
 
-@given(st.lists(st.floats(0, 1e3, allow_nan=False), max_size=50))
-def test_sums_are_exact(costs: list[float]) -> None:
-    lines = [a_line(str(n), str(dollars_of(cost))) for n, cost in enumerate(costs)]
-    assert total(lines) == sum((Decimal(repr(cost)) for cost in costs), Decimal())
+@given(st.lists(st.decimals(0, 1000, places=10), max_size=50))
+def test_sums_are_exact(costs: list[Decimal]) -> None:
+    lines = [a_line(str(n), str(cost)) for n, cost in enumerate(costs)]
+    assert total(lines) == sum(costs, Decimal())
     assert total([*lines, a_line("x", None)]) is None
 
 

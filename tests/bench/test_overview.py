@@ -68,7 +68,7 @@ def test_the_same_for_machines(store: RunStore) -> None:
     assert told["run"] == "r"
     assert told["folder"] == str(store.folder)
     assert told["statuses"]["plausible"] == {"instances": 2, "attempts": 3, "dollars": "1.35"}
-    assert told["total"] == {"instances": 6, "attempts": 12, "dollars": "1.80"}
+    assert told["total"] == {"instances": 6, "attempts": 12, "dollars": "1.8"}
     assert told["broken"] == []
     assert told["unfinished"][1] == {
         "instance_id": "own__thing-5",

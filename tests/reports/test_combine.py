@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def test_trajectories_ledgers_and_verdicts_come_along(tmp_path: Path) -> None:
     target = combine(stores, "both", quiet)
     run = read_run(target)
     (instance,) = run.instances
-    assert (str(run.cost), instance.resolved, instance.origin) == ("0.4", True, "r2")
+    assert (run.cost, instance.resolved, instance.origin) == (Decimal("0.4"), True, "r2")
     written = json.loads(target.trajectory("a__a-1").read_text())
     assert [(a["attempt"], a["origin"]["run"]) for a in written["attempts"]] == [
         (1, "r1"),

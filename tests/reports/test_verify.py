@@ -134,7 +134,7 @@ def test_a_planted_change_is_named(
 TEXTS = [
     ("predictions/r/all_preds.jsonl", "model_patch", "model_match", "line 1 is"),
     (f"predictions/r/{ONE}.md", "## Attempt 1", "## Attempt 9", "Attempt 9"),
-    ("predictions/r/ledger.jsonl", '"attempt": 1', '"attempt": 8', "lacks 2 calls at $0.0"),
+    ("predictions/r/ledger.jsonl", '"attempt": 1', '"attempt": 8', "lacks 2 calls at $0 "),
     ("predictions/r/ledger.jsonl", '{"call"', '{"all"', "line 1 cannot be read: KeyError"),
     ("predictions/r/ledger.jsonl", ":1:2", ":1:1", "stands there 2 times"),
 ]

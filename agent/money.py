@@ -1,0 +1,73 @@
+"""Dollars: exact decimals from the provider's answer to the last file, rounded in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Annotated
+
+from pydantic import PlainSerializer
+
+# Finer than any price of a token; sums of rounded costs are exact.
+_PLACES = Decimal("1e-10")
+_CONTEXT = Context(prec=40, rounding=ROUND_HALF_EVEN)
+
+UNKNOWN = "unknown"
+
+
+def dollars(amount: Decimal | float | str) -> Decimal:
+    """Return ``amount`` with ten decimal places, rounded half to even.
+
+    A float counts with the digits in which it is written, so 0.1 is a tenth.
+
+    Raises:
+        ValueError: it is negative, not a finite number, or 1e29 and more.
+    """
+    try:
+        exact = Decimal(amount if isinstance(amount, (Decimal, str)) else repr(amount))
+        if not exact.is_finite() or exact < 0:
+            raise ValueError
+        return exact.quantize(_PLACES, context=_CONTEXT)
+    except (ArithmeticError, ValueError):
+        raise ValueError(f"{amount!r} is not an amount of dollars") from None
+
+
+def dollars_or_none(amount: Decimal | float | str | None) -> Decimal | None:
+    """Return ``dollars(amount)``; an unknown amount stays None."""
+    return None if amount is None else dollars(amount)
+
+
+def known_sum(costs: Iterable[Decimal | None]) -> Decimal:
+    """Return the exact sum of the costs that are known."""
+    return sum((cost for cost in costs if cost is not None), Decimal())
+
+
+def total(costs: Iterable[Decimal | None]) -> Decimal | None:
+    """Return the exact sum of ``costs``, None when one of them is unknown."""
+    every = list(costs)
+    return None if None in every else known_sum(every)
+
+
+def as_text(cost: Decimal | None) -> str | None:
+    """Return dollars as JSON texts hold them: digits without an exponent or trailing zeros."""
+    return None if cost is None else format(cost.normalize(), "f")
+
+
+def as_number(cost: Decimal | None) -> float | None:
+    """Return dollars as JSON numbers hold them."""
+    return None if cost is None else float(cost)
+
+
+def in_words(cost: Decimal | None) -> str:
+    """Return dollars for a reader, with four decimals below one dollar."""
+    return column([cost])[0]
+
+
+def column(costs: Sequence[Decimal | None]) -> list[str]:
+    """Return the cells of a table's column: equal decimals, four where an amount needs them."""
+    places = 4 if any(cost is not None and 0 < cost < 1 for cost in costs) else 2
+    return [UNKNOWN if cost is None else f"${cost:,.{places}f}" for cost in costs]
+
+
+Dollars = Annotated[Decimal, PlainSerializer(as_text, return_type=str)]
+"""Dollars as a field of statistics: a text in JSON."""
