@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from agent.chat import RequestRefusedError
@@ -14,6 +15,22 @@ _ACCOUNT = re.compile(
     r"insufficient_quota|billing_hard_limit_reached|billing_not_active|credit balance is too low",
     re.IGNORECASE,
 )
+# Raised before anything of a request is sent, by library; subclasses count. httpx's ConnectError is
+# among them, but litellm also makes one of a connection that was reset after sending: where httpx
+# only translates an error of aiohttp, aiohttp's class decides.
+_BEFORE_SENDING = {
+    "aiohttp": {
+        "ClientConnectorError", "ConnectionTimeoutError", "ClientHttpProxyError", "InvalidURL",
+    },
+    "httpx": {
+        "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
+        "InvalidURL",
+    },
+    "httpcore": {
+        "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
+    },
+}  # fmt: skip
+_ANSWERED = {"HTTPStatusError", "APIStatusError"}
 _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
 
 
@@ -28,6 +45,8 @@ class TransientError(Exception):
 
 def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: ANN401
     """Return what an exception of litellm means for the run."""
+    if never_connected(error):
+        return TransientError(Failed(_root_cause(error)))
     kinds = litellm.exceptions
     status = getattr(error, "status_code", None)
     text = str(error).replace("\n", " ")[:500]
@@ -41,12 +60,65 @@ def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: AN
         return RequestRefusedError(f"{name}: {text}")
     if status is None:
         return error
-    # Without an answer nobody knows what the provider did, and whether it bills it.
-    unknown = isinstance(error, kinds.Timeout) or (
-        isinstance(error, (kinds.APIConnectionError, kinds.InternalServerError))
-        and "Connection error" in text
+    # Without an answer it is unknown what the provider did, and whether it bills it.
+    return TransientError(
+        Failed(text, billed=not _answered(error), retry_after=_retry_after(error))
     )
-    return TransientError(Failed(text, billed=unknown, retry_after=_retry_after(error)))
+
+
+def never_connected(error: BaseException) -> bool:
+    """Tell whether no byte of a request can have reached the provider.
+
+    Refused connections, unknown hosts, failed TLS handshakes and proxies that refuse count;
+    whatever is unclear does not, because it may be billed.
+    """
+    found = [_before_sending(e) for e in _linked(error) if _decides(e)]
+    return bool(found) and all(found)
+
+
+def _linked(error: BaseException) -> Iterator[BaseException]:
+    """Yield ``error`` and all that led to it: a second try of a library hides the first one's."""
+    seen: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and not any(one is other for other in seen):
+            seen.append(one)
+            yield one
+            waiting += [one.__cause__, one.__context__]
+
+
+def _library(error: BaseException | None) -> str:
+    return type(error).__module__.partition(".")[0]
+
+
+def _decides(error: BaseException) -> bool:
+    translated = _library(error) == "httpx" and _library(error.__cause__) in _BEFORE_SENDING
+    return _library(error) in _BEFORE_SENDING and not translated
+
+
+def _before_sending(error: BaseException) -> bool:
+    names = _BEFORE_SENDING[_library(error)]
+    return any(kind.__name__ in names for kind in type(error).__mro__)
+
+
+def _answered(error: BaseException) -> bool:
+    """Tell whether the provider answered with an HTTP status.
+
+    litellm's own exceptions do not tell: they descend from openai's, whatever happened.
+    """
+    return any(
+        kind.__name__ in _ANSWERED
+        for one in _linked(error)
+        if _library(one) in ("httpx", "openai")
+        for kind in type(one).__mro__
+    )
+
+
+def _root_cause(error: BaseException) -> str:
+    """Return the words of the transport's own error: litellm only says "Connection error."."""
+    decisive = next(e for e in _linked(error) if _decides(e))
+    return f"cannot connect: {decisive}".replace("\n", " ")[:500]
 
 
 def _retry_after(error: Exception) -> float | None:

@@ -21,6 +21,7 @@ class Ending(str, Enum):
     REFUSED = "refused"
     BUDGET = "budget"
     TIME = "time"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Lock
 
 _HEAD = 2_000_000
 _TAIL = 8_000_000
@@ -17,9 +18,14 @@ class Tail:
     _head: bytearray = field(default_factory=bytearray)
     _tail: bytearray = field(default_factory=bytearray)
     _left_out: bool = False
+    _lock: Lock = field(default_factory=Lock)
 
     def add(self, chunk: bytes) -> None:
-        """Take the next bytes."""
+        """Take the next bytes; safe to call from several threads."""
+        with self._lock:
+            self._add(chunk)
+
+    def _add(self, chunk: bytes) -> None:
         room = self.head_size - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:] if room < len(chunk) else b""

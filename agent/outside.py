@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent.chat import Call, Message, Reply, request_sha256
 from agent.errors import InfrastructureError, UserError
+from agent.outcomes import Ending
 from agent.output import Tail
 from agent.processes import CommandResult, run_limited
 from agent.protocol import Task, Work
@@ -23,6 +24,8 @@ PREFIX = "command:"
 _PLACEHOLDER = re.compile(r"\{(message_file|model|result_file|temperature)\}")
 _HEAD_BYTES = 20_000
 _TAIL_BYTES = 30_000
+_ERROR_BYTES = 4_000
+_LONGEST_LINE = 300
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,15 @@ class CommandAgent:
         asked = Message("user", task.message)
         task.transcript.messages.append(asked)
         folder = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="agent."))
+        errors = Tail(0, _ERROR_BYTES)
+        # Trajectories are published; a command may print what it was given.
+        redact = Redactor.of_environment(self.environment)
         try:
-            result, spent = self._run(task, folder)
-            # Trajectories are published; a command may print what it was given.
-            output = Redactor.of_environment(self.environment)(result.output)
+            result, spent = self._run(task, folder, errors)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        notes = [note for note in (_ending(result, self.seconds), spent.note) if note]
+        output, last = redact(result.output), redact(_last_line(errors.text()))
+        notes = [note for note in (_ending(result, self.seconds, last), spent.note) if note]
         task.log(f"agent: {'; '.join(notes) or 'ended'} after {result.seconds:.1f} s")
         task.log(f"agent's output:\n{output}")
         task.transcript.messages.append(Message("assistant", output))
@@ -62,9 +67,9 @@ class CommandAgent:
             model=task.model_name,
         )
         task.transcript.calls.append(Call(request_sha256([asked]), reply))
-        return Work(error="; ".join(notes))
+        return Work(None, "; ".join(notes), _abnormal(result))
 
-    def _run(self, task: Task, folder: Path) -> tuple[CommandResult, Spent]:
+    def _run(self, task: Task, folder: Path, errors: Tail) -> tuple[CommandResult, Spent]:
         message, result_file = folder / "message.txt", folder / "result.json"
         message.write_text(task.message, encoding="utf-8", errors="surrogateescape")
         values = {
@@ -76,7 +81,8 @@ class CommandAgent:
         argv = [_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in self.argv]
         tail = Tail(_HEAD_BYTES, _TAIL_BYTES)
         try:
-            result = run_limited(argv, task.root, self._variables(folder), self.seconds, tail)
+            variables = self._variables(folder)
+            result = run_limited(argv, task.root, variables, self.seconds, tail, errors=errors)
         except OSError as error:
             raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
         asks = any("{result_file}" in word for word in self.argv)
@@ -134,7 +140,24 @@ def _refuse_secrets(template: str) -> None:
         raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
 
 
-def _ending(result: CommandResult, seconds: float) -> str:
+def _abnormal(result: CommandResult) -> Ending | None:
     if result.timed_out:
-        return f"the agent was stopped after {seconds:.0f} s"
-    return f"the agent ended with exit code {result.exit_code}" if result.exit_code else ""
+        return Ending.TIME
+    return Ending.FAILED if result.exit_code else None
+
+
+def _ending(result: CommandResult, seconds: float, last_error: str) -> str:
+    if result.timed_out:
+        return f"the agent was stopped after {seconds:.0f} s" + _said(last_error)
+    if not result.exit_code:
+        return ""
+    return f"the agent ended with exit code {result.exit_code}" + _said(last_error)
+
+
+def _said(last_error: str) -> str:
+    return f": {last_error}" if last_error else ""
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:_LONGEST_LINE] if lines else ""

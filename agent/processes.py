@@ -69,25 +69,26 @@ def run_limited(
     timeout: float,
     tail: Tail | None = None,
     too_much: Callable[[], bool] | None = None,
+    errors: Tail | None = None,
 ) -> CommandResult:
     """Run ``argv`` in a process group of its own and leave nothing of it running at the end.
 
     The group is killed also when the command ended by itself: what it started may hold its output
     open for ever. What left the group is found by a mark in its environment (on Linux). Standard
-    input is empty; ``tail`` keeps the output. ``too_much`` is asked every second whether the
-    command has used more than it may; it is killed then, and its exit code says so.
+    input is empty; ``tail`` keeps the output, ``errors`` keeps standard error once more.
+    ``too_much`` is asked every second whether the command has used more than it may; it is killed
+    then, and its exit code says so.
     """
     started = time.monotonic()
     mark = secrets.token_hex(16)
     marks = {_MARK: mark, RUN_VARIABLE: os.environ.get(RUN_VARIABLE, "")}
     process = subprocess.Popen(
         list(argv), cwd=cwd, env={**env, **marks}, stdin=subprocess.DEVNULL,
-        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if errors is None else subprocess.PIPE,
     )  # fmt: skip
     tail = tail or Tail()
-    assert process.stdout is not None
-    reader = Thread(target=_read, args=(process.stdout, tail), daemon=True)
-    reader.start()
+    readers = _readers(process, tail, errors)
     code: int | None
     try:
         code = _wait(process, timeout, too_much)
@@ -96,7 +97,8 @@ def run_limited(
     finally:
         _kill_group(process)
         _kill_marked(f"{_MARK}={mark}".encode())
-    reader.join(_DRAIN)
+    for reader in readers:
+        reader.join(_DRAIN)
     return CommandResult(tail.text(), code, time.monotonic() - started)
 
 
@@ -117,11 +119,24 @@ def _wait(
     return process.wait(max(0.0, end - time.monotonic()))
 
 
-def _read(stream: IO[bytes], tail: Tail) -> None:
+def _readers(process: subprocess.Popen[bytes], tail: Tail, errors: Tail | None) -> Sequence[Thread]:
+    sources = ((process.stdout, (tail,)), (process.stderr, (tail, errors)))
+    readers = [
+        Thread(target=_read, args=(stream, [tail for tail in tails if tail]), daemon=True)
+        for stream, tails in sources
+        if stream is not None
+    ]
+    for reader in readers:
+        reader.start()
+    return readers
+
+
+def _read(stream: IO[bytes], tails: Sequence[Tail]) -> None:
     descriptor = stream.fileno()
     with contextlib.suppress(OSError, ValueError):
         while chunk := os.read(descriptor, 65536):
-            tail.add(chunk)
+            for tail in tails:
+                tail.add(chunk)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -15,7 +15,7 @@ from agent.chat import Call, ChatModel, Message
 from agent.formats.base import Matching, OnFailure
 from agent.lint import Linter
 from agent.mentions import FileIndex
-from agent.outcomes import Limits, Result
+from agent.outcomes import Ending, Limits, Result
 from agent.testreport import TestReport
 
 Changes = Mapping[str, bytes | None]
@@ -76,10 +76,12 @@ class Work:
     Attributes:
         result: its outcomes; None leaves the verdict on the tree to the harness.
         error: what went wrong; empty when nothing did.
+        ending: how it ended where ``result`` is None and it did not end normally.
     """
 
     result: Result | None = None
     error: str = ""
+    ending: Ending | None = None
 
 
 @runtime_checkable

@@ -36,9 +36,23 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm has no types worth the name
     import litellm
 
     litellm.suppress_debug_info = True
+    _send_once()
     # A million objects that stay: each full collection would look at all of them.
     gc.freeze()
     return litellm
+
+
+def _send_once() -> None:
+    """Keep litellm from sending a request again that was reset: it may be billed twice.
+
+    Its handler for providers without a client of their own does so behind ``num_retries=0``.
+    """
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+    async def refuse(self: object, *args: object, **kwargs: object) -> None:
+        raise
+
+    AsyncHTTPHandler.single_connection_post_request = refuse
 
 
 def resolve_model(name: str, aliases: Mapping[str, str], *, any_name: bool = False) -> str:

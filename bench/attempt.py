@@ -86,7 +86,8 @@ class Attempt:
                 name, self.number, choice, record.temperature, self._gate()
             )
         except NotRecordedError:
-            return _with_status(record, AttemptStatus.NOT_RECORDED)
+            missing = replace(record, error=f"--replay {config.replay} has no recording of it")
+            return _with_status(missing, AttemptStatus.NOT_RECORDED)
         traits = None if config.outside_agent else turn.model.traits
         record = replace(record, model=turn.name, edit_format=turn.edit_format, traits=traits)
         self._step(turn.name, Step.MAP)
@@ -188,6 +189,8 @@ class Attempt:
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
         result = work.result or self._judged(task)
+        if work.ending is not None:
+            result = replace(result, ending=work.ending)
         # What outside agents leave behind is as a commit of theirs would be: without ignored files.
         raw = take_patch(self.checkout, ignored=work.result is not None)
         fit = fit_patch(raw)
@@ -222,6 +225,7 @@ _EARLY = {
     Ending.CONTEXT: AttemptStatus.CONTEXT,
     Ending.BUDGET: AttemptStatus.BUDGET,
     Ending.TIME: AttemptStatus.TIMEOUT,
+    Ending.FAILED: AttemptStatus.ERROR,
 }
 
 

@@ -85,7 +85,7 @@ class Solver:
                 tests.session.stop()
         candidates = [record.candidate for record in self.records]
         choice = choose(candidates, require_tests=config.require_tests)
-        return Solved(instance, tuple(self.records), budgeted(choice, self.records))
+        return Solved(instance, tuple(self.records), explained(choice, self.records))
 
     def _all_attempts(self, snapshot: Snapshot, folder: Path, tests: Preexisting | None) -> None:
         config = self.services.config
@@ -170,8 +170,12 @@ class Solver:
         )
 
 
-def budgeted(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
-    """Say of an instance that more money might have made it plausible."""
+def explained(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
+    """Name what broke an instance, or the budget that might have made it plausible."""
+    if choice.status is InstanceStatus.ERROR:
+        last = records[-1].error.strip().splitlines()
+        words = last[-1] if last else records[-1].status.value.replace("_", " ")
+        return replace(choice, reason=f"{choice.reason}; the last: {words}")
     ended = [r.attempt for r in records if r.status is AttemptStatus.BUDGET]
     if not ended or choice.status is InstanceStatus.PLAUSIBLE:
         return choice

@@ -26,11 +26,16 @@ class Scope(str, Enum):
 
 
 class OverBudgetError(Exception):
-    """A call can never fit what is left, however low others settle; one line for the user."""
+    """A call can never fit what is left, however low others settle; one line for the user.
 
-    def __init__(self, scope: Scope, message: str) -> None:
+    Attributes:
+        limit: dollars or calls, as the option of ``scope`` sets them.
+    """
+
+    def __init__(self, scope: Scope, message: str, limit: Decimal) -> None:
         super().__init__(message)
         self.scope = scope
+        self.limit = limit
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,14 @@ class BudgetLimits:
     usd_per_instance: Decimal | None = None
     usd_per_model: Mapping[str, Decimal] = field(default_factory=dict)
     calls: int | None = None
+
+    def of(self, scope: Scope, model: str) -> Decimal | None:
+        """Return the limit of ``scope``, for ``model`` where it has one of its own."""
+        if scope is Scope.CALLS:
+            return None if self.calls is None else Decimal(self.calls)
+        if scope is Scope.MODEL:
+            return self.usd_per_model.get(model)
+        return self.usd if scope is Scope.RUN else self.usd_per_instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +234,7 @@ def _over(
         spent, whole, call = (f"${_decimal(x):.6f}" for x in (account.spent, limit, amount))
         words = f"{spent} of {whole} are spent, and the next call may cost {call}"
     of = {Scope.INSTANCE: f" for {instance_id}", Scope.MODEL: f" for {model}"}.get(scope, "")
-    return OverBudgetError(scope, f"{scope.value}: {words}{of}; raise it to go on")
+    return OverBudgetError(scope, f"{scope.value}: {words}{of}; raise it to go on", _decimal(limit))
 
 
 def _amounts(accounts: Mapping[str, _Account]) -> dict[str, Decimal]:

@@ -17,6 +17,10 @@ _TIERS = (
 )
 
 
+BROKEN = frozenset({AttemptStatus.ERROR, AttemptStatus.TIMEOUT, AttemptStatus.NOT_RECORDED})
+"""How an attempt ends that says nothing about its model."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """An attempt's patch with its outcomes; None is an unknown outcome.
@@ -44,7 +48,8 @@ class Candidate:
     @property
     def plausible(self) -> bool:
         """Whether nothing known speaks against it; an unknown test outcome does not."""
-        return bool(self.usable and self.edit and self.lint and self.test is not False)
+        clean = self.edit and self.lint and self.test is not False
+        return bool(self.usable and clean and self.status not in BROKEN)
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,9 @@ def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> C
         winner = plausible[0]
         return Choice(winner, InstanceStatus.PLAUSIBLE, _why_plausible(winner))
     usable = sorted((c for c in candidates if c.usable), key=rank)
+    if all(c.status in BROKEN for c in candidates):
+        kept = usable[0] if usable else None
+        return Choice(kept, InstanceStatus.ERROR, _why_broken(len(candidates), kept))
     if not usable:
         reason = f"none of {len(candidates)} attempts left a patch that can be predicted"
         return Choice(None, InstanceStatus.EMPTY, reason)
@@ -108,6 +116,11 @@ def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> C
 def _why_plausible(winner: Candidate) -> str:
     tests = "no test newly fails" if winner.test else "no test could speak (plausible, untested)"
     return f"attempt {winner.attempt} is plausible: edits applied, lint clean, {tests}"
+
+
+def _why_broken(count: int, winner: Candidate | None) -> str:
+    kept = f"; the patch of attempt {winner.attempt} is kept" if winner else ""
+    return f"none of {count} attempts ended normally{kept}"
 
 
 def _why_least_bad(ranked: Sequence[Candidate], begun: int) -> str:

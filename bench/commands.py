@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -28,9 +28,10 @@ from bench.instances import Instance
 from bench.leftovers import marked_children, run_key
 from bench.manythreads import prepare_process
 from bench.modelsource import recorded_label, replay_folder
+from bench.plaintext import counted
 from bench.preflight import preflight
 from bench.prior import plausible_instances
-from bench.redo import Redo, prepare
+from bench.redo import Plan, Redo, plan, prepare
 from bench.run import Run, open_run, recorded_differences
 from bench.runlock import forget, run_lock
 from bench.scale import EngineKind
@@ -118,19 +119,23 @@ class Once:
             self.say(f"note: {text}")
 
 
-def _todo(
-    store: RunStore, selected: Sequence[Instance], prior: Sequence[Path], say: Say
-) -> list[Instance]:
-    """Return what is neither done in this run nor plausible in an earlier one."""
-    done = {store.read_prediction(path)["instance_id"] for path in store.prediction_paths()}
-    earlier = plausible_instances(prior)
-    todo = [i for i in selected if i.instance_id not in done and i.instance_id not in earlier]
-    finished = sum(i.instance_id in done for i in selected)
+def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) -> Plan:
+    """Return what the plain command works on: neither done nor plausible in an earlier run."""
+    found = plan(store, options.money.limits, ids)
+    earlier = plausible_instances(options.prior)
+    todo = tuple(name for name in found.todo if name not in earlier)
     say(
-        f"{len(selected)} instances selected, {finished} done before, "
-        f"{len(selected) - finished - len(todo)} plausible in earlier runs, {len(todo)} to do"
+        f"{counted(len(ids), 'instance')} selected, {found.done} done before, "
+        f"{len(found.todo) - len(todo)} plausible in earlier runs, {len(todo)} to do"
     )
-    return todo
+    if found.over_budget:
+        say(_over_budget(found.over_budget))
+    return replace(found, todo=todo)
+
+
+def _over_budget(stopped: Mapping[str, str]) -> str:
+    options = ", ".join(sorted({*stopped.values()}))
+    return f"{len(stopped)} over budget ({options}): raise the limit and repeat the command"
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,8 @@ class _Session:
 
     def _execute(self, stop: Stop, key: str, log: logging.Logger, say: Say) -> RunSummary:
         hub = make_hub(self.config, self.options, self.store, stop, log.warning)
-        todo = self._todo(hub, say)
+        plan = self._plan(hub, say)
+        todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
         hub.ledger.begin()
         board = Board(len(todo))
         hub.called = board.called
@@ -188,20 +194,26 @@ class _Session:
             self.options.money.prices,
         )
         try:
-            return run.execute(todo, [instance.instance_id for instance in self.selected])
+            return run.execute(todo, [i.instance_id for i in self.selected], plan)
         finally:
             if self.config.environment is EnvironmentKind.DOCKER:
                 note_images(self.store, {instance.image for instance in self.selected})
 
-    def _todo(self, hub: Hub, say: Say) -> list[Instance]:
-        if not self.options.redo:
-            return _todo(self.store, self.selected, self.options.prior, say)
+    def _plan(self, hub: Hub, say: Say) -> Plan:
         ids = [instance.instance_id for instance in self.selected]
-        # Another configuration must not put the files of this run aside.
+        if self.options.redo:
+            # Another configuration must not put the files of this run aside.
+            open_run(self.store, self.config, self.dataset.identity(), ids)
+            redo = Redo.parse(self.options.redo, ids)
+            chosen = prepare(self.store, hub, redo, ids)
+            say(f"{counted(len(ids), 'instance')} selected, {len(chosen)} to redo")
+            return Plan(tuple(chosen), len(ids) - len(chosen), {}, ())
+        found = _planned(self.store, self.options, ids, say)
         open_run(self.store, self.config, self.dataset.identity(), ids)
-        chosen = set(prepare(self.store, hub, Redo.parse(self.options.redo, ids), ids))
-        say(f"{len(ids)} instances selected, {len(chosen)} to redo")
-        return [instance for instance in self.selected if instance.instance_id in chosen]
+        for name in found.todo:
+            if self.store.prediction(name).exists():
+                self.store.put_aside(name)
+        return found
 
     def _pull(self, todo: Sequence[Instance], say: Say) -> None:
         """Have the images before the work begins: a registry's limit is better met now."""
@@ -220,13 +232,21 @@ class _Session:
         if self.options.as_json:
             self.say(summary.text())
             return
-        counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
-        words = [counts or "nothing to do", f"cost {in_words(summary.dollars)}", _used(summary)]
-        if summary.stopped:
-            words.append(f"ended early: {summary.stopped}")
-        if summary.unfinished:
-            words.append(f"{len(summary.unfinished)} left to do: the same command goes on")
-        self.say(f"{self.store.folder}: {'; '.join(words)}")
+        self.say(f"{self.store.folder}: {'; '.join(_outcome(summary))}")
+
+
+def _outcome(summary: RunSummary) -> Iterator[str]:
+    counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
+    yield f"this start: {counts or 'nothing to do'}"
+    yield f"run so far: cost {in_words(summary.dollars)}, {_used(summary)}"
+    if summary.over_budget:
+        yield _over_budget(summary.over_budget)
+    if summary.errors:
+        yield f"{counted(len(summary.errors), 'error')}: --redo error repeats them"
+    if summary.stopped:
+        yield f"ended early: {summary.stopped}"
+    if summary.unfinished:
+        yield f"{len(summary.unfinished)} left to do: the same command continues"
 
 
 def _dry_run(
@@ -237,18 +257,19 @@ def _dry_run(
     selected: Sequence[Instance],
     say: Say,
 ) -> int:
-    todo = _todo(store, selected, options.prior, say)
+    plan = _planned(store, options, [i.instance_id for i in selected], say)
+    todo = [i for i in selected if i.instance_id in {*plan.todo}]
     for line in preflight(config, todo, make_mirrors(options), options.out, options.cache):
         say(line)
     for difference in recorded_differences(store, config, dataset.identity()):
-        say(f"refused: the run {store.run} was made otherwise: {difference}")
+        say(f"refused: run {store.run} was started with different options: {difference}")
     return 0
 
 
 def _used(summary: RunSummary) -> str:
     used = summary.tokens
     read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
-    return f"{summary.calls:,} calls, {read}, {used.completion_tokens:,} out"
+    return f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"
 
 
 def _both(one: Say, two: Say) -> Say:

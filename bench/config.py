@@ -188,7 +188,6 @@ class RunConfig:
             "max_output_tokens": self.max_output_tokens,
             "test_timeout": self.test_timeout,
             "baseline_timeout": self.baseline_timeout,
-            "api_base": self.api_base,
             "all_attempts": self.all_attempts,
             "require_tests": self.require_tests,
             "replay_sha256": folder_sha256(self.replay) if self.replay else None,

@@ -20,7 +20,7 @@ from agent.errors import StoppedError
 from agent.gate import Answered, Ask, Failed, Outcome, Refused
 from agent.money import as_number, as_text
 from agent.redaction import Redactor
-from bench.budget import Budget, OverBudgetError, Reservation, Scope
+from bench.budget import Budget, BudgetLimits, OverBudgetError, Reservation, Scope
 from bench.journal import Entry, EntryKind, Journal, asked_and_ended
 from bench.ledger import Ledger, Line
 from bench.stop import Stop
@@ -144,6 +144,7 @@ class Hub:
         except OverBudgetError as error:
             if error.scope in (Scope.RUN, Scope.CALLS):
                 self.budget_used = str(error)
+            self.journal(instance_id).append(_denied(error, ask))
             raise BudgetUsedError(str(error)) from error
 
     def _admit(self, instance_id: str, ask: Ask) -> float:
@@ -159,17 +160,20 @@ class Hub:
         """See ``CallHub``."""
         with self._lock:
             flight = self._open.pop(call)
-        cost = _cost(flight.ask, outcome)
         # Whatever the disk does, the budget and the throttle are told.
         uses_try = self._throttled(flight.ask.provider, outcome)
         try:
             self.journal(flight.instance_id).append(_ended(call, outcome, self.redact))
         finally:
-            self._settle(call, flight, cost)
-        self._note(call, flight, outcome, cost)
+            self._settle(call, flight, outcome)
+        self._note(call, flight, outcome)
         return uses_try
 
-    def _settle(self, call: str, flight: _Open, cost: Decimal | None) -> None:
+    def _settle(self, call: str, flight: _Open, outcome: Outcome) -> None:
+        if _is_free(outcome):
+            self.budget.cancel(flight.reservation)
+            return
+        cost = _cost(flight.ask, outcome)
         excess = self.budget.settle(flight.reservation, cost)
         if excess:
             self.say(
@@ -177,16 +181,14 @@ class Hub:
                 f"its bound of ${flight.ask.bound}: charged"
             )
 
-    def _note(self, call: str, flight: _Open, outcome: Outcome, cost: Decimal | None) -> None:
+    def _note(self, call: str, flight: _Open, outcome: Outcome) -> None:
+        if _is_free(outcome):
+            return
         kind = _KINDS[type(outcome)]
         usage = outcome.reply.usage if isinstance(outcome, Answered) else None
-        if isinstance(outcome, Failed) and not outcome.billed:
-            return
-        self.ledger.add(
-            Line(
-                call, kind.value, flight.instance_id, flight.attempt, flight.ask.model, cost, usage
-            )
-        )
+        ask, cost = flight.ask, _cost(flight.ask, outcome)
+        line = Line(call, kind.value, flight.instance_id, flight.attempt, ask.model, cost, usage)
+        self.ledger.add(line)
 
     def _throttled(self, provider: str, outcome: Outcome) -> bool:
         """Tell the throttle, and return whether a failure uses up a try."""
@@ -232,13 +234,18 @@ _KINDS: Mapping[type, EntryKind] = {
 }
 
 
+def _is_free(outcome: Outcome) -> bool:
+    """Tell whether no provider bills a request: neither money nor a call is charged for it."""
+    return isinstance(outcome, Failed) and not outcome.billed
+
+
 def _cost(ask: Ask, outcome: Outcome) -> Decimal | None:
-    """Return what a request is charged with: its bound where nobody knows better."""
+    """Return what a request is charged with: its bound where the bill is unknown."""
     if isinstance(outcome, Answered):
         return outcome.reply.cost
     if isinstance(outcome, Refused):
         return outcome.cost
-    return ask.bound if outcome.billed else Decimal()
+    return ask.bound
 
 
 def _asked(call: str, attempt: int, ask: Ask) -> Entry:
@@ -251,6 +258,36 @@ def _asked(call: str, attempt: int, ask: Ask) -> Entry:
         "bound": as_text(ask.bound),
         "at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
+
+
+def _denied(error: OverBudgetError, ask: Ask) -> Entry:
+    limit = {"limit": error.scope.value, "value": as_text(error.limit)}
+    return {"kind": EntryKind.DENIED.value, "model": ask.model, **limit}
+
+
+@dataclass(frozen=True)
+class Denial:
+    """The limit that kept an instance from its next call: the option, and its value then."""
+
+    scope: Scope
+    model: str
+    value: Decimal
+
+    def stands(self, limits: BudgetLimits) -> bool:
+        """Tell whether the limit is no higher now."""
+        now = limits.of(self.scope, self.model)
+        return now is not None and now <= self.value
+
+
+def last_denial(entries: Sequence[Entry]) -> Denial | None:
+    """Return what the journal of an instance ends with, None when that is not a denial."""
+    if not entries or entries[-1].get("kind") != EntryKind.DENIED.value:
+        return None
+    last = entries[-1]
+    try:
+        return Denial(Scope(last["limit"]), str(last["model"]), Decimal(last["value"]))
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        return None
 
 
 def _ended(call: str, outcome: Outcome, redact: Redactor) -> Entry:

@@ -18,13 +18,14 @@ Entry = Mapping[str, Any]
 
 
 class EntryKind(str, Enum):
-    """What an entry says of a call; all but the first end it."""
+    """What an entry says of a call: asked for, one of four ends, or not allowed by the budget."""
 
     ASKED = "asked"
     ANSWERED = "answered"
     REFUSED = "refused"
     FAILED = "failed"
     LOST = "lost"
+    DENIED = "denied"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,11 @@ def one_line(text: str) -> str:
     return " ".join("".join(map(_seen, _ESCAPE.sub("", text))).split())
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: ``1 instance``, ``2 instances``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def shortened(text: str, most: int) -> str:
     """Return ``text`` as one line of at most ``most`` characters, with … where it was cut."""
     line = one_line(text[: 10 * most + 1000])

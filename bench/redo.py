@@ -9,7 +9,9 @@ from typing import Any
 
 from agent.atomic import write_json_atomic
 from agent.errors import UserError
-from bench.hub import Hub
+from bench.budget import BudgetLimits
+from bench.hub import Denial, Hub, last_denial
+from bench.journal import Journal
 from bench.statuses import AttemptStatus, InstanceStatus
 from bench.store import RunStore
 
@@ -53,6 +55,48 @@ class Redo:
         return (NOT_PLAUSIBLE in self.words and finished) or (
             InstanceStatus.ERROR.value in self.words and failed
         )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a start works on, and what it leaves alone although it did not end well.
+
+    Attributes:
+        todo: ids, in the order of the selection.
+        done: how many have a prediction that stands.
+        over_budget: ids that a limit stopped which is no higher now, with the option that sets it.
+        errors: ids whose attempts all broke; ``--redo error`` repeats them.
+    """
+
+    todo: tuple[str, ...]
+    done: int
+    over_budget: Mapping[str, str]
+    errors: tuple[str, ...]
+
+
+def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
+    """Return what the plain command does with the instances ``ids``.
+
+    Raises:
+        UserError: a prediction is broken.
+    """
+    todo, over, errors, done = [], {}, [], 0
+    for name in ids:
+        path = store.prediction(name)
+        status = str(store.read_prediction(path).get("status", "")) if path.exists() else None
+        open_ = status in (None, InstanceStatus.BUDGET.value)
+        if open_ and (denial := _denial(store, name)) and denial.stands(limits):
+            over[name] = denial.scope.value
+        elif open_:
+            todo.append(name)
+        elif status == InstanceStatus.ERROR.value:
+            errors.append(name)
+        done += not open_
+    return Plan(tuple(todo), done, over, tuple(errors))
+
+
+def _denial(store: RunStore, name: str) -> Denial | None:
+    return last_denial(Journal(store.journals / f"{name}.jsonl").entries())
 
 
 def prepare(store: RunStore, hub: Hub, redo: Redo, ids: Sequence[str]) -> list[str]:

@@ -20,11 +20,12 @@ from bench.config import RunConfig
 from bench.dataset import DatasetIdentity
 from bench.display import Display
 from bench.engines import Engine
-from bench.hub import Hub
+from bench.hub import Hub, last_denial
 from bench.instances import Instance
 from bench.ledger import Line, tokens, total
 from bench.ordering import longest_first
 from bench.records import AttemptRecord, total_cost
+from bench.redo import Plan
 from bench.solving import Finished
 from bench.starts import all_versions, note_end, note_returned, note_start, prices_used, timestamp
 from bench.statuses import InstanceStatus
@@ -54,13 +55,18 @@ class Run:
     prices: Mapping[str, Price] = field(default_factory=dict)
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
     _returned: set[tuple[str, str]] = field(default_factory=set)
+    _over_budget: dict[str, str] = field(default_factory=dict)
+    _errors: list[str] = field(default_factory=list)
 
-    def execute(self, instances: Sequence[Instance], selected: Iterable[str]) -> RunSummary:
+    def execute(
+        self, instances: Sequence[Instance], selected: Iterable[str], plan: Plan | None = None
+    ) -> RunSummary:
         """Solve ``instances`` and return the summary.
 
         Args:
             instances: what is still to do.
             selected: ids of all that the run was asked for: the denominator of its score.
+            plan: names what is left alone although it did not end well.
 
         Raises:
             UserError: the recorded run differs, or the run cannot go on; finished work is kept.
@@ -79,6 +85,8 @@ class Run:
                 note_end(self.store)
         lines = self.hub.ledger.lines()
         names = [instance.instance_id for instance in instances]
+        left = plan or Plan((), 0, {}, ())
+        over = {**left.over_budget, **self._over_budget}
         return RunSummary(
             run=self.store.run,
             folder=self.store.folder,
@@ -87,7 +95,11 @@ class Run:
             calls=len(lines),
             tokens=tokens(lines),
             seconds=time.monotonic() - started,
-            unfinished=tuple(n for n in names if not self.store.prediction(n).exists()),
+            unfinished=tuple(
+                n for n in names if not self.store.prediction(n).exists() and n not in over
+            ),
+            over_budget=over,
+            errors=(*left.errors, *self._errors),
             stopped=self.hub.stopping() or self.hub.budget_used,
             interrupted=bool(self.hub.stopping()),
         )
@@ -109,6 +121,11 @@ class Run:
             except OSError as error:  # a full disk must not take what others do
                 status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
         self._note_returned(finished.records)
+        if status is InstanceStatus.BUDGET:
+            denial = last_denial(self.hub.entries(name))
+            self._over_budget[name] = denial.scope.value if denial else "the budget"
+        elif status is InstanceStatus.ERROR and finished.solved is not None:
+            self._errors.append(name)
         self._counts[status] = self._counts.get(status, 0) + 1
         cost = total_cost(finished.records)
         self.display.finished(name, status, self.store.redact(reason), cost)
@@ -197,8 +214,8 @@ def open_run(
         recorded = {**describe_run(config, dataset, deciding), "selected": []}
     elif differ:
         raise UserError(
-            f"the run {store.run} was made otherwise ({'; '.join(differ)}); "
-            "repeat its options or choose another --run"
+            f"run {store.run} was started with different options: {'; '.join(differ)}; repeat its "
+            "options or choose another --run"
         )
     every = sorted({*recorded.get("selected", ()), *selected})
     store.save_run({**recorded, "selected": every})

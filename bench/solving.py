@@ -79,4 +79,6 @@ def solve(instance: Instance, services: Services, log: logging.Logger) -> Finish
         log.error("%s", traceback.format_exc())
         return ended(InstanceStatus.ERROR, f"the harness failed: {error!r}")
     log.info("%s", solved.choice.reason)
+    if solved.choice.status is InstanceStatus.BUDGET and not any(r.calls for r in solved.attempts):
+        return ended(InstanceStatus.BUDGET, f"not started: {solved.attempts[-1].error}")
     return ended(solved.choice.status, solved.choice.reason, solved)

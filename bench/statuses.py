@@ -25,7 +25,11 @@ class AttemptStatus(str, Enum):
 
 
 class InstanceStatus(str, Enum):
-    """How an instance ended; only the first four write a prediction."""
+    """How an instance ended.
+
+    The first three write a prediction. So do ``budget``, once a call was made, and ``error``,
+    unless the harness itself failed.
+    """
 
     PLAUSIBLE = "plausible"
     FALLBACK = "fallback"

@@ -12,11 +12,14 @@ from typing import Any
 from agent.atomic import write_json_atomic, write_text_atomic
 from agent.errors import UserError
 from agent.redaction import Redactor
+from bench.plaintext import shortened
 
 # Known to reports alone; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
 _RUN_FILE = "run.json"
 _NO_PREDICTIONS = frozenset({_RUN_FILE, "results.json", "stats.json"})
+# Recorded by versions before 0.6; a server may move to another port.
+_MAY_CHANGE = frozenset({"api_base"})
 _KINDS = ("prediction", "trajectory", "transcript", "unfinished")
 
 
@@ -257,13 +260,36 @@ def _without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+_OPTIONS = {
+    "dataset_sha256": "--dataset (its rows)",
+    "harness": "version of the harness",
+    "matching": "--matching",
+    "model_settings_sha256": "--model-settings",
+    "models": "--models",
+    "prompts_sha256": "prompts",
+    "replay_sha256": "--replay (its trajectories)",
+    "temperatures": "--temperature",
+}
+_SHOWN = 60
+
+
 def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
-    """Return in words what differs between a run as recorded and as wanted now."""
+    """Return in words what differs between a run as recorded and as wanted now, by option."""
     if not isinstance(recorded, dict):
-        return ["it does not say how"]
-    keys = sorted({*recorded, *wanted})
+        return ["run.json does not say how the run was started"]
+    keys = sorted({*recorded, *wanted} - _MAY_CHANGE)
     return [
-        f"{key}: recorded {recorded.get(key)!r}, now {wanted.get(key)!r}"
+        f"{_option(key)} {_value(recorded.get(key))}, now {_value(wanted.get(key))}"
         for key in keys
         if recorded.get(key) != wanted.get(key)
     ]
+
+
+def _option(key: str) -> str:
+    return _OPTIONS.get(key, f"--{key.replace('_', '-')}")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    return "none" if value is None else shortened(str(value), _SHOWN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ class RunSummary:
 
     Attributes:
         counts: instances of this start by status; statuses that did not occur may be left out.
+        over_budget: ids of the selected instances that a limit stopped, with the option that sets
+            it; those of earlier starts too.
+        errors: ids of the selected instances whose attempts all broke, likewise.
         dollars: of the whole run so far, from its ledger; None when a price is unknown.
         calls: that the ledger holds.
         tokens: of these calls, as their providers counted them.
@@ -37,13 +40,17 @@ class RunSummary:
     tokens: Usage
     seconds: float
     unfinished: tuple[str, ...]
+    over_budget: Mapping[str, str] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
     stopped: str = ""
     interrupted: bool = False
 
     @property
     def exit_code(self) -> int:
-        """130 when interrupted, 1 when something is left to do or the money ended it, else 0."""
-        return 130 if self.interrupted else 1 if self.unfinished or self.stopped else 0
+        """130 when interrupted, 1 when an instance did not end well or is left to do, else 0."""
+        if self.interrupted:
+            return 130
+        return int(bool(self.unfinished or self.stopped or self.over_budget or self.errors))
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for machines: every status with its count, dollars as a string."""
@@ -57,6 +64,8 @@ class RunSummary:
             "seconds": round(self.seconds, 3),
             "exit_code": self.exit_code,
             "unfinished": sorted(self.unfinished),
+            "over_budget": dict(sorted(self.over_budget.items())),
+            "errors": sorted(self.errors),
             "stopped": self.stopped,
         }
 

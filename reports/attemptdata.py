@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from agent.chat import Usage
-from bench.candidates import Candidate, attempt_status
+from bench.candidates import BROKEN, Candidate, attempt_status
 from bench.patches import fit_patch, patch_paths
 from reports.evaluators.base import Verdict
 from reports.jsonvalues import dollars, flag, mapping, number, objects, text, texts, usage, whole
@@ -74,7 +74,9 @@ class AttemptData:
     @property
     def candidate(self) -> Candidate:
         """What the harness's choice among attempts looks at; its patch is taken to apply."""
-        return Candidate(self.attempt, self.fit_patch, True, self.edit, self.lint, self.test)
+        outcomes = self.edit, self.lint, self.test
+        broken = next((status for status in BROKEN if status.value == self.status), None)
+        return Candidate(self.attempt, self.fit_patch, True, *outcomes, broken)
 
     @property
     def plausible(self) -> bool:

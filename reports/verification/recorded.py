@@ -8,8 +8,8 @@ from typing import Any
 
 from agent.chat import Call, Message, ToolCall
 from agent.replay import reply_of_json
-from bench.attempts import Solved, budgeted
-from bench.candidates import Candidate, Choice, choose
+from bench.attempts import Solved, explained
+from bench.candidates import BROKEN, Candidate, Choice, choose
 from bench.instances import Instance
 from bench.patches import fit_patch
 from bench.records import AttemptRecord
@@ -32,6 +32,7 @@ def record_of(raw: Mapping[str, Any]) -> AttemptRecord:
         edit=said["edit_outcome"],
         lint=said["lint_outcome"],
         test=said["test_outcome"],
+        status=status if status in BROKEN else None,
     )
     return AttemptRecord(
         candidate=candidate,
@@ -71,7 +72,7 @@ def chosen_again(
         choice = choose(candidates, require_tests=require_tests)
         best = choice.winner
         if best is None or best.attempt == winner or best.edit is not False:
-            return budgeted(choice, records)
+            return explained(choice, records)
         candidates = [replace(c, applies=False) if c == best else c for c in candidates]
 
 

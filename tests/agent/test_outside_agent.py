@@ -18,7 +18,7 @@ from agent.builtin import BuiltinAgent
 from agent.chat import Usage
 from agent.errors import InfrastructureError, UserError
 from agent.mentions import FileIndex
-from agent.outcomes import Limits
+from agent.outcomes import Ending, Limits
 from agent.outside import CommandAgent, command_agent
 from agent.protocol import Task, Transcript, Work
 from agent.replay import RecordedAttempt, ReplayModel
@@ -107,7 +107,7 @@ def test_secrets_that_it_prints_are_blotted_out(
 
 def test_exit_codes_are_recorded(tmp_path: Path) -> None:
     work, task = run(tmp_path, python("print('so far'); raise SystemExit(3)"))
-    assert work == Work(error="the agent ended with exit code 3")
+    assert work == Work(None, "the agent ended with exit code 3", Ending.FAILED)
     assert output(task) == "so far\n"
     (call,) = task.transcript.calls
     assert (call.reply.cost, call.reply.model) == (None, "vendor/model name")

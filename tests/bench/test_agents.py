@@ -44,8 +44,8 @@ def outside(code: str, *words: str, **changes: Any) -> RunConfig:
     return config(**{**values, **changes})
 
 
-def solve(chosen: RunConfig, tmp_path: Path, cache: Path) -> dict[str, Any]:
-    assert run_command(chosen, options(tmp_path, cache, ID), lambda _: None) == 0
+def solve(chosen: RunConfig, tmp_path: Path, cache: Path, code: int = 0) -> dict[str, Any]:
+    assert run_command(chosen, options(tmp_path, cache, ID), lambda _: None) == code
     return read(tmp_path, ID)
 
 
@@ -87,16 +87,20 @@ def test_edits_of_tests_are_not_predicted(tmp_path: Path, cache: Path) -> None:
     assert {"conftest.py", "tests/test_new.py"} <= set(attempt["dropped_files"])
 
 
-def test_an_agent_that_fails_is_still_a_candidate(tmp_path: Path, cache: Path) -> None:
-    found = solve(outside(FIX + "raise SystemExit(1)"), tmp_path, cache)
-    (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
-    assert (found["status"], attempt["error"]) == ("plausible", "the agent ended with exit code 1")
+def test_the_patch_of_an_agent_that_fails_is_kept(tmp_path: Path, cache: Path) -> None:
+    found = solve(outside(FIX + "raise SystemExit(1)"), tmp_path, cache, code=1)
+    first, _ = read(tmp_path, ID, "trajectories")["attempts"]
+    assert (first["status"], first["error"]) == ("error", "the agent ended with exit code 1")
+    assert (found["status"], found["attempt"]) == ("error", 1)
+    assert "textkit/slug.py" in found["model_patch"]
 
 
-def test_an_agent_that_hangs_is_still_a_candidate(tmp_path: Path, cache: Path) -> None:
-    found = solve(outside(FIX + "import time; time.sleep(99)", agent_timeout=3), tmp_path, cache)
-    (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
-    assert (found["status"], attempt["error"]) == ("plausible", "the agent was stopped after 3 s")
+def test_the_patch_of_an_agent_that_hangs_is_kept(tmp_path: Path, cache: Path) -> None:
+    hangs = outside(FIX + "import time; time.sleep(99)", agent_timeout=3)
+    found = solve(hangs, tmp_path, cache, code=1)
+    first, _ = read(tmp_path, ID, "trajectories")["attempts"]
+    assert (first["status"], first["error"]) == ("timeout", "the agent was stopped after 3 s")
+    assert (found["status"], found["attempt"]) == ("error", 1)
 
 
 def test_an_agent_that_does_nothing_is_empty(tmp_path: Path, cache: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_refused_attempt_keeps_its_edits_and_replays_the_same(
     run_command(chosen, one, lambda _: None)
     prediction = read(tmp_path / "one", "demo__textkit-1")
     assert prediction["all_results"][0]["status"] == "error"
-    assert (prediction["status"], prediction["lint_outcome"]) == ("fallback", False)
+    assert (prediction["status"], prediction["lint_outcome"]) == ("error", False)
     again = live(provider, models=chosen.models, replay=tmp_path / "one/predictions/r")
     run_command(again, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None)
     paths = [tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")]
@@ -152,7 +152,7 @@ def test_settings_of_models_decide_results_and_are_recorded(
     (attempt,) = read(tmp_path, "demo__textkit-1", "trajectories")["attempts"]
     assert attempt["traits"] == {"context": 9999, "prefill": False, "reminder": "system"}
     other = ModelChoice.parse("my-own@diff", any_name=True)
-    with pytest.raises(UserError, match="model_settings_sha256"):
+    with pytest.raises(UserError, match="--model-settings"):
         run_command(live(provider, models=(other,)), run, lambda _: None)
 
 

@@ -68,7 +68,7 @@ def test_the_same_command_goes_on_and_other_options_are_refused(
     run_command(config(), options(tmp_path, cache, *IDS), said.append)
     assert (path.stat().st_mtime_ns, path.read_bytes()) == before
     assert any("1 done before" in line for line in said)
-    with pytest.raises(UserError, match="tries: recorded 3, now 2") as error:
+    with pytest.raises(UserError, match="--tries 3, now 2") as error:
         run_command(config(tries=2), options(tmp_path, cache, *IDS), said.append)
     assert "temperature" not in str(error.value)
 
@@ -152,7 +152,7 @@ def test_a_bug_in_an_attempt_is_recorded_and_counts(
     (first, *_) = read(tmp_path, "demo__bank-2", "trajectories")["attempts"]
     assert first["status"] == "error"
     assert "ZeroDivisionError: a bug" in first["error"]
-    assert read(tmp_path, "demo__bank-2")["status"] == "empty"
+    assert read(tmp_path, "demo__bank-2")["status"] == "error"
 
 
 def test_a_full_disk_is_infrastructure(

@@ -143,7 +143,8 @@ def test_a_budget_per_instance_ends_each_by_itself(
     run = spender("gpt-4o")
     code, said = run.run(usd_per_instance="0.005")
     assert "ended early" not in said
-    assert code == 0
+    assert f"{COUNT} over budget (--budget-usd-per-instance): raise the limit" in said
+    assert code == 1
     sums = by_instance(run.lines())
     assert len(sums) == COUNT
     assert all(0 < spent <= Decimal("0.005") for spent in sums.values())
