@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent.money import UNKNOWN, column, dollars, in_words
 from reports.markdown import percent, within
 from reports.statistics.collect import RunStats
 from reports.statistics.effort import Money
@@ -12,14 +13,19 @@ from reports.statistics.effort import Money
 def count_lines(stats: RunStats) -> Iterator[str]:
     """Yield the counts in words."""
     counts, scores = stats.counts, stats.scores
-    note = "" if stats.official else " (UNOFFICIAL: not evaluated by swebench in its images)"
-    score = f"{percent(scores.selected.share)} of the selected"
-    between = f", 95 % interval {within(scores.selected.interval)}" if counts.selected else ""
     yield f"selected       {counts.selected:5d}"
     yield f"generated      {counts.generated:5d}"
     yield f"no generation  {counts.no_generation:5d}"
     yield f"plausible      {counts.plausible:5d}"
-    yield f"resolved       {counts.resolved:5d}  {score}{between}{note}"
+    if scores.selected.share is None:
+        yield "resolved           –  not evaluated"
+        yield f"cost           {_dollars(stats.effort.dollars)}"
+        return
+    score = f"{percent(scores.selected.share)} of the selected"
+    yield f"resolved       {counts.resolved:5d}  {score}"
+    yield f"               {'':5s}  95 % interval {within(scores.selected.interval)}"
+    if not stats.official:
+        yield f"               {'':5s}  UNOFFICIAL: not evaluated by swebench in its images"
     if scores.evaluated.of < counts.selected:
         of = f"{scores.evaluated.of} evaluated"
         yield f"               {'':5s}  {percent(scores.evaluated.share)} of the {of}"
@@ -33,6 +39,8 @@ def count_lines(stats: RunStats) -> Iterator[str]:
 
 def _dollars(money: Money) -> str:
     if not money.complete:
-        return f"unknown, at least ${money.known:.2f}" if money.known else "unknown"
-    each = money.per_resolved
-    return f"${money.known:.2f}" + ("" if each is None else f", ${each:.2f} per resolved instance")
+        return f"unknown, at least {in_words(money.known)}" if money.known else UNKNOWN
+    if not money.per_resolved:
+        return in_words(money.known)
+    whole, each = column([money.known, dollars(money.per_resolved)])
+    return f"{whole}, {each} per resolved instance"

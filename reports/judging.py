@@ -39,9 +39,11 @@ class Judging:
 
     @property
     def kind(self) -> EvaluatorKind:
-        """Who judges: as asked, else docker when an engine answers, else local."""
+        """Who judges: as asked, nobody where files are only read, else docker or local."""
         if self.options.evaluator is not None:
             return self.options.evaluator
+        if self.options.only_reads:
+            return EvaluatorKind.NONE
         return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
 
     def judge(self, predictions: Sequence[Prediction]) -> Evaluated:

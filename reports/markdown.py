@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from bench.plaintext import one_line
+from agent.money import column
+from bench.plaintext import counted, one_line
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
 from reports.statistics.intervals import Interval, Share
 
 Cells = Sequence[object]
 NONE = "–"
+NOT_EVALUATED = "not evaluated"
 
 
 def percent(share: float | None) -> str:
@@ -26,7 +28,9 @@ def within(interval: Interval | None) -> str:
 
 
 def of(share: Share) -> str:
-    """Return a share in words: ``79 of 300, 26.3 %``."""
+    """Return a share in words: ``79 of 300, 26.3 %``; ``not evaluated`` where it is unknown."""
+    if share.share is None:
+        return NOT_EVALUATED if share.of else "none"
     return f"{share.count} of {share.of}, {percent(share.share)}"
 
 
@@ -59,7 +63,7 @@ def attempt_table(stats: RunStats) -> Iterator[str]:
             row.model,
             row.predictions.count,
             percent(row.predictions.share),
-            row.resolved.count,
+            NONE if row.score.share is None else row.resolved.count,
             percent(row.resolved.share),
             percent(row.score.share),
         )
@@ -67,19 +71,26 @@ def attempt_table(stats: RunStats) -> Iterator[str]:
     ]
     total, score = stats.counts, stats.scores.selected
     everything = percent(1.0 if total.resolved else None)
-    sums = ("Total", "", total.predicted, percent(1.0), total.resolved, everything)
+    resolved = NONE if score.share is None else total.resolved
+    sums = ("Total", "", total.predicted, percent(1.0), resolved, everything)
     return table(headings, [*rows, (*sums, percent(score.share))], texts=2)
 
 
 def model_table(stats: RunStats) -> Iterator[str]:
     """Yield predictions, resolved and their share by agent."""
     rows: list[Cells] = [
-        (g.name, g.predictions, g.resolved.count, percent(g.resolved.share)) for g in stats.by_model
+        (g.name, g.predictions, _count(g.resolved), percent(g.resolved.share))
+        for g in stats.by_model
     ]
     counts = stats.counts
-    total = Share.made(counts.resolved, counts.predicted)
-    rows.append(("Total", counts.predicted, counts.resolved, percent(total.share)))
+    known = stats.scores.selected.share is not None
+    total = Share.made(counts.resolved, counts.predicted, known=known)
+    rows.append(("Total", counts.predicted, _count(total), percent(total.share)))
     return table(("Agent", "Predictions", "Resolved", "Share resolved"), rows)
+
+
+def _count(share: Share) -> object:
+    return NONE if share.of and share.share is None else share.count
 
 
 def denominators(stats: RunStats) -> Iterator[str]:
@@ -94,15 +105,24 @@ def denominators(stats: RunStats) -> Iterator[str]:
     if stats.counts.no_generation:
         yield f"- Without a patch: {stats.counts.no_generation} of the predictions"
     if stats.counts.not_evaluated:
-        yield f"- Not evaluated: {stats.counts.not_evaluated} patches; all shares are lower bounds"
-    if not stats.official:
-        by = ", ".join(map(one_line, stats.evaluators)) or "nobody"
+        patches = counted(stats.counts.not_evaluated, "patch", "patches")
+        bounds = "" if scores.selected.share is None else "; all shares are lower bounds"
+        yield f"- Not evaluated: {patches}{bounds}"
+    if not stats.official and stats.evaluators:
+        by = ", ".join(map(one_line, stats.evaluators))
         yield f"- UNOFFICIAL: not every verdict is swebench's own, in its images (verdicts: {by})"
 
 
 def _scored(share: Share) -> str:
     words = of(share)
     return f"{words} (95 % Wilson interval {within(share.interval)})" if share.interval else words
+
+
+def p_value(found: Comparison) -> str:
+    """Return the result of McNemar's test in words."""
+    if found.p_value is None:
+        return "not evaluated: no instance has a verdict in both runs"
+    return f"p = {found.p_value:.4g}"
 
 
 def comparison_table(found: Comparison) -> Iterator[str]:
@@ -117,14 +137,17 @@ def comparison_table(found: Comparison) -> Iterator[str]:
     yield ""
     yield f"- {one_line(a)} resolved {_scored(found.resolved_a)}"
     yield f"- {one_line(b)} resolved {_scored(found.resolved_b)}"
-    if found.interval:
+    if found.interval and found.difference is not None:
         low, high = 100 * found.interval.low, 100 * found.interval.high
         yield (
             f"- Difference: {100 * found.difference:+.1f} percentage points (95 % bootstrap "
-            f"interval {low:+.1f} to {high:+.1f}, {found.resamples} resamples, seed {found.seed})"
+            f"interval {low:+.1f} to {high:+.1f}, {found.resamples:,} resamples, seed {found.seed})"
         )
-    yield f"- McNemar's exact test: p = {found.p_value:.4g}"
+    yield f"- McNemar's exact test: {p_value(found)}"
+    costs = column([found.cost_a, found.cost_b])
+    yield f"- Cost of the instances compared: {one_line(a)} {costs[0]}, {one_line(b)} {costs[1]}"
     if found.left_out:
-        yield f"- Left out: {found.left_out} instances that only one of them has a verdict on"
+        left = counted(found.left_out, "instance")
+        yield f"- Left out: {left} that only one of them has a verdict on"
     for name, ids in ((a, found.only_a), (b, found.only_b)):
         yield f"- Only {one_line(name)}: {', '.join(map(one_line, ids)) or NONE}"

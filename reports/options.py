@@ -49,3 +49,9 @@ class ReportOptions:
     regrade: bool = False
     verify: bool = False
     all_attempts: bool = False
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether files are only read: tables, JSON and comparisons evaluate on request alone."""
+        asked = self.evaluator is not None or self.regrade or self.all_attempts
+        return (self.table or self.as_json or self.compare) and not asked

@@ -14,6 +14,8 @@ from bench.patches import fit_patch
 from bench.prior import is_plausible
 from bench.store import RunStore
 
+ALL_PREDS = "all_preds.jsonl"
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -97,7 +99,7 @@ def all_preds(predictions: Sequence[Prediction]) -> str:
 
 def write_all_preds(store: RunStore, predictions: Sequence[Prediction]) -> Path:
     """Write ``all_preds.jsonl`` and return its path."""
-    path = store.folder / "all_preds.jsonl"
+    path = store.folder / ALL_PREDS
     write_text_atomic(path, all_preds(predictions))
     return path
 

@@ -18,7 +18,7 @@ from reports.evaluators.base import Verdict
 from reports.judging import Judging
 from reports.options import EvaluatorKind, ReportOptions, Say
 from reports.pages import write_pages
-from reports.predictions import Prediction, read_predictions, write_all_preds
+from reports.predictions import ALL_PREDS, Prediction, read_predictions, write_all_preds
 from reports.provenance import evaluation
 from reports.results import leaderboard_lists
 from reports.rundata import RunData, read_run
@@ -58,11 +58,14 @@ class Report:
 def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     """Have a run judged; write ``all_preds.jsonl``, verdicts, ``results.json``, ``stats.json``.
 
+    With ``options.only_reads`` nothing is evaluated and nothing is written.
+
     Raises:
         UserError, InfrastructureError: it cannot be read, or nothing can be evaluated.
     """
     predictions = read_predictions(store)
-    path = write_all_preds(store, predictions)
+    reads = options.only_reads
+    path = store.folder / ALL_PREDS if reads else write_all_preds(store, predictions)
     judging = Judging(store, options, store.read_run() or {}, say)
     judged = judging.judge(predictions)
     verdicts = judged.verdicts
@@ -73,12 +76,13 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
         lacking = judging.judge_others(run)
         run = read_run(store, _rows(dataset))
     stats = collect(run, judging.split())
-    _write(store, predictions, verdicts, stats)
-    note_evaluation(store, evaluation(run.instances))
+    if not reads:
+        _write(store, predictions, verdicts, stats)
+        note_evaluation(store, evaluation(run.instances))
     asked = judging.kind is not EvaluatorKind.NONE
     lacking = lacking + stats.counts.not_evaluated + len(judged.failed)
     page = None
-    if options.page:
+    if options.page and not reads:
         issues = {str(r["instance_id"]): str(r["problem_statement"]) for r in _rows(dataset)}
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)

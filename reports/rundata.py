@@ -59,11 +59,22 @@ class RunData:
         return total(instance.cost for instance in self.instances)
 
     @property
+    def evaluated(self) -> bool:
+        """Whether there is a verdict; that nothing was generated is one."""
+        return evaluated(self.instances)
+
+    @property
     def known_cost(self) -> Decimal:
         """The sum of what is known of the same."""
         if self.ledger:
             return known_sum(line.cost for line in self.ledger)
         return known_sum(instance.cost for instance in self.instances)
+
+
+def evaluated(instances: Sequence[InstanceData]) -> bool:
+    """Tell whether any patch of ``instances`` has a verdict, or none of them has a patch."""
+    patched = [i for i in instances if i.patch.strip()]
+    return bool(instances) and (not patched or any(i.resolved is not None for i in patched))
 
 
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:

@@ -24,6 +24,7 @@ from reports.verification.derived import DerivedCheck
 from reports.verification.difference import Difference, nearly
 from reports.verification.instances import InstanceCheck
 from reports.verification.ledgers import ledger_differences
+from reports.verification.older import with_unknown_shares
 
 
 def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
@@ -62,17 +63,20 @@ class _Verification:
         yield from ledger_differences(self.store.ledger, run)
         judging = Judging(self.store, self.options, described, self.say)
         others = list(chain.from_iterable(rounds(run)))
-        ours = (described.get("versions") or {}).get("harness") == HARNESS_VERSION
-        same = eq if ours else nearly
-        derived = DerivedCheck(self.store, predictions, others, lambda: self._stats(judging), same)
+        older = (described.get("versions") or {}).get("harness") != HARNESS_VERSION
+        same = nearly if older else eq
+        derived = DerivedCheck(
+            self.store, predictions, others, lambda: self._stats(judging, older=older), same
+        )
         yield from derived.differences()
 
-    def _stats(self, judging: Judging) -> Iterator[Mapping[str, Any]]:
+    def _stats(self, judging: Judging, *, older: bool) -> Iterator[Mapping[str, Any]]:
         """Yield what ``stats.json`` may hold; the report may have had no rows at hand."""
         dataset = _dataset(judging)
         for rows in [dataset.rows, ()] if dataset else [()]:
             run: RunData = read_run(self.store, rows)
-            yield stats_json(collect(run, judging.split_with(len(rows))))
+            made = stats_json(collect(run, judging.split_with(len(rows))))
+            yield with_unknown_shares(made) if older else made
 
 
 def _dataset(judging: Judging) -> Dataset | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import quote
 
-from reports.markdown import of, percent, within
+from agent.money import column, in_words
+from reports.markdown import NOT_EVALUATED, of, p_value, percent, within
 from reports.pages.overview import VERDICTS, verdict_key
 from reports.pages.tables import Table
 from reports.provenance import Groups, provenance
@@ -22,7 +23,7 @@ class Agreement(str, Enum):
     """Whether runs came to the same verdict on an instance, in the order of the table."""
 
     DIFFER = "differ"
-    INCOMPLETE = "verdicts lack"
+    INCOMPLETE = "a verdict is missing"
     SAME = "same"
 
 
@@ -48,8 +49,16 @@ class Compared:
     def reach(self) -> str:
         """What the score is a share of, and its interval."""
         share = self.stats.scores.selected
+        if share.share is None:
+            return NOT_EVALUATED
         unofficial = "" if self.stats.official else "; unofficial"
         return f"{share.count} of {share.of} selected; 95 %: {within(share.interval)}{unofficial}"
+
+    @property
+    def cost(self) -> str:
+        """What the whole run cost, in words."""
+        money = self.stats.effort.dollars
+        return f"cost {'' if money.complete else 'at least '}{in_words(money.known)}"
 
     @property
     def provenance(self) -> Groups:
@@ -144,12 +153,15 @@ def _pair(found: Comparison) -> Pair:
 def _facts(found: Comparison) -> Iterator[tuple[str, str]]:
     yield f"resolved by {found.a}", of(found.resolved_a)
     yield f"resolved by {found.b}", of(found.resolved_b)
-    yield "difference", f"{100 * found.difference:+.1f} percentage points"
-    if found.interval:
+    if found.interval and found.difference is not None:
+        yield "difference", f"{100 * found.difference:+.1f} percentage points"
         low, high = 100 * found.interval.low, 100 * found.interval.high
-        drawn = f"{found.resamples} resamples, seed {found.seed}"
+        drawn = f"{found.resamples:,} resamples, seed {found.seed}"
         yield "95 % bootstrap interval", f"{low:+.1f} to {high:+.1f} points ({drawn})"
-    yield "McNemar's exact test", f"p = {found.p_value:.4g}"
+    yield "McNemar's exact test", p_value(found)
+    costs = column([found.cost_a, found.cost_b])
+    yield f"cost of {found.a}, instances compared", costs[0]
+    yield f"cost of {found.b}, instances compared", costs[1]
     yield "left out: a verdict of one run alone", str(found.left_out)
 
 

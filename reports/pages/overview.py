@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from agent.money import in_words
-from reports.markdown import percent, within
+from agent.money import column, in_words
+from reports.markdown import NONE, NOT_EVALUATED, percent, within
 from reports.pages.instance import page_name
 from reports.pages.tables import Table, tables
 from reports.rundata import InstanceData, RunData
@@ -31,6 +31,7 @@ class Row:
         page: address of its own page, empty where it has none.
         chosen: the attempt whose patch is predicted.
         verdict: one of ``VERDICTS``.
+        cost_words: ``cost`` in the format of its column.
     """
 
     instance_id: str
@@ -42,6 +43,7 @@ class Row:
     model: str
     cost: Decimal | None
     verdict: str
+    cost_words: str = ""
 
     @property
     def verdict_words(self) -> str:
@@ -119,7 +121,9 @@ def _rows(run: RunData, folder: str) -> tuple[Row, ...]:
         entry = begun.get(name)
         status, attempts = (entry.status, entry.attempts) if entry else ("not begun", 0)
         rows[name] = Row(name, "", "", status, attempts, None, "", None, "no_prediction")
-    return tuple(rows[name] for name in sorted(rows))
+    ordered = [rows[name] for name in sorted(rows)]
+    words = column([row.cost for row in ordered])
+    return tuple(replace(row, cost_words=cost) for row, cost in zip(ordered, words, strict=True))
 
 
 def _row(instance: InstanceData, folder: str) -> Row:
@@ -148,25 +152,30 @@ def verdict_key(instance: InstanceData) -> str:
 def _notes(stats: RunStats) -> Iterator[str]:
     counts = stats.counts
     if counts.not_evaluated:
-        yield f"{counts.not_evaluated} of {counts.generated} patches are not evaluated."
+        yield f"Not evaluated: {counts.not_evaluated} of {counts.generated} patches."
     if missing := counts.selected - counts.predicted:
-        yield f"{missing} of {counts.selected} selected instances have no prediction."
+        yield f"Without a prediction: {missing} of {counts.selected} selected instances."
     if not stats.scores.selection_known:
         yield "No run.json says what was selected: the predicted instances stand for it."
-    if not stats.official:
+    if not stats.official and stats.evaluators:
         yield "Unofficial: not every verdict was given by swebench in its images."
 
 
 def _cards(stats: RunStats) -> Iterator[Card]:
     counts, score, effort = stats.counts, stats.scores.selected, stats.effort
-    reach = f"{score.count} of {score.of} selected; 95 %: {within(score.interval)}"
-    yield Card("Resolved", percent(score.share), reach)
-    judged = stats.scores.evaluated
-    yield Card("Evaluated", str(judged.of), f"{percent(judged.share)} of them resolved")
-    if whole := stats.scores.split:
+    if score.share is None:
+        yield Card("Resolved", NONE, NOT_EVALUATED)
+    else:
+        reach = f"{score.count} of {score.of} selected; 95 %: {within(score.interval)}"
+        yield Card("Resolved", percent(score.share), reach)
+        judged = stats.scores.evaluated
+        yield Card("Evaluated", str(judged.of), f"{percent(judged.share)} of them resolved")
+    whole = stats.scores.split
+    if whole and whole.share is not None:
         yield Card("Of the split", percent(whole.share), f"{whole.of}, {stats.scores.split_name}")
     yield Card("Plausible", str(counts.plausible), f"of {counts.predicted} predictions")
-    yield Card("Attempts", f"{effort.attempts.known:.0f}")
+    each = f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""
+    yield Card("Attempts", f"{effort.attempts.known:,.0f}", each)
     known = in_words(effort.dollars.known)
     yield Card(
         "Cost", known, "" if effort.dollars.complete else "at least: some prices are unknown"

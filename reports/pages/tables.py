@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.money import column, dollars
+from agent.money import UNKNOWN, column, dollars
 from reports.markdown import NONE, of, percent, within
 from reports.statistics.breakdown import Group
 from reports.statistics.collect import RunStats
@@ -50,7 +50,7 @@ def _by_attempt(stats: RunStats) -> Table:
             row.model,
             str(row.predictions.count),
             percent(row.predictions.share),
-            str(row.resolved.count),
+            NONE if row.score.share is None else str(row.resolved.count),
             percent(row.resolved.share),
             percent(row.score.share),
             within(row.score.interval),
@@ -61,9 +61,9 @@ def _by_attempt(stats: RunStats) -> Table:
         "attempt",
         "model",
         "predictions",
-        "share",
+        "of all predictions",
         "resolved",
-        "share",
+        "of all resolved",
         "score",
         "95 % interval",
     )
@@ -77,13 +77,13 @@ def _groups(title: str, what: str, groups: Sequence[Group]) -> Table:
             str(group.predictions),
             str(group.evaluated),
             str(group.plausible),
-            str(group.resolved.count),
+            NONE if group.resolved.share is None else str(group.resolved.count),
             percent(group.resolved.share),
             within(group.resolved.interval),
         )
         for group in groups
     )
-    head = (what, "predictions", "evaluated", "plausible", "resolved", "share", "95 % interval")
+    head = (what, "predictions", "evaluated", "plausible", "resolved", "score", "95 % interval")
     return Table(title, head, rows)
 
 
@@ -104,18 +104,20 @@ def _effort(stats: RunStats) -> Table:
     return Table("Effort", ("", "in all", "per instance", "per resolved"), rows)
 
 
-def _amount(amount: Amount | Money) -> tuple[str, str, str]:
-    known = f"{amount.known:,.10g}" if isinstance(amount, Amount) else f"{amount.known:,.4f}"
-    least = f"at least {known}" if amount.known else "unknown"
-    return (
-        known if amount.complete else least,
-        _rounded(amount.per_instance),
-        _rounded(amount.per_resolved),
-    )
+def _amount(amount: Amount | Money) -> tuple[str, ...]:
+    if isinstance(amount, Money):
+        each = [amount.per_instance, amount.per_resolved or None]
+        known, *cells = column([amount.known, *(None if e is None else dollars(e) for e in each)])
+        per = [NONE if e is None else cell for e, cell in zip(each, cells, strict=True)]
+    else:
+        known = f"{amount.known:,.0f}"
+        per = [_rounded(amount.per_instance), _rounded(amount.per_resolved)]
+    least = f"at least {known}" if amount.known else UNKNOWN
+    return known if amount.complete else least, *per
 
 
 def _rounded(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.2f}"
+    return NONE if value is None else f"{value:,.1f}"
 
 
 def _bought(stats: RunStats) -> Table:
@@ -138,7 +140,10 @@ def _bought(stats: RunStats) -> Table:
             strict=True,
         )
     )
-    head = ("attempts at most", "resolved", "cost", "by the last", "its cost", "per further one")
+    head = (
+        "at most so many attempts", "resolved", "cost", "more resolved", "more cost",
+        "per further resolved",
+    )  # fmt: skip
     return Table("What each further attempt buys", head, rows)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from reports.plots.data import AttemptBar, Step
-from reports.plots.style import Theme, new_figure
+from reports.plots.style import Theme, new_figure, percent_axis
 
 
 def draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
@@ -40,8 +41,7 @@ def _score_line(axes: Axes, places: Sequence[int], scores: Sequence[float], them
     line.plot(places, scores, color=theme.ink, marker="o", markersize=4, label="score so far")
     line.set_ylabel("score so far")
     line.spines["right"].set_visible(True)
-    line.set_ylim(0, max(scores, default=0.0) * 1.25 + 0.01)
-    line.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    percent_axis(line.yaxis, 0, max(scores, default=0.0) * 1.25)
     if scores:
         _note(line, f"{scores[-1]:.1%}", (places[-1], scores[-1]), theme)
 
@@ -58,12 +58,20 @@ def draw_cost_against_score(steps: Sequence[Step], theme: Theme) -> Figure:
         ylabel="score",
     )
     axes.set_xlim(0, max(dollars, default=0.0) * 1.08 or 1.0)
-    axes.set_ylim(0, max(scores, default=0.0) * 1.2 + 0.01)
-    axes.xaxis.set_major_formatter("${x:,.6g}")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.xaxis.set_major_formatter(StrMethodFormatter(_dollar_format(axes)))
+    percent_axis(axes.yaxis, 0, max(scores, default=0.0) * 1.2)
     axes.grid(visible=True)
     axes.set_axisbelow(True)
     return figure
+
+
+def _dollar_format(axes: Axes) -> str:
+    """Return the format of the x axis: as many decimals as its step needs, at least cents."""
+    ticks = axes.get_xticks()
+    step = float(ticks[1] - ticks[0]) if len(ticks) > 1 else 1.0
+    if step >= 1:
+        return "${x:,.0f}"
+    return f"${{x:,.{max(2, math.ceil(-math.log10(step)))}f}}"
 
 
 def _note(axes: Axes, text: str, place: tuple[float, float], theme: Theme) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from reports.plots.data import Difference, Score
-from reports.plots.style import Theme, label
+from reports.plots.style import Theme, label, percent_axis
 from reports.statistics.intervals import Interval
 
 _LINE = 0.45  # inches
@@ -38,8 +37,7 @@ def _draw_scores(axes: Axes, scores: Sequence[Score], theme: Theme) -> None:
         words = f"{share:.1%} ({score.share.count}/{score.share.of})"
         _draw_interval(axes, y, share, score.share.interval, words, theme, filled=score.official)
     highest = max((s.share.interval.high for s in scores if s.share.interval), default=1.0)
-    axes.set_xlim(0, highest * _ROOM)
-    _label_lines(axes, [label(score.run) for score in scores])
+    _label_lines(axes, [label(score.run) for score in scores], 0, highest * _ROOM)
     axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
 
 
@@ -51,9 +49,9 @@ def _draw_differences(axes: Axes, differences: Sequence[Difference], theme: Them
     high = max(0.0, *(one.interval.high for one in differences))
     # Runs that never differ have no width of their own.
     width = high - low or 0.1
-    axes.set_xlim(low - 0.05 * width, high + (_ROOM - 1) * width)
     axes.axvline(0, color=theme.ink, linewidth=0.8)
-    _label_lines(axes, [f"{label(one.b)}\nless {label(one.a)}" for one in differences])
+    names = [f"{label(one.b)}\nless {label(one.a)}" for one in differences]
+    _label_lines(axes, names, low - 0.05 * width, high + (_ROOM - 1) * width)
     axes.set_xlabel("difference where both have a verdict; 95 % interval (bootstrap)")
 
 
@@ -84,12 +82,9 @@ def _draw_interval(
     )
 
 
-def _label_lines(axes: Axes, names: Sequence[str]) -> None:
+def _label_lines(axes: Axes, names: Sequence[str], low: float, high: float) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.7)
-    # The room for words reaches beyond what a share can be.
-    low, high = axes.get_xlim()
-    axes.set_xticks([t for t in axes.get_xticks() if max(low, -1) <= t <= min(high, 1)])
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    percent_axis(axes.xaxis, low, high)
     axes.grid(visible=True, axis="x")
     axes.set_axisbelow(True)

@@ -92,6 +92,8 @@ class FigureData:
 
 def figure_data(run: RunData, stats: RunStats) -> FigureData:
     """Return what the pictures show of one run."""
+    if not run.evaluated:
+        return FigureData()
     judged = [i for i in run.instances if i.resolved is not None]
     return FigureData(
         attempts=tuple(_attempts(run, stats)),
@@ -104,9 +106,11 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
 def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[Comparison]) -> FigureData:
     """Return what the picture of a comparison shows."""
     return FigureData(
-        scores=tuple(map(_score, runs)),
+        scores=tuple(_score(run) for run in runs if run.scores.selected.share is not None),
         differences=tuple(
-            Difference(c.a, c.b, c.difference, c.interval) for c in comparisons if c.interval
+            Difference(c.a, c.b, c.difference, c.interval)
+            for c in comparisons
+            if c.interval and c.difference is not None
         ),
     )
 

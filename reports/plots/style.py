@@ -16,7 +16,9 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from bench.plaintext import one_line
 
@@ -107,6 +109,20 @@ def new_figure(width: float = 6.4, height: float = 3.6) -> tuple[Figure, Axes]:
     """Return an empty picture of that many inches, with its axes."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
+
+
+def percent_axis(axis: Axis, low: float, high: float) -> None:
+    """Label ``axis``, of shares between ``low`` and ``high``, with different whole percents.
+
+    The view is at least five points wide; labels stand between -100 % and 100 % only.
+    """
+    lowest, highest = min(low, 0.0), max(high, low + 0.05)
+    step = MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True)
+    ticks = [n / 100 for n in step.tick_values(100 * lowest, 100 * highest)]
+    shown = [t for t in ticks if max(lowest, -1.0) <= t <= min(highest, 1.0)]
+    axis.set_ticks(shown)
+    axis.set_view_interval(lowest, highest, ignore=True)
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
 
 def as_svg(figure: Figure) -> str:

@@ -50,7 +50,7 @@ def bought(run: RunData) -> tuple[Bought, ...]:
         dollars = _dollars(run.instances, number)
         spent = None if spent is None or dollars is None else spent + dollars
         each = float(dollars) / further if further > 0 and dollars is not None else None
-        share = Share.made(found, len(run.selected))
+        share = Share.made(found, len(run.selected), known=run.evaluated)
         rows.append(Bought(number, share, None in verdicts, spent, further, dollars, each))
     return tuple(rows)
 

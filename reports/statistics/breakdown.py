@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reports.rows import repository_of
-from reports.rundata import InstanceData, RunData
+from reports.rundata import InstanceData, RunData, evaluated
 from reports.statistics.intervals import Share
 
 UNKNOWN = "unknown"
@@ -63,6 +63,9 @@ def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
     predicted = Counter((i.attempt, i.model or UNKNOWN) for i in run.instances)
     good = [(i.attempt, i.model or UNKNOWN) for i in run.instances if i.resolved]
     resolved = Counter(good)
+    members: dict[tuple[int, str], list[InstanceData]] = {}
+    for i in run.instances:
+        members.setdefault((i.attempt, i.model or UNKNOWN), []).append(i)
     made = {(a.attempt, a.model or UNKNOWN) for i in run.instances for a in i.attempts}
     return tuple(
         AttemptRow(
@@ -70,8 +73,10 @@ def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
             model=key[1],
             predictions=Share.made(predicted[key], len(run.instances)),
             resolved=Share.made(resolved[key], len(good)),
-            score=Share.made(resolved[key], len(run.selected)),
-            success=Share.made(resolved[key], predicted[key]),
+            score=Share.made(resolved[key], len(run.selected), known=run.evaluated),
+            success=Share.made(
+                resolved[key], predicted[key], known=evaluated(members.get(key, ()))
+            ),
         )
         for key in sorted({*predicted, *made})
     )
@@ -131,5 +136,9 @@ def _group(name: str, members: Sequence[InstanceData], missing: int) -> Group:
         predictions=len(members),
         evaluated=sum(member.resolved is not None for member in members),
         plausible=sum(member.plausible for member in members),
-        resolved=Share.made(sum(m.resolved is True for m in members), len(members) + missing),
+        resolved=Share.made(
+            sum(m.resolved is True for m in members),
+            len(members) + missing,
+            known=evaluated(members) or not members,
+        ),
     )

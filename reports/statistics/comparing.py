@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 
+from agent.money import Dollars, total
 from reports.rundata import RunData
 from reports.statistics.intervals import Interval, Share
 from reports.statistics.paired import (
@@ -23,9 +26,10 @@ class Comparison:
         a, b: the runs' names.
         left_out: instances that only one of them has a verdict on.
         resolved_a, resolved_b: of the instances compared.
-        p_value: of McNemar's exact test.
-        difference: B's share less A's.
+        p_value: of McNemar's exact test; None without instances.
+        difference: B's share less A's; None without instances.
         interval: of the difference, by bootstrap; None without instances.
+        cost_a, cost_b: dollars of the instances compared; None where one is unknown.
         resamples, seed: of the bootstrap.
         only_a, only_b: ids of the instances that only one of them resolved, sorted.
     """
@@ -36,9 +40,11 @@ class Comparison:
     resolved_a: Share
     resolved_b: Share
     table: PairedTable
-    p_value: float
-    difference: float
+    p_value: float | None
+    difference: float | None
     interval: Interval | None
+    cost_a: Dollars | None
+    cost_b: Dollars | None
     resamples: int
     seed: int
     only_a: tuple[str, ...]
@@ -57,14 +63,20 @@ def compare(a: RunData, b: RunData) -> Comparison:
         resolved_a=Share.made(table.both + table.only_a, len(common)),
         resolved_b=Share.made(table.both + table.only_b, len(common)),
         table=table,
-        p_value=mcnemar_exact(table.only_a, table.only_b),
-        difference=table.difference,
+        p_value=mcnemar_exact(table.only_a, table.only_b) if common else None,
+        difference=table.difference if common else None,
         interval=bootstrap_difference(table),
+        cost_a=_cost(a, common),
+        cost_b=_cost(b, common),
         resamples=RESAMPLES,
         seed=SEED,
         only_a=tuple(name for name in common if of_a[name] and not of_b[name]),
         only_b=tuple(name for name in common if of_b[name] and not of_a[name]),
     )
+
+
+def _cost(run: RunData, common: Collection[str]) -> Decimal | None:
+    return total(i.cost for i in run.instances if i.instance_id in common) if common else None
 
 
 def _verdicts(run: RunData) -> dict[str, bool]:

@@ -63,13 +63,14 @@ def split_of(name: str, split: str, rows: int) -> Split:
 
 def scores(run: RunData, split: Split) -> Scores:
     """Return the score of ``run`` for each denominator."""
+    known = run.evaluated
     resolved = sum(instance.resolved is True for instance in run.instances)
     evaluated = sum(instance.resolved is not None for instance in run.instances)
-    whole = Share.made(resolved, split.size) if split.size else None
+    whole = Share.made(resolved, split.size, known=known) if split.size else None
     fits = whole is not None and (split.size or 0) >= len(run.selected)
     return Scores(
-        evaluated=Share.made(resolved, evaluated),
-        selected=Share.made(resolved, len(run.selected)),
+        evaluated=Share.made(resolved, evaluated, known=known),
+        selected=Share.made(resolved, len(run.selected), known=known),
         split=whole if fits else None,
         split_name=split.name,
         selection_known="selected" in run.described,

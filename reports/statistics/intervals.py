@@ -23,8 +23,8 @@ class Share:
 
     Attributes:
         count: of ``of``.
-        share: between 0 and 1; None of nothing.
-        interval: Wilson's, 95 %; None of nothing.
+        share: between 0 and 1; None of nothing, and where nothing was evaluated.
+        interval: Wilson's, 95 %; None likewise.
     """
 
     count: int
@@ -33,9 +33,9 @@ class Share:
     interval: Interval | None
 
     @classmethod
-    def made(cls, count: int, of: int) -> Share:
-        """Return the share with its interval."""
-        if not of:
+    def made(cls, count: int, of: int, *, known: bool = True) -> Share:
+        """Return the share with its interval; ``known`` is False where nothing was evaluated."""
+        if not of or not known:
             return cls(count, of, None, None)
         return cls(count, of, count / of, wilson(count, of))
 

@@ -12,7 +12,7 @@ from typing import Any
 from agent.errors import UserError
 from bench.store import RunStore
 from reports.evaluators.base import Verdict, VerdictStatus
-from reports.predictions import Prediction, all_preds
+from reports.predictions import ALL_PREDS, Prediction, all_preds
 from reports.results import leaderboard_lists
 from reports.verdicts import eval_report, known_verdict, read_verdict_file, verdict_path
 from reports.verification.difference import (
@@ -41,7 +41,7 @@ class DerivedCheck:
 
     def differences(self) -> Iterator[Difference]:
         """Yield what differs; files that no report has written yet are passed over."""
-        yield from self._all_preds(self.store.folder / "all_preds.jsonl")
+        yield from self._all_preds(self.store.folder / ALL_PREDS)
         yield from self._verdicts()
         verdicts = {p.instance_id: self._verdict(p) for p in self.predictions}
         lists = leaderboard_lists(self.predictions, verdicts)

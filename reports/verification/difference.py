@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _LONGEST = 80
-_DECIMAL = re.compile(r"\d{1,15}\.\d{1,40}")
+_DECIMAL = re.compile(r"\d{1,15}(\.\d{1,40})?")
 _MISSING = object()
 
 

@@ -63,7 +63,7 @@ def test_what_is_compared_stands_in_the_page(page: Path) -> None:
         "resolved by run#b",
         "2 of 4, 50.0 %",
         "+0.0 percentage points",
-        "10000 resamples",
+        "10,000 resamples",
         "p = 1",
         "left out: a verdict of one run alone",
         "How the run run a came about",

@@ -17,6 +17,7 @@ from agent.pricing import Price
 from bench.commands import run_command
 from bench.scale import Money
 from reports.commands import report_command
+from reports.verification.older import with_unknown_shares
 from tests.bench.runs import EDIT, live, options
 from tests.provider import Answer, Provider
 from tests.reports.test_verify import options as report_options
@@ -79,9 +80,9 @@ def test_files_of_version_0_5_0_verify(priced: Path, cache: Path) -> None:
     lines = [{**json.loads(line), "cost": repr(cost)} for line in ledger]
     (folder / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    def summed(stats: dict[str, Any]) -> dict[str, Any]:
+    def summed(stats: dict[str, Any]) -> Any:
         stats["effort"]["dollars"]["known"] = str(sum([Decimal(repr(cost))] * 3))
-        return stats
+        return with_unknown_shares(stats)
 
     rewritten(folder / "stats.json", summed)
     assert verify(priced, cache) == (0, [f"{folder}: nothing differs"])

@@ -100,7 +100,7 @@ def test_the_page_of_a_run_whose_instance_has_no_prediction(tmp_path: Path) -> N
     name = json.loads((run / "run.json").read_text())["selected"][0]
     (run / f"{name}.json").unlink()
     page = make_pages(run)
-    assert "1 of 2 selected instances have no prediction" in texts(page)
+    assert "Without a prediction: 1 of 2 selected instances" in texts(page)
     assert len(instance_pages(page)) == 1
     assert "– no prediction" in texts(page)
 

@@ -43,4 +43,4 @@ def test_dollars_are_exact_texts(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", [old_prediction("a__a-1", 3, resolved=True)])
     stats = stats_json(collect(read_run(RunStore.of_folder(folder)), Split("", None)))
     assert stats["effort"]["dollars"]["known"] == "1.5"
-    assert [row["dollars"] for row in stats["bought"]] == ["0.5", "1.0", "1.5"]
+    assert [row["dollars"] for row in stats["bought"]] == ["0.5", "1", "1.5"]
