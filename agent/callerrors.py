@@ -30,6 +30,7 @@ _BEFORE_SENDING = {
         "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
     },
 }  # fmt: skip
+_CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\S+)")
 _ANSWERED = {"HTTPStatusError", "APIStatusError"}
 _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
 
@@ -46,7 +47,7 @@ class TransientError(Exception):
 def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: ANN401
     """Return what an exception of litellm means for the run."""
     if never_connected(error):
-        return TransientError(Failed(_root_cause(error)))
+        return TransientError(Failed(_root_cause(error), reached=False))
     kinds = litellm.exceptions
     status = getattr(error, "status_code", None)
     text = str(error).replace("\n", " ")[:500]
@@ -118,7 +119,8 @@ def _answered(error: BaseException) -> bool:
 def _root_cause(error: BaseException) -> str:
     """Return the words of the transport's own error: litellm only says "Connection error."."""
     decisive = next(e for e in _linked(error) if _decides(e))
-    return f"cannot connect: {decisive}".replace("\n", " ")[:500]
+    words = _CONTEXT.sub("", str(decisive).replace("\n", " "))[:500]
+    return words if words.lower().startswith("cannot connect") else f"cannot connect: {words}"
 
 
 def _retry_after(error: Exception) -> float | None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+_POLL = 0.2
 
 
-def within(function: Callable[[], T], seconds: float) -> T:
-    """Return ``function()``, or raise its exception.
+def within(
+    function: Callable[[], T], seconds: float, check: Callable[[], None] = lambda: None
+) -> T:
+    """Return ``function()``, or raise its exception; ``check`` may end the waiting by raising.
 
     The call is left to a daemon thread, which never keeps the process alive: a server that sends
     a byte now and then never trips a time-out per read, and a thread cannot be killed.
@@ -28,10 +32,16 @@ def within(function: Callable[[], T], seconds: float) -> T:
             answers.put(([], error))
 
     threading.Thread(target=work, daemon=True).start()
-    try:
-        values, error = answers.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no answer within {seconds:.0f} s") from None
+    end = time.monotonic() + seconds
+    while True:
+        check()
+        left = end - time.monotonic()
+        try:
+            values, error = answers.get(timeout=max(0.0, min(left, _POLL)))
+            break
+        except queue.Empty:
+            if left <= 0:
+                raise TimeoutError(f"no answer within {seconds:.0f} s") from None
     if error is not None:
         raise error
     return values[0]

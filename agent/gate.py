@@ -56,13 +56,15 @@ class Failed:
     Attributes:
         error: what happened.
         transient: worth another try; others are the user's to mend.
-        billed: nobody knows whether the provider bills it: the connection broke, or time ran out.
+        billed: it may be billed: the connection broke, or time ran out.
+        reached: the provider was connected to.
         retry_after: seconds that the provider asked to wait.
     """
 
     error: str
     transient: bool = True
     billed: bool = False
+    reached: bool = True
     retry_after: float | None = None
 
 

@@ -27,9 +27,51 @@ class Listed:
     settings: ModelSettings
 
 
-def table(models: Sequence[Listed], api_base: str | None) -> Iterator[str]:
+@dataclass(frozen=True)
+class ListedRow:
+    """What is known of a listed model; None is unknown.
+
+    Attributes:
+        edit_format: the one that it writes when no other is named.
+        context, output: tokens of its window, and of its longest reply.
+        usd_per_million_in, usd_per_million_out: prices of litellm's map.
+        temperature: whether it takes one.
+        key: ``set``, ``missing NAME``, or None where the provider wants none.
+    """
+
+    model: str
+    aliases: tuple[str, ...]
+    edit_format: str | None
+    context: int | None
+    output: int | None
+    usd_per_million_in: float | None
+    usd_per_million_out: float | None
+    cache_markers: bool
+    temperature: bool
+    key: str | None
+
+
+def listed_row(model: Listed, api_base: str | None) -> ListedRow:
+    """Return what is known of a model."""
+    known = filled(model.settings, model.name, api_base)
+    entry = map_entry(model.name)
+    return ListedRow(
+        model=model.name,
+        aliases=model.aliases,
+        edit_format=known.edit_format,
+        context=known.context,
+        output=known.max_output,
+        usd_per_million_in=_price(entry.get("input_cost_per_token")),
+        usd_per_million_out=_price(entry.get("output_cost_per_token")),
+        cache_markers=bool(known.cache_markers),
+        temperature=takes_temperature(known, model.name, 0.0, api_base),
+        key=_key(model.name, api_base),
+    )
+
+
+def table(listed: Sequence[ListedRow]) -> Iterator[str]:
     """Yield the lines of the table in plain columns; what is unknown is ``-``."""
-    rows = [_COLUMNS, *(_row(model, api_base) for model in models)]
+    rows = [_COLUMNS, *map(_cells, listed)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
         cells = (
@@ -39,31 +81,30 @@ def table(models: Sequence[Listed], api_base: str | None) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _row(model: Listed, api_base: str | None) -> tuple[str, ...]:
-    known = filled(model.settings, model.name, api_base)
-    entry = map_entry(model.name)
+def _cells(row: ListedRow) -> tuple[str, ...]:
     return (
-        model.name,
-        ",".join(model.aliases) or _UNKNOWN,
-        known.edit_format or _UNKNOWN,
-        str(known.context or _UNKNOWN),
-        str(known.max_output or _UNKNOWN),
-        _price(entry.get("input_cost_per_token")),
-        _price(entry.get("output_cost_per_token")),
-        "yes" if known.cache_markers else "no",
-        "yes" if takes_temperature(known, model.name, 0.0, api_base) else "no",
-        _key(model.name, api_base),
+        row.model,
+        ",".join(row.aliases) or _UNKNOWN,
+        row.edit_format or _UNKNOWN,
+        str(row.context or _UNKNOWN),
+        str(row.output or _UNKNOWN),
+        *(
+            _UNKNOWN if price is None else f"{price:.2f}"
+            for price in (row.usd_per_million_in, row.usd_per_million_out)
+        ),
+        "yes" if row.cache_markers else "no",
+        "yes" if row.temperature else "no",
+        row.key or _UNKNOWN,
     )
 
 
-def _price(dollars: float | None) -> str:
-    return _UNKNOWN if dollars is None else f"{dollars * _MILLION:.2f}"
+def _price(dollars: float | None) -> float | None:
+    return None if dollars is None else round(dollars * _MILLION, 6)
 
 
-def _key(name: str, api_base: str | None) -> str:
-    """Return whether the key that the provider wants is set; ``-`` where it wants none."""
+def _key(name: str, api_base: str | None) -> str | None:
     if missing := missing_key(name, api_base):
         return f"missing {missing}"
     if api_base or not the_litellm().validate_environment(model=name)["keys_in_environment"]:
-        return _UNKNOWN
+        return None
     return "set"

@@ -81,6 +81,12 @@ class LiteLLMModel:
         """See ``ChatModel``."""
         return traits(self._known())
 
+    @property
+    def sent_temperature(self) -> float | None:
+        """The temperature that goes with every request; None where the model takes none."""
+        takes = takes_temperature(self._known(), self.name, self.temperature, self.api_base)
+        return self.temperature if takes else None
+
     def count(self, text: str) -> int:
         """See ``ChatModel``."""
         return count_tokens(self.name, text)
@@ -182,8 +188,8 @@ class LiteLLMModel:
 
     def _sampling(self, known: ModelSettings) -> dict[str, Any]:
         sampling: dict[str, Any] = {}
-        if takes_temperature(known, self.name, self.temperature, self.api_base):
-            sampling["temperature"] = self.temperature
+        if self.sent_temperature is not None:
+            sampling["temperature"] = self.sent_temperature
         else:
             self.warn_once(f"{self.name} takes no temperature: none is sent")
         if known.reasoning_effort:

@@ -21,7 +21,10 @@ from agent.redaction import Redactor
 from agent.spent import UNKNOWN, Spent, read_spent
 
 PREFIX = "command:"
-_PLACEHOLDER = re.compile(r"\{(message_file|model|result_file|temperature)\}")
+_PLACEHOLDERS = ("message_file", "model", "result_file", "temperature")
+_PLACEHOLDER = re.compile(rf"\{{({'|'.join(_PLACEHOLDERS)})\}}")
+# Not ${NAME} of a shell.
+_ANY_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
 _HEAD_BYTES = 20_000
 _TAIL_BYTES = 30_000
 _ERROR_BYTES = 4_000
@@ -120,6 +123,7 @@ def command_agent(template: str, names: Sequence[str], seconds: float) -> Comman
         raise UserError(
             f"--agent {PREFIX} is empty; give a command, as '{PREFIX}my-agent {{model}}'"
         )
+    _refuse_unknown_placeholders(template)
     _refuse_secrets(template)
     program = shutil.which(words[0])
     if program is None:
@@ -130,8 +134,17 @@ def command_agent(template: str, names: Sequence[str], seconds: float) -> Comman
 def _named(names: Sequence[str]) -> dict[str, str]:
     missing = [name for name in names if name not in os.environ]
     if missing:
-        raise UserError(f"--agent-env {missing[0]}: it is not set; set it or leave it out")
+        raise UserError(f"--agent-env {','.join(missing)}: not set; set it or leave it out")
     return {name: os.environ[name] for name in names}
+
+
+def _refuse_unknown_placeholders(template: str) -> None:
+    known = " ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+    for found in _ANY_PLACEHOLDER.finditer(template):
+        if found[1] not in _PLACEHOLDERS:
+            raise UserError(
+                f"--agent {PREFIX}{template}: unknown placeholder {found[0]}; there are {known}"
+            )
 
 
 def _refuse_secrets(template: str) -> None:

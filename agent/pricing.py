@@ -41,6 +41,15 @@ def dearest_price(name: str) -> Price | None:
     return Price(_highest(entry, _INPUT), _highest(entry, _OUTPUT))
 
 
+def cheapest_price(name: str) -> Price | None:
+    """Return the plain prices that litellm's map has for ``name``; None when it has none."""
+    entry = price_entry(name)
+    if entry is None:
+        return None
+    plain = (entry.get(f"{kind}_cost_per_token") or 0 for kind in ("input", "output"))
+    return Price(*(Decimal(repr(price)) for price in plain))
+
+
 def _highest(entry: dict[str, Any], beginnings: tuple[str, ...]) -> Decimal:
     prices = [
         Decimal(repr(value))

@@ -16,12 +16,14 @@ from threading import Thread
 from typing import IO
 
 from agent.output import Tail
+from agent.redaction import DOTENV_VARIABLE
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_", re.I)
 _DRAIN = 5.0
 _ROUNDS = 50
 _BREATH = 0.02
-_POLL = 1.0
+_POLL = 0.2
+_MEASURE = 1.0
 _MARK = "SWE_RETRY_HARNESS_PROCESS"
 RUN_VARIABLE = "SWE_RETRY_HARNESS_RUN"
 """Says in a process's environment which run it belongs to, so that it is found after a kill."""
@@ -54,11 +56,12 @@ def names_secret(name: str) -> bool:
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return ``environment`` without what looks like a secret, and without git's variables."""
+    """Return ``environment`` without secrets, variables of a ``.env`` file, and git's own."""
+    left_out = {DOTENV_VARIABLE, *environment.get(DOTENV_VARIABLE, "").split(",")}
     return {
         key: value
         for key, value in environment.items()
-        if not names_secret(key) and not key.startswith("GIT_")
+        if not names_secret(key) and not key.startswith("GIT_") and key not in left_out
     }
 
 
@@ -70,6 +73,7 @@ def run_limited(
     tail: Tail | None = None,
     too_much: Callable[[], bool] | None = None,
     errors: Tail | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> CommandResult:
     """Run ``argv`` in a process group of its own and leave nothing of it running at the end.
 
@@ -77,8 +81,10 @@ def run_limited(
     open for ever. What left the group is found by a mark in its environment (on Linux). Standard
     input is empty; ``tail`` keeps the output, ``errors`` keeps standard error once more.
     ``too_much`` is asked every second whether the command has used more than it may; it is killed
-    then, and its exit code says so.
+    then, and its exit code says so. ``check`` is called before, meanwhile and after: where it
+    raises, the command is killed and has no result.
     """
+    check()
     started = time.monotonic()
     mark = secrets.token_hex(16)
     marks = {_MARK: mark, RUN_VARIABLE: os.environ.get(RUN_VARIABLE, "")}
@@ -91,7 +97,7 @@ def run_limited(
     readers = _readers(process, tail, errors)
     code: int | None
     try:
-        code = _wait(process, timeout, too_much)
+        code = _wait(process, timeout, too_much, check)
     except subprocess.TimeoutExpired:
         code = None
     finally:
@@ -99,11 +105,15 @@ def run_limited(
         _kill_marked(f"{_MARK}={mark}".encode())
     for reader in readers:
         reader.join(_DRAIN)
+    check()
     return CommandResult(tail.text(), code, time.monotonic() - started)
 
 
 def _wait(
-    process: subprocess.Popen[bytes], timeout: float, too_much: Callable[[], bool] | None
+    process: subprocess.Popen[bytes],
+    timeout: float,
+    too_much: Callable[[], bool] | None,
+    check: Callable[[], None],
 ) -> int:
     """Return the exit code, that of a killed command when it is ``too_much``.
 
@@ -111,12 +121,16 @@ def _wait(
         subprocess.TimeoutExpired: the time is up.
     """
     end = time.monotonic() + timeout
-    while too_much is not None and time.monotonic() + _POLL < end:
+    measured = time.monotonic()
+    while (left := end - time.monotonic()) > 0:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(_POLL)
-        if too_much():
-            return -signal.SIGKILL
-    return process.wait(max(0.0, end - time.monotonic()))
+            return process.wait(min(left, _POLL))
+        check()
+        if too_much is not None and time.monotonic() - measured >= _MEASURE:
+            if too_much():
+                return -signal.SIGKILL
+            measured = time.monotonic()
+    return process.wait(0)
 
 
 def _readers(process: subprocess.Popen[bytes], tail: Tail, errors: Tail | None) -> Sequence[Thread]:

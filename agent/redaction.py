@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+DOTENV_VARIABLE = "SWE_RETRY_HARNESS_DOTENV"
+"""Names the variables that came from a file ``.env``: they are secret, whatever they are called."""
 _SHORTEST = 8
 # White space makes a sentence of a value, unless it is so long that it is a PEM or JSON key.
 _LONGEST_SENTENCE = 100
@@ -45,7 +47,14 @@ class Redactor:
         A value counts from 8 characters on, without white space (more than 100 characters may have
         some), unless it is the path of something that exists.
         """
-        return cls({name: value for name, value in environ.items() if holds_secret(name, value)})
+        secret = {*environ.get(DOTENV_VARIABLE, "").split(",")}
+        return cls(
+            {
+                name: value
+                for name, value in environ.items()
+                if (name in secret or _WORDS.search(name)) and _may_be_secret(value)
+            }
+        )
 
     def __call__(self, text: str) -> str:
         """Return ``text`` without any secret, be it plain, quoted or encoded."""
@@ -96,7 +105,11 @@ class RedactingFormatter(logging.Formatter):
 
 def holds_secret(name: str, value: str) -> bool:
     """Tell whether the environment variable ``name`` looks like one whose value is a secret."""
-    if not _WORDS.search(name) or len(value.strip()) < _SHORTEST:
+    return bool(_WORDS.search(name)) and _may_be_secret(value)
+
+
+def _may_be_secret(value: str) -> bool:
+    if len(value.strip()) < _SHORTEST:
         return False
     if len(value) <= _LONGEST_SENTENCE and len(value.split()) > 1:
         return False

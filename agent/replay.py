@@ -43,6 +43,7 @@ class RecordedAttempt:
     Attributes:
         refusal: what the attempt died of after its last reply; empty when it did not.
         traits: what the conversation knew of its model; None in trajectories that do not say.
+        temperature: that was sent; None where none was, or where the trajectory does not say.
         made: False for an attempt that a replay noted as not recorded.
     """
 
@@ -53,6 +54,7 @@ class RecordedAttempt:
     cost: Decimal | None
     refusal: str = ""
     traits: Traits | None = None
+    temperature: float | None = None
     made: bool = True
 
 
@@ -113,8 +115,13 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         cost=dollars_or_none(recorded.get("cost")),
         refusal=str(raw.get("error") or ""),
         traits=_traits(raw.get("traits")),
+        temperature=_number(raw.get("temperature")),
         made=raw.get("status") != _NOT_RECORDED,
     )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 def _traits(raw: Mapping[str, Any] | None) -> Traits | None:

@@ -143,7 +143,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        data = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
         file = TypeAdapter(SettingsFile).validate_python(data if data is not None else {})
     except OSError as error:
         raise _mistake(path, f"cannot be read ({error.strerror}); give a YAML file") from error
@@ -176,7 +176,7 @@ def _keys(owner: type[Any]) -> Sequence[str]:
     return [item.name for item in fields(owner)]
 
 
-class _Loader(yaml.SafeLoader):
+class StrictLoader(yaml.SafeLoader):
     """Refuses a key that stands twice, of which YAML silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

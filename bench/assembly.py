@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agent.agents import load_agent
 from agent.models import RetryPolicy
@@ -17,7 +18,7 @@ from bench.config import RunConfig
 from bench.dataset import Selection
 from bench.environments import Environment
 from bench.environments.choice import make_environment
-from bench.hub import CallHub, Hub
+from bench.hub import CallHub, Hub, charge_budget
 from bench.ledger import Ledger
 from bench.mirrors import Mirrors
 from bench.modelsource import LiveModels, ModelSource, ReplayedModels, replay_folder
@@ -40,6 +41,7 @@ class Options:
 
     Attributes:
         redo: what ``--redo`` says; empty for whatever is not done.
+        given: the options as they were chosen, by name, for ``run.json``.
     """
 
     dataset: str
@@ -56,6 +58,7 @@ class Options:
     money: Money = field(default_factory=Money)
     redo: str = ""
     as_json: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_mirrors(options: Options) -> Mirrors:
@@ -82,8 +85,7 @@ def make_hub(config: RunConfig, options: Options, store: RunStore, stop: Stop, s
         # A finished instance's ledger is complete: it was flushed before the prediction.
         if not store.prediction(path.stem).exists():
             hub.recover(path.stem)
-    for line in hub.ledger.lines():
-        hub.budget.charge(line.instance_id, line.model, line.cost)
+    charge_budget(hub)
     return hub
 
 
@@ -121,7 +123,7 @@ def make_services(
 ) -> Services:
     """Return what instances are worked on with, on this machine."""
     environment: Environment = make_environment(
-        config.environment, options.cache, warn_once, run_key
+        config.environment, options.cache, warn_once, run_key, stop.check
     )
     return Services(
         config=config,

@@ -82,14 +82,19 @@ class Attempt:
         started = time.monotonic()
         name = self.instance.instance_id
         try:
-            turn = self.services.models.turn(
-                name, self.number, choice, record.temperature, self._gate()
-            )
+            wanted = config.temperature(try_)
+            turn = self.services.models.turn(name, self.number, choice, wanted, self._gate())
         except NotRecordedError:
             missing = replace(record, error=f"--replay {config.replay} has no recording of it")
             return _with_status(missing, AttemptStatus.NOT_RECORDED)
         traits = None if config.outside_agent else turn.model.traits
-        record = replace(record, model=turn.name, edit_format=turn.edit_format, traits=traits)
+        record = replace(
+            record,
+            model=turn.name,
+            edit_format=turn.edit_format,
+            traits=traits,
+            temperature=turn.temperature,
+        )
         self._step(turn.name, Step.MAP)
         record = self._work(record, self._task(record, turn))
         return replace(record, seconds=time.monotonic() - started)
@@ -117,7 +122,7 @@ class Attempt:
             ),
             model_name=turn.name,
             edit_format=turn.edit_format,
-            temperature=record.temperature,
+            temperature=self.services.config.temperature(record.try_),
             limits=Limits(config.max_reflections, until_exhausted=replay_on),
             run_tests=partial(self._tested, turn.name) if self.tests else None,
             linter=self.linter,
@@ -172,6 +177,8 @@ class Attempt:
             ticket = gate.begin(Ask(task.model_name, "command", asked, 0, None))
             try:
                 work = self.services.agent.work(task)
+                # Killed with everything else: it did not end, and may be billed.
+                self.services.stop.check_at_once()
             except BaseException as error:
                 gate.end(ticket, Failed(str(error), transient=False, billed=True))
                 raise

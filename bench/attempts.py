@@ -167,6 +167,7 @@ class Solver:
             cache=self.services.baselines,
             identity=self.services.environment.identity(self.instance),
             log=self.log,
+            check=self.services.stop.check,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.plaintext import counted
 from bench.statuses import AttemptStatus, InstanceStatus
 
 _GOODNESS: dict[bool | None, int] = {True: 0, None: 1, False: 2}
@@ -108,7 +109,8 @@ def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> C
         kept = usable[0] if usable else None
         return Choice(kept, InstanceStatus.ERROR, _why_broken(len(candidates), kept))
     if not usable:
-        reason = f"none of {len(candidates)} attempts left a patch that can be predicted"
+        made = counted(len(candidates), "attempt")
+        reason = f"no attempt left a patch that can be predicted ({made})"
         return Choice(None, InstanceStatus.EMPTY, reason)
     return Choice(usable[0], InstanceStatus.FALLBACK, _why_least_bad(usable, len(candidates)))
 
@@ -120,7 +122,7 @@ def _why_plausible(winner: Candidate) -> str:
 
 def _why_broken(count: int, winner: Candidate | None) -> str:
     kept = f"; the patch of attempt {winner.attempt} is kept" if winner else ""
-    return f"none of {count} attempts ended normally{kept}"
+    return f"no attempt ended normally ({counted(count, 'attempt')}){kept}"
 
 
 def _why_least_bad(ranked: Sequence[Candidate], begun: int) -> str:
@@ -129,7 +131,8 @@ def _why_least_bad(ranked: Sequence[Candidate], begun: int) -> str:
         f"{name} {'unknown' if value is None else 'clean' if value else 'failed'}"
         for name, value in (("edit", best.edit), ("lint", best.lint), ("tests", best.test))
     )
-    text = f"no attempt of {begun} is plausible; attempt {best.attempt} is the least bad: "
+    made = counted(begun, "attempt")
+    text = f"no attempt is plausible ({made}); attempt {best.attempt} is the least bad: "
     text += f"{_TIERS[tier(best)]} ({outcomes})"
     if len(ranked) > 1:
         text += _against(best, ranked[1])

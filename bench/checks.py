@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
 from agent.catalogue import filled
 from agent.errors import UserError
 from agent.formats import get_format
@@ -19,12 +24,34 @@ def check_models(config: RunConfig, money: Money) -> None:
     """
     if not config.calls_models:
         return
-    for model in config.models:
-        if missing := missing_key(model.name, config.api_base):
-            raise UserError(f"{model.given} needs a key: set the environment variable {missing}")
+    missing = {m.given: missing_key(m.name, config.api_base) for m in config.models}
+    if lacking := [f"{given} needs {key}" for given, key in missing.items() if key]:
+        raise UserError(f"API keys are missing: {', '.join(lacking)}; set them or put them in .env")
     for model in config.models:
         _check_tools(model, config)
-        _check_price(model, config, money)
+    unpriced = [model for model in config.models if _is_unpriced(model, money)]
+    if unpriced:
+        _refuse_unpriced(unpriced)
+    for model in config.models:
+        _check_output(model, config, money)
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Check that files can be written below ``folder``, without making it.
+
+    Raises:
+        UserError: naming ``option``.
+    """
+    place = next(p for p in (folder, *folder.parents) if p.exists())
+    if not place.is_dir():
+        raise UserError(f"{option} {folder}: {place} is not a folder; choose another")
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"{option} {folder}: cannot write there ({error.strerror}); choose another folder"
+        ) from error
 
 
 def _check_tools(model: ModelChoice, config: RunConfig) -> None:
@@ -34,20 +61,25 @@ def _check_tools(model: ModelChoice, config: RunConfig) -> None:
         raise UserError(f"{model.given} cannot call functions; use @diff or @whole")
 
 
-def _check_price(model: ModelChoice, config: RunConfig, money: Money) -> None:
-    """A budget can hold only where the price of a call and its longest reply are known."""
-    price = money.prices.get(model.name) or dearest_price(model.name)
-    if price is None:
-        if money.allow_unpriced:
-            return
-        raise UserError(
-            f"nobody knows the price of {model.given}: give --price {model.given}=IN,OUT (dollars "
-            "per million tokens), or --allow-unpriced"
-        )
+def _is_unpriced(model: ModelChoice, money: Money) -> bool:
+    known = money.prices.get(model.name) or dearest_price(model.name)
+    return known is None and not money.allow_unpriced
+
+
+def _refuse_unpriced(models: Sequence[ModelChoice]) -> NoReturn:
+    names = ", ".join(model.given for model in models)
+    options = " ".join(f"--price {model.given}=IN,OUT" for model in models)
+    raise UserError(
+        f"no price is known for {names}: give {options} (dollars per million tokens), or "
+        "--allow-unpriced"
+    )
+
+
+def _check_output(model: ModelChoice, config: RunConfig, money: Money) -> None:
+    """A budget can hold only where the longest reply of a call is known."""
     known = filled(model.settings, model.name, config.api_base)
-    limited = config.max_output_tokens or known.max_output
-    if money.in_dollars and not limited:
+    if money.in_dollars and not (config.max_output_tokens or known.max_output):
         raise UserError(
-            f"nobody knows how long a reply of {model.given} can be, so a budget in dollars cannot "
-            "hold: give --max-output-tokens"
+            f"the longest reply of {model.given} is unknown, so a budget in dollars cannot hold: "
+            "give --max-output-tokens"
         )

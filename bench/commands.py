@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,15 +11,14 @@ from decimal import Decimal
 from pathlib import Path
 
 from agent.agents import load_agent
-from agent.errors import UserError
 from agent.money import in_words, known_sum
 from agent.redaction import Redactor
 from bench.assembly import Options, Say, make_hub, make_mirrors
 from bench.board import Board
-from bench.checks import check_models
+from bench.checks import check_folder, check_models
 from bench.config import EnvironmentKind, RunConfig, validated
 from bench.dataset import Dataset, load_dataset
-from bench.display import make_display, stream_of
+from bench.display import Display, make_display, stream_of
 from bench.engines.choice import make_engine
 from bench.engines.driver import Driver
 from bench.environments.engine import connect, engine_answers
@@ -32,7 +32,7 @@ from bench.plaintext import counted
 from bench.preflight import preflight
 from bench.prior import plausible_instances
 from bench.redo import Plan, Redo, plan, prepare
-from bench.run import Run, open_run, recorded_differences
+from bench.run import Run, changed_address, check_remains, open_run, recorded_differences
 from bench.runlock import forget, run_lock
 from bench.scale import EngineKind
 from bench.signals import heeding_signals
@@ -72,14 +72,16 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     selected = _recorded(config, options, options.selection.apply(dataset.instances()), say)
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
-        if folder.exists() and not folder.is_dir():
-            raise UserError(f"{option} {folder} is not a folder; choose another")
+        check_folder(option, folder)
     if options.dry_run:
         return _dry_run(config, options, store, dataset, selected, say)
     check_models(config, options.money)
+    check_remains(store)
+    if changed := changed_address(store, config):
+        say(changed)
     with run_lock(store.folder) as died:
         if died is not None:
-            say(f"{died} did not end this run by itself: going on from what it left")
+            say(f"{died} did not end this run by itself: continuing from what it left")
         for thing in clean(store, options.cache, config.environment):
             say(f"removed {thing}")
         return _Session(config, options, store, dataset, selected, say).run()
@@ -101,7 +103,8 @@ def _recorded(
     folder = replay_folder(config.replay)
     recorded = [i for i in selected if (folder / f"{i.instance_id}.json").exists()]
     if left_out := len(selected) - len(recorded):
-        say(f"{left_out} instances of the dataset have no recording in {folder}: left out")
+        which = counted(left_out, "instance")
+        say(f"left out: {which} of the dataset without a recording in {folder}")
     return recorded
 
 
@@ -138,6 +141,27 @@ def _over_budget(stopped: Mapping[str, str]) -> str:
     return f"{len(stopped)} over budget ({options}): raise the limit and repeat the command"
 
 
+@dataclass
+class _Voice:
+    """Says lines, above the bars while a display has the terminal; safe in a signal handler.
+
+    Attributes:
+        say: prints a line and logs it.
+        log: logs it.
+    """
+
+    say: Say
+    log: Say
+    display: Display | None = None
+
+    def __call__(self, text: str) -> None:
+        if self.display is None:
+            self.say(text)
+        else:
+            self.display.note(text)
+            self.log(text)
+
+
 @dataclass(frozen=True)
 class _Session:
     """One process's work on a run whose lock it holds."""
@@ -156,15 +180,15 @@ class _Session:
         stop = Stop()
         try:
             with marked_children(key), run_log(self.store.story, self.store.redact) as log:
-                say = _both(self.say, log.info)
-                with heeding_signals(stop, say, self._last_rites):
-                    summary = self._execute(stop, key, log, say)
+                voice = _Voice(_both(self.say, log.info), log.info)
+                with heeding_signals(stop, voice, lambda: self._last_rites(voice)):
+                    summary = self._execute(stop, key, log, voice)
         finally:
             clean(self.store, self.options.cache, self.config.environment)
         self._tell(summary)
         return summary.exit_code
 
-    def _execute(self, stop: Stop, key: str, log: logging.Logger, say: Say) -> RunSummary:
+    def _execute(self, stop: Stop, key: str, log: logging.Logger, say: _Voice) -> RunSummary:
         hub = make_hub(self.config, self.options, self.store, stop, log.warning)
         plan = self._plan(hub, say)
         todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
@@ -193,9 +217,11 @@ class _Session:
             say,
             self.options.money.prices,
         )
+        say.display = display
         try:
             return run.execute(todo, [i.instance_id for i in self.selected], plan)
         finally:
+            say.display = None
             if self.config.environment is EnvironmentKind.DOCKER:
                 note_images(self.store, {instance.image for instance in self.selected})
 
@@ -203,17 +229,21 @@ class _Session:
         ids = [instance.instance_id for instance in self.selected]
         if self.options.redo:
             # Another configuration must not put the files of this run aside.
-            open_run(self.store, self.config, self.dataset.identity(), ids)
+            self._open(ids)
             redo = Redo.parse(self.options.redo, ids)
             chosen = prepare(self.store, hub, redo, ids)
             say(f"{counted(len(ids), 'instance')} selected, {len(chosen)} to redo")
             return Plan(tuple(chosen), len(ids) - len(chosen), {}, ())
         found = _planned(self.store, self.options, ids, say)
-        open_run(self.store, self.config, self.dataset.identity(), ids)
+        self._open(ids)
         for name in found.todo:
             if self.store.prediction(name).exists():
                 self.store.put_aside(name)
         return found
+
+    def _open(self, ids: Sequence[str]) -> None:
+        given = self.options.given
+        open_run(self.store, self.config, self.dataset.identity(), ids, given)
 
     def _pull(self, todo: Sequence[Instance], say: Say) -> None:
         """Have the images before the work begins: a registry's limit is better met now."""
@@ -224,7 +254,9 @@ class _Session:
             pull_ahead(client, {instance.image for instance in todo}, say)
             client.close()
 
-    def _last_rites(self) -> None:
+    def _last_rites(self, voice: _Voice) -> None:
+        if voice.display is not None:
+            voice.display.close()
         clean(self.store, self.options.cache, self.config.environment)
         forget(self.store.folder)
 
@@ -242,7 +274,7 @@ def _outcome(summary: RunSummary) -> Iterator[str]:
     if summary.over_budget:
         yield _over_budget(summary.over_budget)
     if summary.errors:
-        yield f"{counted(len(summary.errors), 'error')}: --redo error repeats them"
+        yield f"{counted(len(summary.errors), 'error')}: repeat with --redo error"
     if summary.stopped:
         yield f"ended early: {summary.stopped}"
     if summary.unfinished:
@@ -257,13 +289,24 @@ def _dry_run(
     selected: Sequence[Instance],
     say: Say,
 ) -> int:
-    plan = _planned(store, options, [i.instance_id for i in selected], say)
-    todo = [i for i in selected if i.instance_id in {*plan.todo}]
-    for line in preflight(config, todo, make_mirrors(options), options.out, options.cache):
-        say(line)
-    for difference in recorded_differences(store, config, dataset.identity()):
-        say(f"refused: run {store.run} was started with different options: {difference}")
-    return 0
+    notes: list[str] = []
+    plan = _planned(store, options, [i.instance_id for i in selected], notes.append)
+    found = preflight(
+        config,
+        options.money,
+        [i for i in selected if i.instance_id in {*plan.todo}],
+        make_mirrors(options),
+        store.folder,
+        options.cache,
+        recorded_differences(store, config, dataset.identity()),
+    )
+    if options.as_json:
+        counts = {"selected": len(selected), "done": plan.done, "over_budget": plan.over_budget}
+        say(json.dumps({**found.as_json(), **counts}))
+    else:
+        for line in (*notes, *found.lines()):
+            say(line)
+    return 2 if found.differences else 0
 
 
 def _used(summary: RunSummary) -> str:

@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from agent.address import recorded_address
 from agent.agents import BUILTIN, is_command
 from agent.catalogue import filled
 from agent.errors import UserError
@@ -22,6 +23,9 @@ from agent.registry import resolve_model
 from agent.settings import ModelSettings, SettingsBook, our_settings, settings_sha256
 from bench.versions import HARNESS_VERSION
 
+# Three tries of one model at temperature 0 with one prompt would repeat one try.
+DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
+_FORMAT = re.compile(r"^[a-z][a-z-]*$")
 _RUN_NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 
 
@@ -65,7 +69,9 @@ class ModelChoice:
         any_name: bool = False,
         replay: bool = False,
     ) -> ModelChoice:
-        """Read ``name`` or ``name@format``; an ``@`` before anything else belongs to the name.
+        """Read ``name`` or ``name@format``.
+
+        An ``@`` belongs to the name where no word of letters and hyphens follows, as in a version.
 
         Args:
             text: what the user wrote.
@@ -74,8 +80,11 @@ class ModelChoice:
             replay: the name is one of a recording; aliases mean what they meant then.
         """
         given, at, last = text.rpartition("@")
-        if not at or last not in format_names():
+        if not at or not _FORMAT.match(last):
             given, last = text, ""
+        elif last not in format_names():
+            known = ", ".join(format_names())
+            raise UserError(f"--models {text}: unknown edit format {last!r}; there are {known}")
         if not given:
             raise UserError("--models has an empty name in it; give for example gpt-4o,opus")
         book = book or our_settings()
@@ -110,7 +119,7 @@ class RunConfig:
     label: str = ""
     environment: EnvironmentKind = EnvironmentKind.NONE
     tests: TestChoice = TestChoice.RELATED
-    temperatures: tuple[float, ...] = (0.0,)
+    temperatures: tuple[float, ...] = DEFAULT_TEMPERATURES
     max_reflections: Reflections = field(default_factory=Reflections)
     matching: Matching = Matching.TOLERANT
     on_failed_edit: OnFailure = OnFailure.KEEP
@@ -139,8 +148,14 @@ class RunConfig:
         return self.replay is None and not self.outside_agent
 
     def temperature(self, try_: int) -> float:
-        """Return the temperature of a model's ``try_`` (from 1)."""
+        """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
         return self.temperatures[min(try_, len(self.temperatures)) - 1]
+
+    @property
+    def _uncut_temperatures(self) -> tuple[float, ...]:
+        """The temperatures, whatever the number of tries made of the default ones."""
+        default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
+        return DEFAULT_TEMPERATURES if default else self.temperatures
 
     @property
     def run_name(self) -> str:
@@ -164,6 +179,7 @@ class RunConfig:
         plain["max_reflections"] = str(self.max_reflections)
         plain["matching"], plain["on_failed_edit"] = self.matching.value, self.on_failed_edit.value
         plain["replay"] = str(self.replay) if self.replay else None
+        plain["api_base"] = recorded_address(self.api_base)
         return plain
 
     def deciding(self, dataset_sha256: str) -> dict[str, Any]:
@@ -180,7 +196,7 @@ class RunConfig:
             "prompts_sha256": prompts_hash(),
             "environment": self.environment.value,
             "tests": self.tests.value,
-            "temperatures": list(self.temperatures),
+            "temperatures": [f"{value:g}" for value in self._uncut_temperatures],
             "max_reflections": str(self.max_reflections),
             "matching": self.matching.value,
             "on_failed_edit": self.on_failed_edit.value,
@@ -231,6 +247,8 @@ def validated(config: RunConfig) -> RunConfig:
     ):
         if not least <= number < math.inf:
             raise UserError(f"{option} {number}: must be at least {least}")
+    if config.temperatures == DEFAULT_TEMPERATURES:
+        config = replace(config, temperatures=DEFAULT_TEMPERATURES[: config.tries])
     _check_temperatures(config)
     _check_agent(config)
     if not config.outside_agent:
@@ -248,7 +266,8 @@ def _check_agent(config: RunConfig) -> None:
 
 def _check_temperatures(config: RunConfig) -> None:
     count = len(config.temperatures)
-    if count not in (1, config.tries):
+    default = config.temperatures == DEFAULT_TEMPERATURES[: config.tries]
+    if count not in (1, config.tries) and not default:
         raise UserError(
             f"--temperature has {count} values; give one, or one for each of {config.tries} tries"
         )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,12 @@ ALIASES = {
 }
 _HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
 _REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
+_HUB_PATIENCE = 10.0
 _FILES = (".json", ".jsonl", ".parquet")
+_SUPPORTED = (
+    "supported are .json (a list of rows), .jsonl (a row a line), .parquet, a folder saved by "
+    "`datasets`, and a task repository"
+)
 
 
 @dataclass(frozen=True)
@@ -81,8 +88,8 @@ def load_dataset(name: str, split: str, demo: Path) -> Dataset:
         rows, revision = _rows_of_hub(resolved, split)
     else:
         raise UserError(
-            f"unknown dataset {name!r}: give {', '.join(ALIASES)}, demo, a hub id, a "
-            ".json/.jsonl/.parquet file, a folder saved by `datasets` or a task repository"
+            f"unknown dataset {name!r}: give {', '.join(ALIASES)}, demo, a hub id, a file or a "
+            f"folder; {_SUPPORTED}"
         )
     return Dataset(resolved, split, _checked(resolved, rows), revision)
 
@@ -91,8 +98,9 @@ def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     checked = tuple(rows)
     if not checked:
         raise UserError(f"the dataset {name} has no rows in this split; check --split")
-    if not all(isinstance(row, Mapping) for row in checked):
-        raise UserError(f"the dataset {name} is no list of rows; mend it")
+    for number, row in enumerate(checked, 1):
+        if not isinstance(row, Mapping):
+            raise UserError(f"the dataset {name}: row {number} is not an object with keys")
     ids = [row.get("instance_id") for row in checked]
     if len(set(ids)) != len(ids):
         double = next(i for i in ids if ids.count(i) > 1)
@@ -106,19 +114,46 @@ def _rows_of_path(path: Path, split: str) -> Iterable[Row]:
     try:
         if path.is_dir():
             return _rows_of_folder(path, split)
+        if path.suffix not in _FILES:
+            raise UserError(f"the dataset {path}: {path.suffix or 'no'} file; {_SUPPORTED}")
+        if not path.stat().st_size:
+            raise UserError(f"the dataset {path} is empty; give a file with rows")
         if path.suffix == ".parquet":
             return _of_split(_rows_of_parquet(path), split)
-        text = path.read_text(encoding="utf-8")
-        # Only "\n" ends a line of JSONL: issue texts hold U+2028 and form feeds.
-        lines = [line for line in text.split("\n") if line.strip()]
-        rows = [json.loads(line) for line in lines] if path.suffix == ".jsonl" else json.loads(text)
+        text = path.read_text(encoding="utf-8-sig")
     except (ValueError, OSError) as error:
         raise UserError(f"the dataset {path} cannot be read: {error}") from error
-    if isinstance(rows, dict):
-        rows = list(rows.values())
-    if not isinstance(rows, list):
-        raise UserError(f"the dataset {path} is no list of rows; mend it")
+    rows = _json_lines(path, text) if path.suffix == ".jsonl" else _json(path, text)
+    if not rows:
+        raise UserError(f"the dataset {path} is empty; give a file with rows")
     return _of_split(rows, split)
+
+
+def _json_lines(path: Path, text: str) -> list[Row]:
+    rows = []
+    # Only "\n" ends a line of JSONL: issue texts hold U+2028 and form feeds.
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            place = f"line {number}, column {getattr(error, 'colno', 1)}"
+            words = getattr(error, "msg", error)
+            raise UserError(f"the dataset {path}, {place}: {words}; fix that line") from error
+    return rows
+
+
+def _json(path: Path, text: str) -> list[Row]:
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"the dataset {path} is not JSON: {error}") from error
+    if isinstance(rows, dict):
+        return list(rows.values())
+    if not isinstance(rows, list):
+        raise UserError(f"the dataset {path} is not a list of rows; {_SUPPORTED}")
+    return rows
 
 
 def _of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
@@ -155,18 +190,69 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
 
 
 def _rows_of_hub(name: str, split: str) -> tuple[Iterable[Row], str]:
+    # Without a network the library would retry for 23 s and warn at each try.
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
+    os.environ.setdefault("DATASETS_VERBOSITY", "error")
     from datasets import load_dataset as load_from_hub
     from datasets.exceptions import DatasetNotFoundError
 
     try:
-        found = load_from_hub(name, split=split)
-        return list(found), revision_of(found.info.download_checksums or ())
+        with _without_waiting_for_the_hub(name):
+            found = load_from_hub(name, split=split)
+            return list(found), revision_of(found.info.download_checksums or ())
     except DatasetNotFoundError as error:
         raise UserError(f"the hub has no dataset {name} that you may read: {error}") from error
     except ValueError as error:
         raise UserError(f"the dataset {name} has no split {split!r}: {error}") from error
+    except InfrastructureError:
+        raise
     except Exception as error:  # the hub's client raises errors of many libraries
         raise InfrastructureError(f"cannot load {name} from the hub: {error}") from error
+
+
+@contextmanager
+def _without_waiting_for_the_hub(name: str) -> Iterator[None]:
+    """Ask the hub once; while it cannot be reached, have the libraries look only in their cache.
+
+    Raises:
+        InfrastructureError: it cannot be reached, and what is done within fails.
+    """
+    unreachable = _hub_unreachable(name)
+    if not unreachable:
+        yield
+        return
+    import datasets.config
+    import huggingface_hub.constants
+
+    places: tuple[Any, ...] = (huggingface_hub.constants, datasets.config)
+    before = [place.HF_HUB_OFFLINE for place in places]
+    for place in places:
+        place.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except Exception as error:
+        raise InfrastructureError(
+            f"cannot load {name} from the hub: {unreachable}; nor is it in the local cache"
+        ) from error
+    finally:
+        for place, value in zip(places, before, strict=True):
+            place.HF_HUB_OFFLINE = value
+
+
+def _hub_unreachable(name: str) -> str:
+    """Return why the hub does not answer, empty where it does."""
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        HfApi().dataset_info(name, timeout=_HUB_PATIENCE)
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        return f"it answers HTTP {status}" if status >= 500 else ""
+    except (httpx.TransportError, OfflineModeIsEnabled, OSError) as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
 def revision_of(sources: Iterable[str]) -> str:
@@ -202,11 +288,16 @@ class Selection:
             chosen = [i for i in chosen if re.search(self.pattern, i.instance_id)]
         except re.error as error:
             raise UserError(
-                f"--filter {self.pattern!r} is no regular expression: {error}"
+                f"--filter {self.pattern!r} is not a regular expression: {error}"
             ) from error
         if self.shuffle:
             random.Random(self.seed).shuffle(chosen)
-        return tuple(chosen[_slice(self.part)])
+        if not chosen:
+            raise UserError(f"--filter {self.pattern!r} selects no instance; check it")
+        chosen = chosen[_slice(self.part)]
+        if not chosen:
+            raise UserError(f"--slice {self.part!r} selects no instance; check it")
+        return tuple(chosen)
 
 
 def _slice(text: str) -> slice:
@@ -218,10 +309,11 @@ def _slice(text: str) -> slice:
 
 
 def read_ids(text: str) -> tuple[str, ...]:
-    """Return the ids of a comma list, or of ``@file`` with one or more on each line."""
+    """Return the ids of a comma list, or of ``@file``: one or more a line, ``#`` for comments."""
     if text.startswith("@"):
         try:
-            text = Path(text[1:]).expanduser().read_text(encoding="utf-8")
+            lines = Path(text[1:]).expanduser().read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"--instances {text} cannot be read: {error}") from error
+        text = "\n".join(line.partition("#")[0] for line in lines)
     return tuple(name for name in re.split(r"[\s,]+", text) if name)

@@ -43,6 +43,7 @@ def stream_of(say: Callable[[str], None]) -> TextIO:
 
 Spending = Callable[[], Decimal | None]
 _EVERY = 0.5
+_CLOSING = 5.0
 # Where a terminal does not tell its size, as those of some build servers.
 _USUAL_SIZE = os.terminal_size((80, 24))
 _ERASE_BELOW = "\r\x1b[J"
@@ -70,7 +71,10 @@ class Display(Protocol):
         """Tell the board that an instance ended, and write its line."""
 
     def note(self, text: str) -> None:
-        """Write a line, as a warning."""
+        """Write a line, as a warning; safe in a signal handler."""
+
+    def close(self) -> None:
+        """Write what is left and leave the terminal clean; safe to call twice."""
 
 
 def make_display(stream: TextIO, board: Board, spent: Spending, every: float = _EVERY) -> Display:
@@ -130,6 +134,9 @@ class PlainDisplay:
         """See ``Display``."""
         self._write(one_line(text))
 
+    def close(self) -> None:
+        """Do nothing: every line is written at once."""
+
     def _write(self, line: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             # In one write: lines of several threads must not mix.
@@ -164,8 +171,13 @@ class TerminalDisplay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """See ``Display``."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSING)
 
     def finished(
         self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from agent.chat import BudgetUsedError
 from agent.errors import StoppedError
 from agent.gate import Answered, Ask, Failed, Outcome, Refused
-from agent.money import as_number, as_text
+from agent.money import as_number, as_text, dollars_or_none
 from agent.redaction import Redactor
 from bench.budget import Budget, BudgetLimits, OverBudgetError, Reservation, Scope
 from bench.journal import Entry, EntryKind, Journal, asked_and_ended
@@ -193,6 +193,9 @@ class Hub:
     def _throttled(self, provider: str, outcome: Outcome) -> bool:
         """Tell the throttle, and return whether a failure uses up a try."""
         if isinstance(outcome, Failed) and outcome.transient:
+            if not outcome.reached and not self.throttle.has_answered(provider):
+                # A wrong address, or a server that was not started: waiting longer does not help.
+                return True
             was_open = self.throttle.is_open(provider)
             self.throttle.failed(provider, outcome.retry_after)
             return not was_open
@@ -223,6 +226,25 @@ class Hub:
             if line := _line(instance_id, asked, ended):
                 self.ledger.add(line)
         return lost
+
+
+def charge_budget(hub: Hub) -> None:
+    """Charge the budget with what the ledger holds; a call of unknown cost with its bound."""
+    bounds: dict[str, dict[str, Decimal | None]] = {}
+    for line in hub.ledger.lines():
+        cost = line.cost
+        if cost is None:
+            if line.instance_id not in bounds:
+                bounds[line.instance_id] = _bounds(hub.journals, line.instance_id)
+            cost = bounds[line.instance_id].get(line.call)
+        hub.budget.charge(line.instance_id, line.model, cost)
+
+
+def _bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
+    """Return the bound of each call of an instance, those of retired journals included."""
+    paths = [journals / f"{instance_id}.jsonl", *journals.glob(f"{instance_id}.*.jsonl")]
+    asked = [e for path in paths for e in Journal(path).entries() if e.get("kind") == "asked"]
+    return {str(e.get("call")): dollars_or_none(e.get("bound")) for e in asked}
 
 
 # Seconds until those who wait for others' reservations ask again.

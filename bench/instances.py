@@ -95,8 +95,12 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
     """
     name = row.get("instance_id", "?")
     for key in _REQUIRED:
-        if not isinstance(row.get(key), str) or not row[key]:
-            raise UserError(f"instance {name}: the field `{key}` is missing; mend the dataset")
+        value = row.get(key)
+        if value is None or value == "":
+            raise UserError(f"instance {name}: the field `{key}` is missing; fix the dataset")
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            raise UserError(f"instance {name}: the field `{key}` must be a text, not {kind}")
     if not _SAFE_ID.match(name):
         raise UserError(f"instance {name!r}: an id holds only letters, digits and ._+-")
     if not _COMMIT.match(row["base_commit"]):

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
-from agent.listing import Listed, table
+from agent.listing import Listed, listed_row, table
 from agent.settings import SettingsBook
 from bench.config import ModelChoice
 
 Say = Callable[[str], None]
 
 
-def list_models(names: Sequence[str], book: SettingsBook, api_base: str | None, say: Say) -> None:
+def list_models(
+    names: Sequence[str],
+    book: SettingsBook,
+    api_base: str | None,
+    say: Say,
+    *,
+    as_json: bool = False,
+) -> None:
     """Say the table of ``names``, and without any that of all aliases and the default models.
 
     Raises:
@@ -33,5 +41,9 @@ def list_models(names: Sequence[str], book: SettingsBook, api_base: str | None, 
         )
         for choice in map(parsed, names or aliases)
     ]
-    for line in table(listed, api_base):
+    rows = [listed_row(model, api_base) for model in listed]
+    if as_json:
+        say(json.dumps([asdict(row) for row in rows]))
+        return
+    for line in table(rows):
         say(line)

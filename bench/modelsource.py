@@ -31,13 +31,15 @@ class Turn:
     """Whose turn it is: the model, its name for the record, and the edit format it writes.
 
     Attributes:
-        counter: names what the model counts tokens with; empty where nobody knows.
+        counter: names what the model counts tokens with; empty where it is unknown.
+        temperature: that is sent, or was in a recording; None where there is none.
     """
 
     model: ChatModel
     name: str
     edit_format: str
     counter: str = ""
+    temperature: float | None = None
 
 
 class ModelSource(Protocol):
@@ -89,7 +91,10 @@ class LiveModels:
             price=self.prices.get(choice.name),
             gate=gate or OpenGate(),
         )
-        return Turn(model, choice.name, choice.edit_format, counter_name(choice.name))
+        counter = counter_name(choice.name)
+        # A command is told the temperature, and its model need not be one that litellm knows.
+        sent = temperature if self.config.outside_agent else model.sent_temperature
+        return Turn(model, choice.name, choice.edit_format, counter, sent)
 
 
 @dataclass
@@ -142,9 +147,9 @@ def _replay(recorded: RecordedAttempt) -> Turn:
     """A recording that says what was known of its model is taken through the same decisions."""
     name, edit_format = recorded.model, recorded.edit_format
     if recorded.traits is None:
-        return Turn(ReplayModel(recorded), name, edit_format, ESTIMATE)
+        return Turn(ReplayModel(recorded), name, edit_format, ESTIMATE, recorded.temperature)
     model = ReplayModel(recorded, recorded.traits, partial(count_tokens, name))
-    return Turn(model, name, edit_format, counter_name(name))
+    return Turn(model, name, edit_format, counter_name(name), recorded.temperature)
 
 
 def replay_folder(given: Path) -> Path:

@@ -21,6 +21,7 @@ _RUN = "The run"
 Models = Annotated[
     str | None,
     typer.Option(
+        "-m",
         "--models",
         help=f"Models to alternate, as A,B or A@format,B; default: {DEFAULT_MODELS}.",
         rich_help_panel=_MODELS,
@@ -69,7 +70,7 @@ Tries = Annotated[int, typer.Option("--tries", help="Tries per model.", rich_hel
 Temperature = Annotated[
     str,
     typer.Option(
-        "--temperature", help="One value, or one per try: 0,0.4,0.8.", rich_help_panel=_MODELS
+        "--temperature", help="One value, or one for each try of a model.", rich_help_panel=_MODELS
     ),
 ]
 ApiBase = Annotated[
@@ -91,6 +92,7 @@ Replay = Annotated[
 DatasetName = Annotated[
     str,
     typer.Option(
+        "-d",
         "--dataset",
         help="lite, verified, full, demo, a hub id, a file or a folder.",
         rich_help_panel=_DATA,
@@ -210,11 +212,15 @@ CallRetries = Annotated[
 RunName = Annotated[
     str,
     typer.Option(
-        "--run", help="Folder under predictions/; default: the models' names.", rich_help_panel=_RUN
+        "-r",
+        "--run",
+        help="Folder under predictions/; default: the models' names.",
+        rich_help_panel=_RUN,
     ),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", help="Where predictions/ and logs/ lie.", rich_help_panel=_RUN)
+    Path,
+    typer.Option("-o", "--out", help="Where predictions/ and logs/ lie.", rich_help_panel=_RUN),
 ]
 Cache = Annotated[
     Path | None,
@@ -237,4 +243,39 @@ DryRun = Annotated[
         help="Say what would run and what is missing; start nothing.",
         rich_help_panel=_RUN,
     ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="YAML file with option names as keys; the command line goes before it.",
+        rich_help_panel=_RUN,
+    ),
+]
+Continue = Annotated[
+    str | None,
+    typer.Option(
+        "--continue",
+        help="Continue this run, by name or folder, with the options it was started with.",
+        rich_help_panel=_RUN,
+    ),
+]
+TryAgent = Annotated[
+    str | None,
+    typer.Option(
+        "--try-agent",
+        help="Run this agent once on a demo instance and show what it did.",
+        rich_help_panel=_AGENT,
+    ),
+]
+InstallCompletion = Annotated[
+    bool,
+    typer.Option(
+        "--install-completion",
+        help="Complete options in this shell: bash, zsh or fish.",
+        rich_help_panel=_RUN,
+    ),
+]
+Version = Annotated[
+    bool, typer.Option("--version", help="Print the version.", rich_help_panel=_RUN)
 ]

@@ -13,7 +13,8 @@ from agent.errors import UserError
 from agent.money import dollars_or_none
 from bench.plaintext import shortened
 from bench.prior import is_plausible
-from bench.standing import BROKEN, NOT_BEGUN, Entry, Overview, summed
+from bench.runlock import is_locked, last_owner
+from bench.standing import BROKEN, IN_WORK, KILLED, NOT_BEGUN, Entry, Overview, summed
 from bench.statuses import InstanceStatus
 from bench.store import RunStore
 
@@ -35,7 +36,11 @@ def overview(store: RunStore, dollars: Mapping[str, Decimal]) -> Overview:
     if not store.folder.is_dir():
         raise UserError(f"there is no run {store.folder}; give the name of one with --run")
     reading = _Reading(store)
-    entries = {name: Entry(name, NOT_BEGUN, cost=Decimal(0)) for name in reading.selected()}
+    working, process = _process(store)
+    entries = {
+        name: Entry(name, _without_result(store, name, working=working), cost=Decimal(0))
+        for name in reading.selected()
+    }
     for path in sorted(store.logs.glob(f"*{_SUFFIX}")):
         name = path.name.removesuffix(_SUFFIX)
         # Of an instance that was redone, only the prediction counts.
@@ -43,7 +48,22 @@ def overview(store: RunStore, dollars: Mapping[str, Decimal]) -> Overview:
             entries[name] = reading.entry(name, path, _unfinished)
     for path in store.prediction_paths():
         entries[path.stem] = reading.entry(path.stem, path, reading.prediction)
-    return summed(store.run, store.folder, entries.values(), dollars, reading.broken)
+    return summed(store.run, store.folder, entries.values(), dollars, reading.broken, process)
+
+
+def _process(store: RunStore) -> tuple[bool, str]:
+    """Return whether a process works on the run, and in words which one does, or died on it."""
+    owner = last_owner(store.folder)
+    if is_locked(store.folder):
+        return True, f"in work by {owner or 'another process'}"
+    return False, f"{owner} did not end this run by itself" if owner else ""
+
+
+def _without_result(store: RunStore, name: str, *, working: bool) -> str:
+    """Return the status of an instance of which there is neither a result nor an end."""
+    if not (store.logs / f"{name}.log").exists():
+        return NOT_BEGUN
+    return IN_WORK if working else KILLED
 
 
 @dataclass

@@ -22,6 +22,7 @@ from bench.instances import Instance
 from bench.patches import configures_tests, is_unfit
 from bench.related import directives, related_tests
 from bench.runners import Runner, runner_of
+from bench.stop import waited_for
 from bench.testlogs import Results, TestRun, broken, passing, read_run, told
 
 ALL_TESTS = ""
@@ -74,6 +75,7 @@ class Preexisting:
         read: gives a base file's text.
         cache: folder of baselines, shared by all runs.
         identity: the environment's part of the cache key.
+        check: raises when the run stops.
     """
 
     instance: Instance
@@ -85,6 +87,7 @@ class Preexisting:
     cache: Path
     identity: str
     log: logging.Logger
+    check: Callable[[], None] = lambda: None
     _baselines: dict[str, Baseline] = field(default_factory=dict)
 
     def judge(self, changes: Changes) -> TestReport:
@@ -157,7 +160,7 @@ class Preexisting:
         name = hashlib.sha256(key.encode()).hexdigest()[:32]
         file = self.cache / f"{self.instance.instance_id}.{name}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{file}.lock"):
+        with waited_for(FileLock(f"{file}.lock"), self.check):
             found = _read_baseline(file)
             if found is None:
                 sweep(file)

@@ -20,6 +20,7 @@ class AttemptRecord:
     Attributes:
         candidate: what the choice among attempts looks at.
         try_: from 1, per model.
+        temperature: that was sent; None where none was.
         traits: what the conversation knew of its model.
         model_patch: raw, as the agent left the tree, edits to tests included.
         dropped_files: files of ``model_patch`` that are not predicted.
@@ -32,7 +33,7 @@ class AttemptRecord:
     model: str
     edit_format: str
     try_: int
-    temperature: float
+    temperature: float | None
     status: AttemptStatus = AttemptStatus.EMPTY
     traits: Traits | None = None
     model_patch: str = ""

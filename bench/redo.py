@@ -16,7 +16,7 @@ from bench.statuses import AttemptStatus, InstanceStatus
 from bench.store import RunStore
 
 NOT_PLAUSIBLE = "not_plausible"
-# These go on from their journals: nothing that was paid for is bought again.
+# These continue from their journals: nothing that was paid for is bought again.
 _GO_ON = frozenset({InstanceStatus.BUDGET, InstanceStatus.INFRA_ERROR, InstanceStatus.INTERRUPTED})
 WORDS = (NOT_PLAUSIBLE, *(status.value for status in InstanceStatus))
 

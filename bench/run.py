@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from agent.address import recorded_address
 from agent.chat import Call
 from agent.errors import UserError
 from agent.money import as_number
@@ -24,6 +25,7 @@ from bench.hub import Hub, last_denial
 from bench.instances import Instance
 from bench.ledger import Line, tokens, total
 from bench.ordering import longest_first
+from bench.plaintext import counted
 from bench.records import AttemptRecord, total_cost
 from bench.redo import Plan
 from bench.solving import Finished
@@ -72,7 +74,8 @@ class Run:
             UserError: the recorded run differs, or the run cannot go on; finished work is kept.
         """
         open_run(self.store, self.config, self.dataset, selected)
-        note_start(self.store, prices_used(self.config, self.prices))
+        address = recorded_address(self.config.api_base)
+        note_start(self.store, prices_used(self.config, self.prices), address)
         started = time.monotonic()
         ordered = longest_first(instances, self.timings.load())
         try:
@@ -194,9 +197,20 @@ def _replayed_line(key: str, name: str, record: AttemptRecord, call: Call) -> Li
 
 
 def open_run(
-    store: RunStore, config: RunConfig, dataset: DatasetIdentity, selected: Iterable[str]
+    store: RunStore,
+    config: RunConfig,
+    dataset: DatasetIdentity,
+    selected: Iterable[str],
+    given: Mapping[str, Any] | None = None,
 ) -> None:
     """Write ``run.json``, or compare with the one that is there; note what is selected.
+
+    Args:
+        store: the run's files.
+        config: as it is wanted now.
+        dataset: likewise.
+        selected: ids, added to those of earlier starts.
+        given: options as they were chosen, for ``--continue``; None keeps those of before.
 
     Raises:
         UserError: the recorded run differs.
@@ -205,11 +219,6 @@ def open_run(
     recorded = store.read_run()
     differ = recorded_differences(store, config, dataset)
     begun = store.begun()
-    if recorded is None and begun:
-        raise UserError(
-            f"{store.folder} has predictions but no run.json: they were not made by this "
-            "harness; choose another --run"
-        )
     if recorded is None or not begun:
         recorded = {**describe_run(config, dataset, deciding), "selected": []}
     elif differ:
@@ -218,7 +227,39 @@ def open_run(
             "options or choose another --run"
         )
     every = sorted({*recorded.get("selected", ()), *selected})
-    store.save_run({**recorded, "selected": every})
+    store.save_run({**recorded, "selected": every, **({"options": dict(given)} if given else {})})
+
+
+def check_remains(store: RunStore) -> None:
+    """Refuse to mix a new run with what another one left.
+
+    Raises:
+        UserError: there are predictions or journals, and no ``run.json``.
+    """
+    if store.read_run() is not None:
+        return
+    if store.begun():
+        raise UserError(
+            f"{store.folder} has predictions but no run.json: they were not made by this "
+            "harness; choose another --run"
+        )
+    if paid := sum(1 for _ in store.journals.glob("*.jsonl")):
+        raise UserError(
+            f"{store.folder} is gone, but {counted(paid, 'journal')} of an earlier run "
+            f"{store.run} with replies that were paid for lie in {store.journals}: restore the "
+            "folder, remove them with --clean --all, or choose another --run"
+        )
+
+
+def changed_address(store: RunStore, config: RunConfig) -> str:
+    """Return in words how ``--api-base`` differs from the last start's; empty where it does not."""
+    described = store.read_run() or {}
+    last = (described.get("starts") or [{}])[-1].get("api_base")
+    before = last if last is not None else (described.get("config") or {}).get("api_base")
+    now = recorded_address(config.api_base)
+    if not described.get("starts") or before == now:
+        return ""
+    return f"--api-base was {before or 'not given'} at the last start, and is {now or 'not given'}"
 
 
 def recorded_differences(store: RunStore, config: RunConfig, dataset: DatasetIdentity) -> list[str]:

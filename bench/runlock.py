@@ -47,12 +47,12 @@ def run_lock(folder: Path) -> Iterator[Owner | None]:
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        who = _owner(folder) or "another process"
+        who = last_owner(folder) or "another process"
         raise UserError(
             f"{folder} is worked on by {who}; wait for it, stop it, or choose another --run"
         ) from None
     try:
-        before = _owner(folder)
+        before = last_owner(folder)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         write_json_atomic(folder / _OWNER, asdict(Owner(os.getpid(), socket.gethostname(), now)))
         yield before
@@ -67,7 +67,23 @@ def forget(folder: Path) -> None:
     (folder / _LOCK).unlink(missing_ok=True)
 
 
-def _owner(folder: Path) -> Owner | None:
+def is_locked(folder: Path) -> bool:
+    """Tell whether a process works on the run in ``folder``, without leaving a trace."""
+    if not (folder / _LOCK).exists():
+        return False
+    lock = FileLock(folder / _LOCK, is_singleton=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return True
+    except OSError:  # it is not ours to lock, so it cannot be told
+        return False
+    lock.release()
+    return False
+
+
+def last_owner(folder: Path) -> Owner | None:
+    """Return the process that works on the run, or that died on it; None where neither does."""
     try:
         return Owner(**json.loads((folder / _OWNER).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

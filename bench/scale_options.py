@@ -15,7 +15,7 @@ _RUN = "The run"
 Workers = Annotated[
     int,
     typer.Option(
-        "--workers", min=1, help="Instances in work: calls in flight.", rich_help_panel=_SCALE
+        "-w", "--workers", min=1, help="Instances in work: calls in flight.", rich_help_panel=_SCALE
     ),
 ]
 Jobs = Annotated[
@@ -112,7 +112,7 @@ AllowUnpriced = Annotated[
     bool,
     typer.Option(
         "--allow-unpriced",
-        help="Run models whose price nobody knows.",
+        help="Run models without a known price.",
         rich_help_panel=_MONEY,
     ),
 ]
@@ -137,7 +137,20 @@ Clean = Annotated[
         rich_help_panel=_RUN,
     ),
 ]
+CleanAll = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help="With --clean: remove the whole run, its predictions and logs too.",
+        rich_help_panel=_RUN,
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.", rich_help_panel=_RUN)]
 AsJson = Annotated[
     bool,
-    typer.Option("--json", help="Print the summary as JSON at the end.", rich_help_panel=_RUN),
+    typer.Option(
+        "--json",
+        help="Print the result as JSON: the summary, --status, --dry-run, --list-models.",
+        rich_help_panel=_RUN,
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Ctrl-C once: everybody ends at the next step. Twice: now."""
+"""Ctrl-C or SIGTERM once: attempts end at their next step. Twice: everything ends now."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from bench.cli import ignores_interrupts
 from bench.stop import Stop
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -25,13 +26,18 @@ def heeding_signals(
         stop: is requested.
         say: tells the user, from a signal handler: it must not take a lock that is held.
         last_rites: removes what is running, before the process ends with code 130.
+
+    A SIGINT that was ignored when the process started stays so, as shells expect of jobs in the
+    background.
     """
+    signals = [n for n in _SIGNALS if n is not signal.SIGINT or not ignores_interrupts()]
 
     asked = False
 
     def heed(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         if asked:
+            stop.at_once = True
             say("stopping now")
             try:
                 last_rites()
@@ -44,7 +50,7 @@ def heeding_signals(
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, heed) for number in _SIGNALS}
+    before = {number: signal.signal(number, heed) for number in signals}
     try:
         yield
     finally:

@@ -13,8 +13,10 @@ from bench.plaintext import one_line, shortened
 from bench.statuses import InstanceStatus
 
 NOT_BEGUN = "not_begun"
+IN_WORK = "in_work"
+KILLED = "killed"
 BROKEN = "broken"
-_ORDER = (*(status.value for status in InstanceStatus), BROKEN, NOT_BEGUN)
+_ORDER = (*(status.value for status in InstanceStatus), IN_WORK, KILLED, BROKEN, NOT_BEGUN)
 _HEADINGS = ("status", "instances", "attempts", "dollars")
 _LONGEST_REASON = 100
 
@@ -24,7 +26,8 @@ class Entry:
     """One instance of a run.
 
     Attributes:
-        status: of ``InstanceStatus``, ``not_begun``, or ``broken`` when its file is.
+        status: of ``InstanceStatus``; ``not_begun``; ``in_work``; ``killed`` when its process ended
+            without a word; ``broken`` when its file is.
         finished: whether it has a prediction.
         attempts: attempts begun.
         reason: why it stands so.
@@ -66,6 +69,7 @@ class Overview:
         total: all of them.
         unfinished: what was begun and has no prediction, by id.
         broken: what is wrong with files of the run, in words.
+        process: the one that works on the run, or that died on it, in words; empty for neither.
     """
 
     run: str
@@ -74,6 +78,7 @@ class Overview:
     total: Row
     unfinished: tuple[Entry, ...]
     broken: tuple[str, ...]
+    process: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the overview for machines (docs/run.md)."""
@@ -87,6 +92,7 @@ class Overview:
                 for entry in self.unfinished
             ],
             "broken": list(self.broken),
+            "process": self.process,
         }
 
 
@@ -96,6 +102,7 @@ def summed(
     entries: Iterable[Entry],
     dollars: Mapping[str, Decimal],
     broken: Sequence[str],
+    process: str = "",
 ) -> Overview:
     """Return the overview of ``entries``.
 
@@ -105,6 +112,7 @@ def summed(
         entries: all its instances.
         dollars: spent by instance; for one that it lacks, its own file's word counts.
         broken: what is wrong with files, in words.
+        process: see ``Overview``.
     """
     every = sorted(entries, key=lambda entry: entry.instance_id)
     by_status: dict[str, list[Entry]] = {status: [] for status in _ORDER}
@@ -118,6 +126,7 @@ def summed(
         total=_row("total", every, dollars),
         unfinished=tuple(begun),
         broken=tuple(broken),
+        process=process,
     )
 
 
@@ -134,6 +143,8 @@ def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) 
 def lines(seen: Overview) -> Iterator[str]:
     """Yield the table by status, then what is unfinished and broken, without control characters."""
     yield one_line(f"{seen.run}: {seen.folder}")
+    if seen.process:
+        yield one_line(seen.process)
     yield from _aligned([_HEADINGS, *_cells([*seen.statuses, seen.total])])
     if seen.unfinished:
         yield f"unfinished: {len(seen.unfinished)}"

@@ -48,7 +48,7 @@ def _price(name: str, given: Price | None) -> dict[str, Any]:
     return {"source": "litellm", **numbers}
 
 
-def note_start(store: RunStore, prices: Mapping[str, Entry]) -> None:
+def note_start(store: RunStore, prices: Mapping[str, Entry], api_base: str | None = None) -> None:
     """Add the start of this process to ``run.json``.
 
     Versions and prices stand at the top once, and again with a later start that had others.
@@ -58,6 +58,8 @@ def note_start(store: RunStore, prices: Mapping[str, Entry]) -> None:
     first = {key: described.get(key) or value for key, value in now.items()}
     other = {key: value for key, value in now.items() if first[key] != value}
     start = {"started": timestamp(), "ended": None, **other}
+    if api_base is not None:
+        start["api_base"] = api_base
     store.save_run({**described, **first, "starts": [*described.get("starts", ()), start]})
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from filelock import FileLock, Timeout
+
 from agent.errors import StoppedError
+
+_PATIENCE = 0.5
 
 
 @dataclass
@@ -14,9 +20,11 @@ class Stop:
 
     Attributes:
         reason: why, in words for the user; empty while nobody asked.
+        at_once: everything is being killed, so what ends now has no result.
     """
 
     reason: str = ""
+    at_once: bool = False
     _event: threading.Event = field(default_factory=threading.Event)
 
     def request(self, reason: str) -> None:
@@ -36,3 +44,24 @@ class Stop:
     def check(self) -> None:
         """Raise ``StoppedError`` when somebody asked for the end."""
         self.wait(0)
+
+    def check_at_once(self) -> None:
+        """Raise ``StoppedError`` when everything is being killed."""
+        if self.at_once:
+            raise StoppedError(self.reason)
+
+
+@contextmanager
+def waited_for(lock: FileLock, check: Callable[[], None]) -> Iterator[None]:
+    """Hold ``lock``; ``check`` may end the waiting for it by raising."""
+    while True:
+        check()
+        try:
+            lock.acquire(timeout=_PATIENCE)
+            break
+        except Timeout:
+            continue
+    try:
+        yield
+    finally:
+        lock.release()

@@ -20,7 +20,7 @@ _RUN_FILE = "run.json"
 _NO_PREDICTIONS = frozenset({_RUN_FILE, "results.json", "stats.json"})
 # Recorded by versions before 0.6; a server may move to another port.
 _MAY_CHANGE = frozenset({"api_base"})
-_KINDS = ("prediction", "trajectory", "transcript", "unfinished")
+_KINDS = ("prediction", "trajectory", "transcript", "unfinished", "log")
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ class RunStore:
             self.trajectory(instance_id),
             self.folder / f"{instance_id}.md",
             self.unfinished(instance_id),
+            self.logs / f"{instance_id}.log",
         )
         place = next(p for n in count(1) if not (p := self._replaced(instance_id, n)).exists())
         place.mkdir(parents=True)

@@ -49,6 +49,7 @@ class _Provider:
         paused_until: the end of the circuit's last pause.
         probed_until: when the probe that is under way counts as lost.
         down_since: when it was first paused without an end in between.
+        answered: it has answered before.
     """
 
     failures: int = 0
@@ -57,6 +58,7 @@ class _Provider:
     paused_until: float = -math.inf
     probed_until: float = -math.inf
     down_since: float = 0.0
+    answered: bool = False
 
     @property
     def open(self) -> bool:
@@ -130,7 +132,9 @@ class Throttle:
         """Note an answer: the circuit closes, but a Retry-After that was asked for still holds."""
         with self._lock:
             now, state = self._clock(), self._provider(provider)
-            self._providers[provider] = _Provider(asked_until=state.asked_until, down_since=now)
+            self._providers[provider] = _Provider(
+                asked_until=state.asked_until, down_since=now, answered=True
+            )
 
     def failed(self, provider: str, retry_after: float | None = None) -> None:
         """Note a failure that another call might not meet: an error status, or no answer.
@@ -155,6 +159,11 @@ class Throttle:
                 state.pauses += 1
                 state.paused_until = now + self._pause(state.pauses)
                 state.probed_until = -math.inf
+
+    def has_answered(self, provider: str) -> bool:
+        """Tell whether the provider has ever answered."""
+        with self._lock:
+            return self._provider(provider).answered
 
     def is_open(self, provider: str) -> bool:
         """Tell whether the provider's circuit is open, so that a failure was to be expected."""

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+import typer
 
 from agent.errors import UserError
 from bench.assembly import Options, Say
@@ -30,20 +35,48 @@ def status_command(config: RunConfig, options: Options, say: Say) -> int:
     return 0
 
 
-def clean_command(config: RunConfig, options: Options, say: Say) -> int:
-    """Remove what a killed process of a run left, and only that.
+def clean_command(
+    config: RunConfig, options: Options, say: Say, *, everything: bool = False, yes: bool = False
+) -> int:
+    """Remove what a killed process of a run left, or the whole run.
+
+    Args:
+        config: names the run.
+        options: where it lies.
+        say: takes a line for each thing that is removed.
+        everything: remove predictions and logs as well.
+        yes: do not ask first.
 
     Raises:
-        UserError: there is no such run, or a process works on it.
+        UserError: there is no such run, a process works on it, or nobody can be asked.
     """
     store = RunStore(options.out, config.run_name)
-    if not store.folder.is_dir():
+    places = [place for place in (store.folder, store.logs) if place.is_dir()]
+    if not places:
         raise UserError(f"there is no run {store.folder}; check --run and --out")
+    if not everything and store.folder not in places:
+        raise UserError(
+            f"there is no run {store.folder}, but {store.logs} is left of it; --clean --all "
+            "removes it"
+        )
+    if everything and not (yes or _confirmed(places)):
+        raise UserError("nothing was removed")
     with run_lock(store.folder):
         found = clean(store, options.cache, EnvironmentKind.DOCKER)
+        if everything:
+            for place in (store.folder, store.logs):
+                shutil.rmtree(place, ignore_errors=True)
+            found += map(str, places)
     for thing in found or ["nothing: no process of this run left anything"]:
         say(f"removed {thing}")
     return 0
+
+
+def _confirmed(places: Sequence[Path]) -> bool:
+    what = " and ".join(map(str, places))
+    if not sys.stdin.isatty():
+        raise UserError(f"--clean --all removes {what}: give --yes to confirm")
+    return typer.confirm(f"Remove {what}?")
 
 
 def clean(store: RunStore, cache: Path, environment: EnvironmentKind) -> list[str]:

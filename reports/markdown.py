@@ -145,7 +145,9 @@ def comparison_table(found: Comparison) -> Iterator[str]:
         )
     yield f"- McNemar's exact test: {p_value(found)}"
     costs = column([found.cost_a, found.cost_b])
-    yield f"- Cost of the instances compared: {one_line(a)} {costs[0]}, {one_line(b)} {costs[1]}"
+    if pairs.instances:
+        each = f"{one_line(a)} {costs[0]}, {one_line(b)} {costs[1]}"
+        yield f"- Cost of the instances compared: {each}"
     if found.left_out:
         left = counted(found.left_out, "instance")
         yield f"- Left out: {left} that only one of them has a verdict on"

@@ -49,6 +49,7 @@ def _local(driver: Driver) -> Engine:
         name = instance.instance_id
         try:
             with instance_log(store.logs / f"{name}.log", name, driver.log, store.redact) as own:
+                store.unfinished(name).unlink(missing_ok=True)
                 services.board.started(name)
                 return solve(instance, services, own)
         except OSError as error:  # a full disk takes no log; the others may need less

@@ -110,5 +110,6 @@ class Desk:
         case.log = case.held.enter_context(
             instance_log(store.logs / f"{name}.log", name, run_log, store.redact)
         )
+        store.unfinished(name).unlink(missing_ok=True)
         self.driver.board.started(name)
         return True

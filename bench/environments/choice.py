@@ -15,9 +15,15 @@ from bench.environments.none import NoEnvironment
 
 
 def make_environment(
-    kind: EnvironmentKind, cache: Path, warn_once: Callable[[str], None], run_key: str = ""
+    kind: EnvironmentKind,
+    cache: Path,
+    warn_once: Callable[[str], None],
+    run_key: str = "",
+    check: Callable[[], None] = lambda: None,
 ) -> Environment:
     """Return the environment of ``kind``; what it makes is marked as that of ``run_key``.
+
+    ``check`` raises when the run stops: no command begins then, and running ones are killed.
 
     Raises:
         UserError: docker is asked for and no engine answers.
@@ -25,8 +31,8 @@ def make_environment(
     if kind is EnvironmentKind.NONE:
         return NoEnvironment()
     if kind is EnvironmentKind.LOCAL:
-        return LocalEnvironment(cache / "environments", warn_once, run_key)
+        return LocalEnvironment(cache / "environments", warn_once, run_key, check=check)
     client = connect()
     if client is None:
         raise UserError("no Docker engine answers: start one, or choose --environment local")
-    return DockerEnvironment(client, run_key)
+    return DockerEnvironment(client, run_key, check=check)

@@ -8,7 +8,7 @@ import secrets
 import tarfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,6 +51,7 @@ class DockerEnvironment:
     client: Any
     run_key: str = ""
     limits: ResourceLimits = field(default_factory=ResourceLimits)
+    check: Callable[[], None] = lambda: None
     name: str = field(default="docker", init=False)
 
     def start(self, instance: Instance, base: Checkout) -> Session:
@@ -62,7 +63,9 @@ class DockerEnvironment:
                 pull(self.client, instance.image)
         labels = {LABEL: "1", f"{LABEL}.instance": instance.instance_id}
         labels |= label_of(self.run_key) if self.run_key else {}
-        return DockerSession(self.client, instance.image, labels, instance.test_setup, self.limits)
+        return DockerSession(
+            self.client, instance.image, labels, instance.test_setup, self.limits, self.check
+        )
 
     def identity(self, instance: Instance) -> str:
         """Return the image's id."""
@@ -79,6 +82,7 @@ class DockerSession:
     labels: Mapping[str, str]
     setup: TestSetup
     limits: ResourceLimits
+    check: Callable[[], None] = lambda: None
 
     @property
     def test_command(self) -> str:
@@ -89,6 +93,7 @@ class DockerSession:
         """Run ``command`` after the set-up lines; see ``Session.run``."""
         # Named before it is made, so that it is removed whatever interrupts the making of it.
         name = f"{LABEL}-{secrets.token_hex(8)}"
+        self.check()
         with engine_errors():
             try:
                 return self._run_in(self._container(name), changes, command, timeout)
@@ -174,9 +179,10 @@ class DockerSession:
 
         try:
             with self._disk_watched(container):
-                within(read, limit)
+                within(read, limit, self.check)
         except TimeoutError:
             return tail.text(), None
+        self.check()
         return tail.text(), api.exec_inspect(exec_id)["ExitCode"]
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from bench.environments.requirements import local_command
 from bench.environments.sandbox import Confined, Sandbox
 from bench.environments.venvs import Built, Venvs, spec_key
 from bench.instances import Instance
+from bench.stop import waited_for
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class LocalEnvironment:
     run_key: str = ""
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     failed: dict[str, str] = field(default_factory=dict)
+    check: Callable[[], None] = lambda: None
     name: str = field(default="local", init=False)
 
     def start(self, instance: Instance, base: Checkout) -> Session:
@@ -50,17 +53,15 @@ class LocalEnvironment:
         way = find_confinement()
         for words in missing_limits(way):
             self.warn_once(words)
-        confined = Confined(way, self.limits, self.run_key)
+        confined = Confined(way, self.limits, self.run_key, self.check)
         folder = self.root / "instances"
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(f"{folder / instance.instance_id}.lock")
-        lock.acquire()
-        try:
-            built = Venvs(self.root, self.failed).build(instance, instance.spec, base)
-        except BaseException:
-            lock.release()
-            raise
-        return LocalSession(built, local_command(instance.spec), shut_in, lock, confined)
+        with contextlib.ExitStack() as stack:
+            lock = FileLock(f"{folder / instance.instance_id}.lock")
+            stack.enter_context(waited_for(lock, self.check))
+            built = Venvs(self.root, self.failed, self.check).build(instance, instance.spec, base)
+            held = stack.pop_all()
+        return LocalSession(built, local_command(instance.spec), shut_in, held, confined)
 
     def identity(self, instance: Instance) -> str:
         """Return a hash of the spec, and whether the network was shut off."""
@@ -75,7 +76,7 @@ class LocalSession:
     built: Built
     test_command: str
     shut_in: bool
-    lock: FileLock
+    held: contextlib.ExitStack
     confined: Confined
 
     def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
@@ -93,7 +94,7 @@ class LocalSession:
         """Remove the working copy and let other processes have the instance."""
         shutil.rmtree(self.built.testbed, ignore_errors=True)
         shutil.rmtree(self._changes, ignore_errors=True)
-        self.lock.release()
+        self.held.close()
 
     @property
     def _changes(self) -> Path:
@@ -109,7 +110,7 @@ class LocalSession:
         with self.confined.held(["bash", "-c", lines, "bash", command]) as argv:
             return run_limited(
                 argv, folder, environment, timeout,
-                too_much=lambda: size_of(folder) > limits.written,
+                too_much=lambda: size_of(folder) > limits.written, check=self.confined.check,
             )  # fmt: skip
 
     def _environment(self, home: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,11 +32,12 @@ _GIVEN_UP = 300
 
 @dataclass(frozen=True)
 class Confined:
-    """How commands are held: the way, the numbers, and the run that pays for it."""
+    """How commands are held: the way, the numbers, the run that pays, and what may end them."""
 
     way: Confinement
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     run_key: str = ""
+    check: Callable[[], None] = lambda: None
 
     @contextmanager
     def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
@@ -80,7 +81,8 @@ class Sandbox:
         argv = ["bash", "-c", self._script(token, user), "bash", command]
         shut_in = bubblewrapped(argv, view, self.confined.limits, user is not None)
         with self.confined.held(shut_in) as held:
-            result = run_limited(held, self.changes, self.environment, timeout)
+            check = self.confined.check
+            result = run_limited(held, self.changes, self.environment, timeout, check=check)
         before, found, after = result.output.partition(f"{token}\n")
         if not found and not result.timed_out:
             words = before.strip().splitlines()[-1:] or [f"exit code {result.exit_code}"]

@@ -9,34 +9,28 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
 
-from agent.errors import InfrastructureError
 from agent.processes import run_limited, without_secrets
 from agent.workspace import Workspace
 from bench.checkout import Checkout
 from bench.environments.base import UnavailableError
+from bench.environments.buildsteps import BuildSteps
 from bench.environments.requirements import wanted_packages
 from bench.instances import Instance, Spec
+from bench.stop import waited_for
 
 _MARKER = ".complete"
-_BUILD_SECONDS = 1800.0
+_COMPILE_SECONDS = 1800.0
 _BACKENDS = ("pip", "wheel", "setuptools-scm", "flit_core")
 # setuptools 69 and later refuse much of what old setup.py files do.
 _SETUPTOOLS = "setuptools<69"
 # Where the name sorts last, so that the instance's own packages come first.
 _BASE_LINK = "zz_base_packages.pth"
-_NO_NETWORK = re.compile(
-    r"dns error|failed to lookup|Temporary failure in name|Connection (?:refused|reset)|"
-    r"NewConnectionError|operation timed out|tcp connect error",
-    re.IGNORECASE,
-)
-_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|os error 28\b")
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True)
@@ -62,10 +56,12 @@ class Venvs:
 
     Attributes:
         failed: why a version cannot be built, so that it is tried once a run and not per instance.
+        check: raises when the run stops; what is being built is given up then.
     """
 
     root: Path
     failed: dict[str, str] = field(default_factory=dict)
+    check: Callable[[], None] = lambda: None
 
     def build(self, instance: Instance, spec: Spec, base: Checkout) -> Built:
         """Return the environment of ``instance``, built when it is not there yet.
@@ -89,13 +85,14 @@ class Venvs:
         name = f"{instance.repo.replace('/', '__')}-{instance.version or 'any'}-{key}"
         folder = self.root / "venvs" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock"):
+        with waited_for(FileLock(f"{folder}.lock"), self.check):
             if name in self.failed:
                 raise UnavailableError(self.failed[name])
             if not (folder / _MARKER).exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 try:
-                    _make_shared(folder, spec, packages, interpreter)
+                    steps = self._steps(name, instance)
+                    _make_shared(steps, folder, spec, packages, interpreter)
                 except UnavailableError as error:
                     self.failed[name] = str(error)
                     raise
@@ -118,9 +115,16 @@ class Venvs:
         if not marker.exists() or marker.read_text() != key:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            _make_project(built, spec, base, shared, interpreter, instance.version)
+            steps = self._steps(instance.instance_id, instance)
+            _make_project(steps, built, spec, base, shared, interpreter)
             marker.write_text(key)
         return built
+
+    def _steps(self, name: str, instance: Instance) -> BuildSteps:
+        log = self.root / "logs" / f"{name}.log"
+        log.unlink(missing_ok=True)
+        project = f"{instance.repo} {instance.version}".strip()
+        return BuildSteps(project, log, self.check, instance.version)
 
 
 def spec_key(spec: Spec, more: Sequence[str] = ()) -> str:
@@ -166,8 +170,10 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def _make_shared(folder: Path, spec: Spec, packages: Sequence[str], interpreter: Path) -> None:
-    _step("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, folder])
+def _make_shared(
+    steps: BuildSteps, folder: Path, spec: Spec, packages: Sequence[str], interpreter: Path
+) -> None:
+    steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, folder])
     python = folder / "bin" / "python"
     install: list[str | Path] = [_uv(), "pip", "install", "-q", "--python", python]
     own = [*packages, *spec.pip_packages]
@@ -181,19 +187,19 @@ def _make_shared(folder: Path, spec: Spec, packages: Sequence[str], interpreter:
         ("pip_packages", spec.pip_packages),
     ):
         if names:
-            _step(f"install the {what}", [*install, *names])
+            steps.run(f"install the {what}", [*install, *names])
     # The sandbox cannot write bytecode, and warnings of old code must not come up in every run.
     run_limited(
         [str(python), "-m", "compileall", "-q", str(folder / "lib")],
-        folder, without_secrets(os.environ), _BUILD_SECONDS,
+        folder, without_secrets(os.environ), _COMPILE_SECONDS, check=steps.check,
     )  # fmt: skip
 
 
 def _make_project(
-    built: Built, spec: Spec, base: Checkout, shared: Path, interpreter: Path, version: str
+    steps: BuildSteps, built: Built, spec: Spec, base: Checkout, shared: Path, interpreter: Path
 ) -> None:
     venv = built.python.parent.parent
-    _step("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, venv])
+    steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, venv])
     site = next((venv / "lib").glob("python*")) / "site-packages"
     base_site = next((shared / "lib").glob("python*")) / "site-packages"
     (site / _BASE_LINK).write_text(f"import site; site.addsitedir({str(base_site)!r})\n")
@@ -201,16 +207,12 @@ def _make_project(
     for line in spec.pre_install:
         # Only edits of the tree: system packages are not ours to install.
         if line.startswith("sed "):
-            _step("prepare the tree", ["bash", "-c", line], built.testbed)
+            steps.run("prepare the tree", ["bash", "-c", line], built.testbed)
     if spec.install:
         extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
         target = f".{extras.group(1)}" if extras else "."
-        _step(
-            "install the project",
-            _install(built.python, target, interpreter),
-            built.testbed,
-            version,
-        )
+        command = _install(built.python, target, interpreter)
+        steps.run("install the project", command, built.testbed)
     shutil.copytree(built.testbed, built.template, symlinks=True)
 
 
@@ -221,22 +223,3 @@ def _install(python: Path, target: str, interpreter: Path) -> list[str | Path]:
         return [*install, "--no-use-pep517", "-e", target]
     # A plain .pth file: import hooks of PEP 660 confuse tools such as pylint.
     return [*install, "--config-settings", "editable_mode=compat", "-e", target]
-
-
-def _step(
-    what: str, argv: Sequence[str | Path], cwd: Path | None = None, version: str = ""
-) -> None:
-    env = without_secrets(os.environ)
-    env.pop("VIRTUAL_ENV", None)
-    env.pop("PYTHONPATH", None)
-    # The checkout has no tags: setuptools_scm could not tell the version.
-    number = _VERSION.search(version)
-    env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
-    result = run_limited([str(word) for word in argv], cwd or Path.cwd(), env, _BUILD_SECONDS)
-    if result.exit_code != 0:
-        words = " ".join(result.output.strip().splitlines()[-3:])[-400:]
-        if _NO_NETWORK.search(result.output):
-            raise InfrastructureError(f"cannot {what}, the package index is not reached: {words}")
-        if _NO_SPACE.search(result.output):
-            raise InfrastructureError(f"cannot {what}, the disk is full: {words}")
-        raise UnavailableError(f"cannot {what}: {words}")

@@ -159,9 +159,10 @@ def _facts(found: Comparison) -> Iterator[tuple[str, str]]:
         drawn = f"{found.resamples:,} resamples, seed {found.seed}"
         yield "95 % bootstrap interval", f"{low:+.1f} to {high:+.1f} points ({drawn})"
     yield "McNemar's exact test", p_value(found)
-    costs = column([found.cost_a, found.cost_b])
-    yield f"cost of {found.a}, instances compared", costs[0]
-    yield f"cost of {found.b}, instances compared", costs[1]
+    if found.table.instances:
+        costs = column([found.cost_a, found.cost_b])
+        yield f"cost of {found.a}, instances compared", costs[0]
+        yield f"cost of {found.b}, instances compared", costs[1]
     yield "left out: a verdict of one run alone", str(found.left_out)
 
 

@@ -100,9 +100,9 @@ def die() -> None:
 
 def main() -> None:
     sys.path.insert(0, str(TOP))
-    import harness
     from agent.registry import the_litellm
     from bench.cli import run_cli
+    from bench.command_line import main as harness
 
     the_litellm()
     assert threading.active_count() == 1, "a process with threads must not be forked"
@@ -111,7 +111,7 @@ def main() -> None:
         order = json.loads(line)
         pid = os.fork()
         if not pid:
-            _be_harness(order, lambda: run_cli(harness.main))
+            _be_harness(order, lambda: run_cli(harness))
         say.write(f"{_exit_code(pid, order['seconds'])}\n")
 
 

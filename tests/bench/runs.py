@@ -58,6 +58,12 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
     return config(**{**values, **changes})
 
 
+def ended_over_budget(out: Path) -> bool:
+    """Tell whether a limit ended or held back an instance of the run ``r``."""
+    files = [*(out / "predictions/r").glob("*.json"), *(out / "logs/r").glob("*.unfinished.json")]
+    return any(json.loads(path.read_text()).get("status") == "budget" for path in files)
+
+
 def read(out: Path, name: str, folder: str = "") -> dict[str, Any]:
     content: dict[str, Any] = json.loads(
         (out / "predictions/r" / folder / f"{name}.json").read_text()

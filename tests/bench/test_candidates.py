@@ -78,7 +78,7 @@ def test_empty_and_unapplicable_patches_never_win() -> None:
 def test_the_reason_is_in_words() -> None:
     reason = choose([candidate(1, False, True, None), candidate(2, True, True, False)]).reason
     assert reason == (
-        "no attempt of 2 is plausible; attempt 2 is the least bad: edit and lint are clean "
+        "no attempt is plausible (2 attempts); attempt 2 is the least bad: edit and lint are clean "
         "(edit clean, lint clean, tests failed); next is attempt 1, where lint is clean"
     )
 

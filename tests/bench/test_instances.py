@@ -139,7 +139,7 @@ def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("[", "cannot be read"), ("[]", "has no rows"), (json.dumps([ROW, ROW]), "twice")],
+    [("[", "is not JSON"), ("[]", "is empty"), ("", "is empty"), (json.dumps([ROW, ROW]), "twice")],
 )
 def test_bad_files_are_named(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "d.json").write_text(content)
@@ -178,7 +178,9 @@ def test_selection(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["[1, 2]", "5", '"text"'])
 def test_what_is_no_list_of_rows_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "d.json").write_text(content)
-    with pytest.raises(UserError, match="no list of rows"):
+    with pytest.raises(
+        UserError, match=r"row 1 is not an object|not a list of rows; supported are \.json"
+    ):
         load_dataset(str(tmp_path / "d.json"), "test", tmp_path)
 
 

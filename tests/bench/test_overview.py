@@ -148,6 +148,8 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         tokens=Usage(5, 4, 3),
         seconds=3.14159,
         unfinished=("b", "a"),
+        over_budget={"c": "--max-calls"},
+        errors=("d",),
         stopped="--budget-usd",
     )
     told = json.loads(summary.text())
@@ -161,6 +163,8 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         "seconds": 3.142,
         "exit_code": 1,
         "unfinished": ["a", "b"],
+        "over_budget": {"c": "--max-calls"},
+        "errors": ["d"],
         "stopped": "--budget-usd",
     }
     assert "\n" not in summary.text()

@@ -233,7 +233,7 @@ def test_unpriced_models_need_a_price_or_leave(
 
     mine = (ModelChoice.parse("my-own", any_name=True),)
     run: dict[str, Any] = {"money": Money()}
-    with pytest.raises(UserError, match="price of my-own: give --price my-own=IN,OUT"):
+    with pytest.raises(UserError, match="no price is known for my-own: give --price my-own=IN,OUT"):
         run_command(
             live(provider, models=mine), options(tmp_path, cache, PLAUSIBLE, **run), lambda _: None
         )
@@ -246,7 +246,7 @@ def test_unpriced_models_need_a_price_or_leave(
     assert {line.cost for line in read_lines(RunStore(tmp_path, "r").ledger)} == {
         Decimal("0.00012")
     }
-    with pytest.raises(UserError, match=r"how long a reply of my-own can be.*--max-output-tokens"):
+    with pytest.raises(UserError, match=r"longest reply of my-own is unknown.*--max-output-tokens"):
         limited = read_money(mine, prices=["my-own=1,2"], usd="1")
         run_command(
             live(provider, models=mine, run="s"),

@@ -133,6 +133,7 @@ def test_a_prior_run_of_the_older_layout(tmp_path: Path, cache: Path) -> None:
 def test_a_broken_prediction_file_is_named_and_kept(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "predictions/r/demo__bank-1.json"
     path.parent.mkdir(parents=True)
+    (path.parent / "run.json").write_text("{}")
     path.write_text('{"instance_id": "demo__b')
     with pytest.raises(UserError, match=r"demo__bank-1\.json is broken"):
         run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
