@@ -108,7 +108,7 @@ class LiteLLMModel:
             return retrying(self._call_once, messages, tools)
         except TransientError as error:
             raise InfrastructureError(
-                f"{self.name} did not answer in {policy.attempts} calls: {error}"
+                f"{self.name} did not answer in {_calls(policy.attempts)}: {error}"
             ) from error
 
     def _known(self) -> ModelSettings:
@@ -267,3 +267,7 @@ def _usage(response: Any) -> Usage | None:  # noqa: ANN401
     details = getattr(usage, "prompt_tokens_details", None)
     cached = getattr(details, "cached_tokens", None) or 0
     return Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
+
+
+def _calls(number: int) -> str:
+    return "1 call" if number == 1 else f"{number} calls"

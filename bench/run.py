@@ -34,7 +34,7 @@ from bench.statuses import InstanceStatus
 from bench.store import RunStore, differences
 from bench.summary_json import RunSummary
 from bench.timings import Timings
-from bench.transcript import transcript
+from bench.transcript import title_of, transcript
 
 
 @dataclass
@@ -155,6 +155,7 @@ class Run:
         winner = solved.winner
         return {
             "instance_id": name,
+            "title": title_of(solved.instance.problem_statement),
             "status": solved.choice.status.value,
             "reason": solved.choice.reason,
             "winner": winner.attempt if winner else None,

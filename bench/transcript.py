@@ -1,14 +1,24 @@
-"""A transcript to read: all attempts of an instance, and how the winner was chosen."""
+"""A transcript to read: what an instance came to, then all that was said, repeated texts once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from agent.money import in_words
+from agent.money import column, in_words
 from bench.attempts import Solved
+from bench.plaintext import counted, shortened
 from bench.records import AttemptRecord, total_cost
 
 _WORDS = {True: "clean", False: "failed", None: "unknown"}
+_HEADINGS = (
+    "attempt", "model", "try", "status", "edit", "lint", "tests", "reflections", "cost", "chosen",
+)  # fmt: skip
+_LONGEST_TITLE = 200
+# Shorter texts are sooner read again than looked up.
+_REPEATED = 200
+_FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 def transcript(solved: Solved) -> str:
@@ -16,34 +26,96 @@ def transcript(solved: Solved) -> str:
     return "\n".join(_lines(solved)) + "\n"
 
 
+def title_of(problem_statement: str) -> str:
+    """Return an issue's title: its first line with words."""
+    lines = (line for line in problem_statement.splitlines() if line.strip())
+    return shortened(next(lines, "").lstrip("# "), _LONGEST_TITLE)
+
+
 def _lines(solved: Solved) -> Iterator[str]:
-    winner = solved.winner
-    yield f"# {solved.instance.instance_id}\n"
+    title = title_of(solved.instance.problem_statement)
+    name = solved.instance.instance_id
+    yield f"# {name}: {title}\n" if title else f"# {name}\n"
     yield f"- status: {solved.choice.status.value}"
     yield f"- choice: {solved.choice.reason}"
-    yield f"- attempts: {len(solved.attempts)}, cost: {in_words(total_cost(solved.attempts))}\n"
+    made = counted(len(solved.attempts), "attempt")
+    yield f"- {made}, cost: {in_words(total_cost(solved.attempts))}\n"
+    yield from _table(solved)
+    yield "\n## The prediction\n"
+    winner = solved.winner
+    patch = winner.model_patch if winner else ""
+    yield _fenced(patch, "diff") if patch.strip() else "None.\n"
+    seen = _Seen()
     for record in solved.attempts:
-        yield from _attempt(record)
-    yield "## The prediction\n"
-    yield _fenced(winner.model_patch, "diff") if winner else "None."
+        yield from _attempt(record, seen, chosen=winner is record)
 
 
-def _attempt(record: AttemptRecord) -> Iterator[str]:
-    outcome = record.candidate
-    yield f"## Attempt {record.attempt}: {record.model}, try {record.try_}\n"
-    yield f"- status: {record.status.value}"
-    words = [_WORDS[value] for value in (outcome.edit, outcome.lint, outcome.test)]
-    yield f"- edit {words[0]}, lint {words[1]}, tests {words[2]}"
-    yield f"- {record.reflections} reflections, cost: {in_words(record.cost)}"
+def _table(solved: Solved) -> Iterator[str]:
+    costs = column([record.cost for record in solved.attempts])
+    yield _row(_HEADINGS)
+    yield _row(["--:" if name in ("attempt", "try") else ":--" for name in _HEADINGS])
+    for record, cost in zip(solved.attempts, costs, strict=True):
+        found = record.candidate
+        outcomes = (_WORDS[value] for value in (found.edit, found.lint, found.test))
+        status = record.status.value.replace("_", " ")
+        chosen = "★" if record is solved.winner else ""
+        yield _row(
+            [record.attempt, record.model, record.try_, status, *outcomes, record.reflections, cost,
+             chosen]
+        )  # fmt: skip
+
+
+def _row(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+@dataclass
+class _Seen:
+    """Where long texts stood first."""
+
+    places: dict[str, str] = field(default_factory=dict)
+
+    def earlier(self, text: str, place: str) -> str:
+        """Return where ``text`` stood before, empty where it is new or short."""
+        if len(text) < _REPEATED:
+            return ""
+        first = self.places.setdefault(text, place)
+        return first if first != place else ""
+
+
+def _attempt(record: AttemptRecord, seen: _Seen, *, chosen: bool) -> Iterator[str]:
+    status = record.status.value.replace("_", " ")
+    mark = ", chosen" if chosen else ""
+    number = record.attempt
+    yield f"## Attempt {number}: {record.model}, try {record.try_}: {status}{mark}\n"
+    yield f"- {counted(record.reflections, 'reflection')}, cost: {in_words(record.cost)}"
+    if record.temperature is not None:
+        yield f"- temperature: {record.temperature:g}"
     if record.dropped_files:
         yield f"- not predicted: {', '.join(record.dropped_files)}"
     yield ""
-    for message in record.messages:
-        yield f"### {message.role.upper()}\n"
-        yield _fenced(message.content, "text")
+    for place, message in enumerate(record.messages, 1):
+        yield f"### {place}. {message.role.upper()}\n"
+        yield _said(message.content, f"attempt {number}, message {place}", seen)
     if record.error:
         yield f"### ERROR\n\n{_fenced(record.error, 'text')}"
-    yield f"### PATCH\n\n{_fenced(record.model_patch, 'diff')}"
+    yield "### PATCH\n"
+    if chosen:
+        yield "The prediction, above.\n"
+    else:
+        yield _fenced(record.model_patch, "diff") if record.model_patch.strip() else "None.\n"
+
+
+def _said(text: str, place: str, seen: _Seen) -> str:
+    """Return a message; what stood before is named by its place: all of it, or files in it."""
+    if earlier := seen.earlier(text, place):
+        return f"As in {earlier}.\n"
+
+    def once(block: re.Match[str]) -> str:
+        earlier = seen.earlier(block[0], place)
+        return f"[as in {earlier}]" if earlier else block[0]
+
+    return _fenced(_FENCED.sub(once, text), "text")
 
 
 def _fenced(text: str, language: str) -> str:

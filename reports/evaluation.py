@@ -10,6 +10,7 @@ from importlib.metadata import version
 from agent.errors import UserError
 from bench.dataset import Dataset
 from bench.instances import split_row
+from bench.plaintext import counted
 from bench.starts import timestamp
 from bench.store import RunStore
 from reports.evaluators.base import Evaluator, Job, Verdict, VerdictStatus
@@ -96,7 +97,7 @@ class RunEvaluation:
         official = sum(verdict.official for verdict in kept)
         if todo and kept:
             self.say(
-                f"{len(kept)} verdicts on unchanged patches are kept, {official} of them official"
+                f"kept: {counted(len(kept), 'verdict')} on unchanged patches, {official} official"
             )
 
     def _given(self, todo: Sequence[Prediction], evaluator: Evaluator) -> Iterator[Verdict]:
@@ -133,7 +134,7 @@ class RunEvaluation:
             words = f"not in the dataset {dataset.name}: {', '.join(missing[:_NAMED])}{more}"
             if len(missing) == len(self.predictions):
                 raise UserError(f"{words}; check --dataset")
-            self.say(f"{len(missing)} instances are {words}")
+            self.say(f"{counted(len(missing), 'instance')}: {words}")
         jobs = [
             Job(p, *split_row(rows[p.instance_id])) for p in predictions if p.instance_id in rows
         ]

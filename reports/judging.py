@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.dataset import Dataset, load_dataset
 from bench.environments.engine import engine_answers
+from bench.plaintext import counted
 from bench.store import RunStore
 from demo.setup import DEMO_DATASET
 from reports.evaluation import Evaluated, RunEvaluation
@@ -72,13 +73,13 @@ class Judging:
         every = rounds(run)
         forget_others(self.store, chain.from_iterable(every))
         count = sum(map(len, every))
-        self.say(f"attempts that are not predicted: {count} patches, in {len(every)} rounds")
+        self.say(f"attempts that are not predicted: {_patches(count)}, in {len(every)} rounds")
         lacking = 0
         for number, predictions in enumerate(every, 1):
-            self.say(f"round {number} of {len(every)}: {len(predictions)} patches")
+            self.say(f"round {number} of {len(every)}: {_patches(len(predictions))}")
             verdicts = self.judge(predictions).verdicts
             lacking += sum(not verdict.settled for verdict in verdicts.values())
-        self.say(f"attempts that are not predicted: {lacking} patches are not evaluated")
+        self.say(f"attempts that are not predicted, not evaluated: {_patches(lacking)}")
         return lacking
 
     @cached_property
@@ -117,3 +118,7 @@ class Judging:
     @property
     def _split_name(self) -> str:
         return str(self.options.split or self._recorded.get("split") or "test")
+
+
+def _patches(count: int) -> str:
+    return counted(count, "patch", "patches")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bench.plaintext import counted
 from reports.jsonvalues import mapping, objects, text, texts
 from reports.plainvalues import flat
 from reports.rundata import InstanceData, RunData
@@ -143,11 +144,11 @@ def _returned(instances: Sequence[InstanceData]) -> Iterator[str]:
         for call in attempt.calls
     )
     for name, count in sorted(counts.items()):
-        yield f"{name} ({count} replies)"
+        yield f"{name} ({counted(count, 'reply', 'replies')})"
 
 
 def _evaluated(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    by = [f"{name} ({count} verdicts)" for name, count in told["evaluators"].items()]
+    by = [f"{name} ({counted(count, 'verdict')})" for name, count in told["evaluators"].items()]
     yield "evaluator", ", ".join(by) or "nobody"
     if by:
         times = dict.fromkeys(texts([told["first"], told["last"]]))

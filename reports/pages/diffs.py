@@ -1,32 +1,66 @@
-"""Patches as highlighted diffs."""
+"""Patches as diffs with marked lines."""
 
 from __future__ import annotations
 
-from functools import cache
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from markupsafe import Markup, escape
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import DiffLexer
 
-_LONGEST_HIGHLIGHTED = 300_000
+_HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HEADERS = ("diff --git", "index ", "--- ", "+++ ", "new file", "deleted file", "rename ", "old ")
+_ADDED, _REMOVED, _HEADING = "gi", "gd", "gu"
 
 
 def highlighted(patch: str) -> Markup:
     """Return ``patch`` as markup, with classes for added, removed and heading lines.
 
-    Longer ones than 300,000 characters stay plain. Everything in the patch is escaped.
+    Everything in the patch is escaped.
     """
-    if len(patch) > _LONGEST_HIGHLIGHTED:
-        return escape(patch)
-    return Markup(highlight(patch, _lexer(), _formatter()))
+    return Markup("").join(_marked(line, style) for line, style in _styled(patch))
 
 
-@cache
-def _lexer() -> DiffLexer:
-    return DiffLexer(stripnl=False)
+@dataclass
+class _Hunk:
+    """How many lines of each side are still to come; headers look like changes, and are none."""
+
+    old: int = 0
+    new: int = 0
+
+    def take(self, line: str) -> str:
+        """Return the style of a line of the hunk."""
+        added, removed = line.startswith("+"), line.startswith("-")
+        if not line.startswith("\\"):
+            self.old -= not added
+            self.new -= not removed
+        return _ADDED if added else _REMOVED if removed else ""
+
+    @property
+    def open(self) -> bool:
+        return self.old > 0 or self.new > 0
 
 
-@cache
-def _formatter() -> HtmlFormatter[str]:
-    return HtmlFormatter(nowrap=True)
+def _styled(patch: str) -> Iterator[tuple[str, str]]:
+    hunk, counted = _Hunk(), False
+    for line in patch.splitlines(keepends=True):
+        begins = _HUNK.match(line)
+        if begins and not hunk.open:
+            hunk, counted = _Hunk(*(1 if n is None else int(n) for n in begins.groups())), True
+            yield line, _HEADING
+        elif hunk.open:
+            yield line, hunk.take(line)
+        elif line.startswith(_HEADERS):
+            counted = True
+            yield line, _HEADING if line.startswith("diff --git") else ""
+        else:
+            # The tail of a patch that was cut begins in the middle of a hunk.
+            yield line, "" if counted else _Hunk().take(line)
+
+
+def _marked(line: str, style: str) -> Markup:
+    if not style:
+        return escape(line)
+    text = line.rstrip("\r\n")
+    ending = line[len(text) :]
+    return Markup('<span class="{}">{}</span>{}').format(style, text, ending)

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from agent.money import column
 from bench.store import RunStore
+from bench.transcript import title_of
 from reports.pages.conversation import MessageView, conversations, issue_in
 from reports.rundata import AttemptData, InstanceData, read_trajectory
 
@@ -21,12 +23,14 @@ class AttemptView:
     Attributes:
         messages: empty where none was kept.
         resolved: by the verdict on its own patch; None where there is none.
+        cost_words: its cost in the format of all attempts.
     """
 
     data: AttemptData
     chosen: bool
     messages: tuple[MessageView, ...]
     resolved: bool | None = None
+    cost_words: str = ""
 
     @property
     def outcomes(self) -> tuple[tuple[str, bool | None], ...]:
@@ -61,6 +65,16 @@ class InstanceView:
     attempts: tuple[AttemptView, ...]
     output: str
 
+    @property
+    def title(self) -> str:
+        """The issue's first line."""
+        return title_of(self.issue)
+
+    @property
+    def body(self) -> str:
+        """The issue's text after its first line: rendered, both would be one paragraph."""
+        return self.issue.lstrip().partition("\n")[2]
+
     def texts(self) -> Iterator[str]:
         """Yield the texts that may be long, each as often as the page has it."""
         yield from (self.issue, self.output)
@@ -86,14 +100,16 @@ def view_instance(
     # Ids that would lead out of the folder name no trajectory and no log.
     trajectory = read_trajectory(store, name) if _SAFE_NAME.fullmatch(name) else {}
     said = conversations(trajectory)
+    costs = column([data.cost for data in instance.attempts])
     attempts = tuple(
         AttemptView(
             data,
             data.attempt == instance.winner,
             said.get(data.attempt, ()),
             instance.resolved_by(data),
+            cost,
         )
-        for data in instance.attempts
+        for data, cost in zip(instance.attempts, costs, strict=True)
     )
     issue = issues.get(name) or issue_in(said)
     return InstanceView(instance, issue, attempts, _test_output(store, instance))

@@ -20,8 +20,10 @@ from markupsafe import Markup
 
 from agent.money import in_words
 from agent.redaction import Redactor
+from bench.plaintext import counted
 from reports.pages.budget import Cut, cut
 from reports.pages.diffs import highlighted
+from reports.pages.issues import rendered_issue
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -80,7 +82,9 @@ class Renderer:
         filters: dict[str, Callable[..., Any]] = {
             "cut": self._cut,
             "diff": lambda text: highlighted(self.redact(text)),
+            "counted": counted,
             "dollars": in_words,
+            "issue": self._issue,
             "words": lambda text: str(text).replace("_", " "),
         }
         environment.filters.update(filters)
@@ -90,6 +94,11 @@ class Renderer:
         return (
             value if isinstance(value, Markup) or not isinstance(value, str) else self.redact(value)
         )
+
+    def _issue(self, text: str) -> Markup | None:
+        """Return an issue as HTML; redacted twice, for Markdown may put a secret together."""
+        html = rendered_issue(self.redact(text))
+        return None if html is None else Markup(self.redact(str(html)))
 
     def _cut(self, text: str) -> Cut:
         # Redacted before it is cut: half a secret would not be known for one.

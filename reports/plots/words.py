@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.plaintext import counted
 from reports.plots.data import AttemptBar, Difference, RepositoryBar, Score, Step
 from reports.statistics.confusion import Confusion
 from reports.statistics.intervals import Interval
@@ -21,7 +22,8 @@ def words_of_attempts(bars: Sequence[AttemptBar]) -> str:
 def words_of_steps(steps: Sequence[Step]) -> str:
     """Return cost against score in words."""
     return "; ".join(
-        f"{step.attempts} attempts: ${step.dollars:,.2f}, {step.score:.1%}" for step in steps
+        f"{counted(step.attempts, 'attempt')}: ${step.dollars:,.2f}, {step.score:.1%}"
+        for step in steps
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.dataset import ALIASES
 from reports.rundata import RunData
@@ -58,6 +59,8 @@ def split_of(name: str, split: str, rows: int) -> Split:
     """
     full = ALIASES.get(name, name)
     size = rows or _SIZES.get((full, split))
+    if Path(full).is_absolute():
+        return Split(Path(full).name, size)
     return Split(f"{full} ({split})" if full else "", size)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.money import as_text
 from bench.ledger import Line
+from bench.plaintext import counted
 from reports.rundata import RunData
 from reports.verification.difference import Difference
 
@@ -50,7 +51,7 @@ def _missing(lines: Sequence[Line], run: RunData) -> Iterator[str]:
             for cost, count in sorted(lacking.items(), key=str):
                 words = "an unknown cost" if cost is None else f"${as_text(cost)}"
                 yield (
-                    f"lacks {count} calls at {words} of {instance.instance_id}, "
+                    f"lacks {counted(count, 'call')} at {words} of {instance.instance_id}, "
                     f"attempt {attempt.attempt}"
                 )
 

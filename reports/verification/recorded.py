@@ -85,6 +85,6 @@ def solved_of(name: str, trajectory: Mapping[str, Any], records: Sequence[Attemp
     number = trajectory["winner"]
     winner = next((r.candidate for r in records if r.attempt == number), None)
     choice = Choice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])
-    # What is written of an instance names it and says nothing else of it.
-    instance = Instance(name, "", "", "", "", "")
+    # What is written of an instance holds its name and its title, and nothing else of it.
+    instance = Instance(name, "", "", str(trajectory.get("title", "")), "", "")
     return Solved(instance, tuple(records), choice)

@@ -119,7 +119,7 @@ def test_what_is_not_evaluated_makes_the_exit_code_1(
     code, said = report(folder, cache, evaluator=EvaluatorKind.DOCKER, all_attempts=True)
     assert code == 1
     count = sum(map(len, rounds(read_run(RunStore.of_folder(folder)))))
-    assert f"attempts that are not predicted: {count} patches are not evaluated" in said
+    assert f"attempts that are not predicted, not evaluated: {count} patches" in said
 
 
 def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(folder: Path, cache: Path) -> None:

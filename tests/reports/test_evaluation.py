@@ -120,7 +120,7 @@ def test_only_changed_patches_are_evaluated_again(tmp_path: Path) -> None:
     evaluation(store, said.append).evaluate(third)
     assert third.asked == [TEXTKIT]
     assert third.run_ids != first.run_ids
-    assert said[0] == "2 verdicts on unchanged patches are kept, 1 of them official"
+    assert said[0] == "kept: 2 verdicts on unchanged patches, 1 official"
 
 
 def test_none_takes_what_is_there_and_loads_nothing(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_instances_that_are_not_in_the_dataset_are_told_apart(tmp_path: Path) ->
     assert evaluator.asked == [BANK]
     assert done.failed == ("own__thing-1",)
     assert done.verdicts["own__thing-1"].reason.startswith("not in the dataset")
-    assert any(line.startswith("1 instances are not in the dataset") for line in said)
+    assert any(line.startswith("1 instance: not in the dataset") for line in said)
     with pytest.raises(UserError, match="check --dataset"):
         evaluation(make_run(tmp_path / "else", {"own__thing-1": WRONG})).evaluate(Fixed())
 

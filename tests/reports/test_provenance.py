@@ -182,7 +182,7 @@ def test_the_page_of_an_instance_names_what_concerns_it() -> None:
     run = a_run(first, second, described={"images": images})
     said = told(run, first)
     assert said["images"] == said["evaluation images"] == {one: "sha256:1"}
-    assert said["models"]["as returned"] == "m-1 (1 replies)"
+    assert said["models"]["as returned"] == "m-1 (1 reply)"
     assert told(run)["images"] == told(run)["evaluation images"] == images
 
 

@@ -21,7 +21,7 @@
       row.hidden = !fits;
       if (fits) count += 1;
     }
-    shown.textContent = `${count} of ${rows.length} instances`;
+    shown.textContent = `${count} of ${rows.length} ${rows.length === 1 ? "instance" : "instances"}`;
   }
   for (const kind of ["input", "change"]) filters.addEventListener(kind, filter);
   filters.addEventListener("reset", () => setTimeout(filter));
