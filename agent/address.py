@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from agent.errors import UserError
 
@@ -40,6 +41,19 @@ def parse_address(option: str, text: str) -> Address:
         shown = "…@" + text.rpartition("@")[2] if "@" in text else text
         raise UserError(f"{option} {shown!r}: give an address, as http://127.0.0.1:8000/v1")
     return Address(text, _without_user(parts), parts.password or "")
+
+
+def basic_auth(text: str) -> tuple[str, dict[str, str]]:
+    """Return an address without its user, and the headers that send user and password instead.
+
+    HTTP clients refuse a user in the address beside the header of an API key.
+    """
+    parts = urlsplit(text)
+    if parts.username is None:
+        return text, {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return plain, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
 def _without_user(parts: SplitResult) -> str:

@@ -54,7 +54,9 @@ def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: AN
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}")
     if status in (401, 402, 403) or _ACCOUNT.search(text + str(getattr(error, "body", ""))):
-        return UserError(f"{name}: the provider refused the key or the account ({text}); mend it")
+        return UserError(
+            f"{name}: the provider refused the key or the account ({text}); check the key"
+        )
     if isinstance(error, kinds.NotFoundError):
         return UserError(f"{name}: the provider has no such model or address ({text})")
     if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):

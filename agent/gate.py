@@ -55,7 +55,7 @@ class Failed:
 
     Attributes:
         error: what happened.
-        transient: worth another try; others are the user's to mend.
+        transient: worth another try; others are the user's to fix.
         billed: it may be billed: the connection broke, or time ran out.
         reached: the provider was connected to.
         retry_after: seconds that the provider asked to wait.

@@ -13,6 +13,7 @@ from typing import Any
 
 import tenacity
 
+from agent.address import basic_auth
 from agent.background import background
 from agent.callerrors import TransientError, meaning
 from agent.catalogue import filled, takes_temperature, traits
@@ -174,12 +175,14 @@ class LiteLLMModel:
         }
         if tools:
             if known.tools is None:
-                self.warn_once(f"{self.name}: nobody knows whether it can call functions: trying")
+                self.warn_once(f"{self.name}: whether it can call functions is unknown: trying")
             arguments |= {"tools": tools_as_sent(tools), "tool_choice": "auto"}
             # litellm would look for MCP servers among them, with a package that it does not need.
             arguments["_skip_mcp_handler"] = True
         if self.api_base:
-            arguments["api_base"] = self.api_base
+            arguments["api_base"], headers = basic_auth(self.api_base)
+            if headers:
+                arguments["extra_headers"] = headers
             arguments["custom_llm_provider"] = "openai"
             arguments["api_key"] = os.environ.get("OPENAI_API_KEY") or _NO_KEY
         # litellm would refuse what its map does not list for a model that it does not know.

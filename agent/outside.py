@@ -52,7 +52,7 @@ class CommandAgent:
         folder = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="agent."))
         errors = Tail(0, _ERROR_BYTES)
         # Trajectories are published; a command may print what it was given.
-        redact = Redactor.of_environment(self.environment)
+        redact = Redactor.of_environment({**os.environ, **self.environment})
         try:
             result, spent = self._run(task, folder, errors)
         finally:
@@ -118,7 +118,7 @@ def command_agent(template: str, names: Sequence[str], seconds: float) -> Comman
     try:
         words = shlex.split(template)
     except ValueError as error:
-        raise UserError(f"--agent {PREFIX}{template}: {error}; mend the quotes") from error
+        raise UserError(f"--agent {PREFIX}{template}: {error}; fix the quotes") from error
     if not words:
         raise UserError(
             f"--agent {PREFIX} is empty; give a command, as '{PREFIX}my-agent {{model}}'"

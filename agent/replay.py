@@ -23,7 +23,7 @@ from agent.chat import (
     request_sha256,
 )
 from agent.errors import UserError
-from agent.money import dollars, dollars_or_none
+from agent.money import dollars_or_none
 
 _NOT_RECORDED = "not_recorded"
 
@@ -162,5 +162,5 @@ def _shares(cost: Decimal | None, count: int) -> list[Decimal | None]:
     """Return equal parts of ``cost``; the last takes what rounding leaves, so the sum is exact."""
     if cost is None or not count:
         return [None] * count
-    share = dollars(cost / count)
+    share = Decimal(int(cost.scaleb(10)) // count).scaleb(-10)
     return [*[share] * (count - 1), cost - share * (count - 1)]

@@ -176,7 +176,7 @@ def _keys(owner: type[Any]) -> Sequence[str]:
     return [item.name for item in fields(owner)]
 
 
-class StrictLoader(yaml.SafeLoader):
+class _OnceOnly(yaml.constructor.BaseConstructor):
     """Refuses a key that stands twice, of which YAML silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -188,3 +188,11 @@ class StrictLoader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(None, None, f"{key!r} stands twice", key_node.start_mark)
             seen.append(key)
         return super().construct_mapping(node, deep)
+
+
+class StrictLoader(_OnceOnly, yaml.SafeLoader):
+    """Loads YAML whose keys stand once."""
+
+
+class TextLoader(_OnceOnly, yaml.BaseLoader):
+    """Loads every scalar as the text that stands there: 1:30 is no number of base 60."""

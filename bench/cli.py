@@ -119,7 +119,7 @@ def _load_env_file(path: Path) -> None:
 def _usage(error: TyperException) -> str:
     """Return what is wrong with the command line, with the option's name."""
     format_message = getattr(error, "format_message", None)
-    return str(format_message() if format_message else error)
+    return str(format_message() if format_message else error).replace(": Value error, ", ": ")
 
 
 def _say(error: object, code: int) -> int:

@@ -25,7 +25,7 @@ from bench.commands import default_cache, default_environment, run_command
 from bench.completion import install_completion
 from bench.config import DEFAULT_TEMPERATURES, ModelChoice, RunConfig, TestChoice
 from bench.configfile import options_given
-from bench.dataset import Selection, read_ids
+from bench.dataset import ALIASES, Selection, read_ids
 from bench.limits import read_money, read_rates
 from bench.modellist import list_models
 from bench.scale import EngineKind, Scale
@@ -130,6 +130,9 @@ def main(
         print(install_completion("harness.py"))
         raise typer.Exit(0)
     address = parse_address("--api-base", api_base) if api_base else None
+    if address is not None and address.password:
+        # As a secret of the environment it is redacted everywhere, also in worker processes.
+        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.password
     book = load_settings(model_settings, format_names())
     if list_models_only:
         names = [name.strip() for name in models.split(",")] if models else []
@@ -219,6 +222,8 @@ def _given(context: typer.Context, address: Address | None) -> dict[str, Any]:
         given["api-base"] = address.recorded
     for name, mark in (("dataset", ""), ("instances", "@")):
         path = Path(str(given.get(name, "")).removeprefix(mark)).expanduser()
-        if str(given.get(name, "")).startswith(mark) and name in given and path.exists():
+        named = str(given.get(name, ""))
+        known = name == "dataset" and (named == "demo" or named in ALIASES)
+        if name in given and named.startswith(mark) and not known and path.exists():
             given[name] = f"{mark}{path.resolve()}"
     return given

@@ -69,7 +69,8 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         # A wrong name is told before a dataset is fetched.
         load_agent(config.agent, config.agent_env, config.agent_timeout)
     dataset = load_dataset(options.dataset, options.split, DEMO_DATASET)
-    selected = _recorded(config, options, options.selection.apply(dataset.instances()), say)
+    notes = (lambda _: None) if options.dry_run and options.as_json else say
+    selected = _recorded(config, options, options.selection.apply(dataset.instances()), notes)
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(option, folder)
@@ -77,8 +78,6 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         return _dry_run(config, options, store, dataset, selected, say)
     check_models(config, options.money)
     check_remains(store)
-    if changed := changed_address(store, config):
-        say(changed)
     with run_lock(store.folder) as died:
         if died is not None:
             say(f"{died} did not end this run by itself: continuing from what it left")
@@ -127,13 +126,15 @@ def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) ->
     found = plan(store, options.money.limits, ids)
     earlier = plausible_instances(options.prior)
     todo = tuple(name for name in found.todo if name not in earlier)
+    over = {name: option for name, option in found.over_budget.items() if name not in earlier}
+    errors = tuple(name for name in found.errors if name not in earlier)
     say(
         f"{counted(len(ids), 'instance')} selected, {found.done} done before, "
         f"{len(found.todo) - len(todo)} plausible in earlier runs, {len(todo)} to do"
     )
-    if found.over_budget:
-        say(_over_budget(found.over_budget))
-    return replace(found, todo=todo)
+    if over:
+        say(_over_budget(over))
+    return replace(found, todo=todo, over_budget=over, errors=errors)
 
 
 def _over_budget(stopped: Mapping[str, str]) -> str:
@@ -181,6 +182,8 @@ class _Session:
         try:
             with marked_children(key), run_log(self.store.story, self.store.redact) as log:
                 voice = _Voice(_both(self.say, log.info), log.info)
+                if changed := changed_address(self.store, self.config):
+                    voice(changed)
                 with heeding_signals(stop, voice, lambda: self._last_rites(voice)):
                     summary = self._execute(stop, key, log, voice)
         finally:
@@ -208,7 +211,6 @@ class _Session:
         timings = Timings(self.options.cache / "timings.json")
         run = Run(
             self.store,
-            self.dataset.identity(),
             self.config,
             hub,
             engine,
@@ -219,7 +221,7 @@ class _Session:
         )
         say.display = display
         try:
-            return run.execute(todo, [i.instance_id for i in self.selected], plan)
+            return run.execute(todo, plan)
         finally:
             say.display = None
             if self.config.environment is EnvironmentKind.DOCKER:
@@ -233,12 +235,11 @@ class _Session:
             redo = Redo.parse(self.options.redo, ids)
             chosen = prepare(self.store, hub, redo, ids)
             say(f"{counted(len(ids), 'instance')} selected, {len(chosen)} to redo")
-            return Plan(tuple(chosen), len(ids) - len(chosen), {}, ())
+            rest = [name for name in ids if name not in chosen]
+            left = plan(self.store, self.options.money.limits, rest)
+            return replace(left, todo=tuple(chosen))
         found = _planned(self.store, self.options, ids, say)
         self._open(ids)
-        for name in found.todo:
-            if self.store.prediction(name).exists():
-                self.store.put_aside(name)
         return found
 
     def _open(self, ids: Sequence[str]) -> None:

@@ -19,12 +19,13 @@ from agent.formats import format_names
 from agent.formats.base import Matching, OnFailure
 from agent.prompts import prompts_hash
 from agent.reflections import Reflections
-from agent.registry import resolve_model
+from agent.registry import map_entry, resolve_model
 from agent.settings import ModelSettings, SettingsBook, our_settings, settings_sha256
 from bench.versions import HARNESS_VERSION
 
 # Three tries of one model at temperature 0 with one prompt would repeat one try.
 DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
+_VERSION_WORDS = ("default", "latest")
 _FORMAT = re.compile(r"^[a-z][a-z-]*$")
 _RUN_NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 
@@ -71,7 +72,7 @@ class ModelChoice:
     ) -> ModelChoice:
         """Read ``name`` or ``name@format``.
 
-        An ``@`` belongs to the name where no word of letters and hyphens follows, as in a version.
+        An ``@`` belongs to the name where a version follows, as in ``…@20250101`` or ``…@default``.
 
         Args:
             text: what the user wrote.
@@ -80,7 +81,12 @@ class ModelChoice:
             replay: the name is one of a recording; aliases mean what they meant then.
         """
         given, at, last = text.rpartition("@")
-        if not at or not _FORMAT.match(last):
+        if (
+            not at
+            or not _FORMAT.match(last)
+            or last in _VERSION_WORDS
+            or (not replay and map_entry(text))
+        ):
             given, last = text, ""
         elif last not in format_names():
             known = ", ".join(format_names())

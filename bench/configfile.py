@@ -12,10 +12,11 @@ import yaml
 
 from agent.address import HIDDEN_USER
 from agent.errors import UserError
-from agent.settings import StrictLoader
+from agent.settings import TextLoader
 from bench.store import RunStore
 
 CONTINUE = "continue_"
+_FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 # What is asked of one start, and not of the run.
 _OF_ONE_START = frozenset(
     {
@@ -35,12 +36,13 @@ def recorded_defaults(params: Sequence[Any], given: Mapping[str, Any]) -> dict[s
     Raises:
         UserError: a file cannot be read, or an option in it is unknown.
     """
-    found: dict[str, Any] = {}
-    if run := given.get(CONTINUE):
-        found |= _of_run(str(run), given, params)
-    if path := given.get("config"):
-        found |= _of_file(Path(str(path)), params)
-    return found
+    file = _of_file(Path(str(given["config"])), params) if given.get("config") else {}
+    if given.get(CONTINUE) is None:
+        return file
+    run = str(given[CONTINUE])
+    if given.get("run") or file.get("run"):
+        raise UserError(f"--continue {run} names the run; leave --run out")
+    return _of_run(run, {**file, **given}, params) | file
 
 
 def options_given(params: Sequence[Any], source: Any, values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
@@ -62,6 +64,8 @@ def options_given(params: Sequence[Any], source: Any, values: Mapping[str, Any])
 
 def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[str, Any]:
     place = Path(run).expanduser()
+    if not run:
+        raise UserError("--continue is empty; give the name or the folder of a run")
     if place.name != run or (place / "run.json").exists():
         folder = place.resolve()
     else:
@@ -86,7 +90,7 @@ def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[s
 
 def _of_file(path: Path, params: Sequence[Any]) -> dict[str, Any]:
     try:
-        data = yaml.load(path.expanduser().read_text(encoding="utf-8-sig"), StrictLoader)
+        data = yaml.load(path.expanduser().read_text(encoding="utf-8-sig"), TextLoader)
     except OSError as error:
         raise UserError(f"--config {path}: cannot be read ({error.strerror})") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -103,10 +107,10 @@ def _by_parameter(data: Mapping[Any, Any], params: Sequence[Any], where: str) ->
     for key, value in data.items():
         name = str(key).replace("_", "-")
         if name not in known or known[name].name in ("config", CONTINUE):
-            close = get_close_matches(name, known, 1)
+            close = get_close_matches(name, {*known} - {"config", "continue"}, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise UserError(f"{where}: there is no option {name!r}{hint}")
-        if value is not None:
+        if value not in ("", "null", "~", None):
             found[known[name].name] = _value(known[name], value, f"{where}: {name}")
     return found
 
@@ -115,9 +119,9 @@ def _value(param: Any, value: Any, where: str) -> Any:  # noqa: ANN401 - whateve
     if isinstance(value, dict):
         raise UserError(f"{where}: give a value or a list, not keys with values")
     if getattr(param, "is_flag", False):
-        if not isinstance(value, bool):
+        if str(value).lower() not in _FLAGS:
             raise UserError(f"{where}: give true or false")
-        return value
+        return _FLAGS[str(value).lower()]
     texts = [str(part) for part in value] if isinstance(value, list) else str(value)
     if param.multiple:
         return texts if isinstance(texts, list) else [texts]

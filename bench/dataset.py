@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from agent.errors import InfrastructureError, UserError
 from bench.instances import Instance, split_row
 
@@ -171,7 +173,11 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
     if (path / "tasks").is_dir():
         from swebench.task.repo import load_task_repo
 
-        rows: Sequence[Row] = load_task_repo(path)
+        try:
+            rows: Sequence[Row] = load_task_repo(path)
+        except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+            words = " ".join(str(error).split())
+            raise UserError(f"the task repository {path} cannot be read: {words}") from error
         return _of_split(rows, split)
     from datasets import DatasetDict, load_from_disk
 

@@ -302,10 +302,11 @@ class Denial:
 
 
 def last_denial(entries: Sequence[Entry]) -> Denial | None:
-    """Return what the journal of an instance ends with, None when that is not a denial."""
-    if not entries or entries[-1].get("kind") != EntryKind.DENIED.value:
+    """Return the last denial in the journal of an instance, None where there is none."""
+    denied = [entry for entry in entries if entry.get("kind") == EntryKind.DENIED.value]
+    if not denied:
         return None
-    last = entries[-1]
+    last = denied[-1]
     try:
         return Denial(Scope(last["limit"]), str(last["model"]), Decimal(last["value"]))
     except (KeyError, TypeError, ValueError, ArithmeticError):

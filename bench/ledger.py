@@ -65,13 +65,16 @@ class Ledger:
     path: Path
     _lines: dict[str, Line] = field(default_factory=dict)
     _begun_with: int = 0
+    _spent: dict[str, Decimal | None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def load(cls, path: Path) -> Ledger:
         """Return the ledger at ``path``, empty when there is none; torn lines are left out."""
         ledger = cls(path)
-        ledger._lines.update((line.call, line) for line in read_lines(path))
+        for line in read_lines(path):
+            if line.call not in ledger._lines:
+                ledger._count(line)
         return ledger
 
     def begin(self) -> None:
@@ -87,8 +90,19 @@ class Ledger:
             if line.call in self._lines:
                 return False
             append_entry(self.path, line.as_json(), durable=False)
-            self._lines[line.call] = line
+            self._count(line)
             return True
+
+    def spent_on(self, instance_id: str) -> Decimal | None:
+        """Return the dollars of an instance, all attempts and starts; None when one is unknown."""
+        with self._lock:
+            return self._spent.get(instance_id, Decimal())
+
+    def _count(self, line: Line) -> None:
+        self._lines[line.call] = line
+        spent = self._spent.get(line.instance_id, Decimal())
+        known = spent is not None and line.cost is not None
+        self._spent[line.instance_id] = spent + line.cost if known else None  # type: ignore[operator]
 
     def sync(self) -> None:
         """Wait until the disk has all lines."""

@@ -248,7 +248,7 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="YAML file with option names as keys; the command line goes before it.",
+        help="YAML file with option names as keys; the command line takes precedence.",
         rich_help_panel=_RUN,
     ),
 ]

@@ -10,8 +10,8 @@ from typing import Any
 from agent.atomic import write_json_atomic
 from agent.errors import UserError
 from bench.budget import BudgetLimits
-from bench.hub import Denial, Hub, last_denial
-from bench.journal import Journal
+from bench.hub import Hub, last_denial
+from bench.journal import EntryKind, Journal
 from bench.statuses import AttemptStatus, InstanceStatus
 from bench.store import RunStore
 
@@ -85,8 +85,8 @@ def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
         path = store.prediction(name)
         status = str(store.read_prediction(path).get("status", "")) if path.exists() else None
         open_ = status in (None, InstanceStatus.BUDGET.value)
-        if open_ and (denial := _denial(store, name)) and denial.stands(limits):
-            over[name] = denial.scope.value
+        if open_ and (option := _stopped_by(store, name, limits, predicted=status is not None)):
+            over[name] = option
         elif open_:
             todo.append(name)
         elif status == InstanceStatus.ERROR.value:
@@ -95,8 +95,18 @@ def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
     return Plan(tuple(todo), done, over, tuple(errors))
 
 
-def _denial(store: RunStore, name: str) -> Denial | None:
-    return last_denial(Journal(store.journals / f"{name}.jsonl").entries())
+def _stopped_by(store: RunStore, name: str, limits: BudgetLimits, *, predicted: bool) -> str:
+    """Return the option of the limit that keeps an instance from its next call; empty for none.
+
+    What was paid for and has no prediction, after a kill, is worked on all the same: the journal
+    gives the prediction again.
+    """
+    entries = Journal(store.journals / f"{name}.jsonl").entries()
+    denial = last_denial(entries)
+    paid = any(entry.get("kind") == EntryKind.ANSWERED.value for entry in entries)
+    if denial is None or not denial.stands(limits) or (paid and not predicted):
+        return ""
+    return denial.scope.value
 
 
 def prepare(store: RunStore, hub: Hub, redo: Redo, ids: Sequence[str]) -> list[str]:

@@ -47,7 +47,6 @@ class Run:
     """
 
     store: RunStore
-    dataset: DatasetIdentity
     config: RunConfig
     hub: Hub
     engine: Engine
@@ -60,20 +59,16 @@ class Run:
     _over_budget: dict[str, str] = field(default_factory=dict)
     _errors: list[str] = field(default_factory=list)
 
-    def execute(
-        self, instances: Sequence[Instance], selected: Iterable[str], plan: Plan | None = None
-    ) -> RunSummary:
-        """Solve ``instances`` and return the summary.
+    def execute(self, instances: Sequence[Instance], plan: Plan | None = None) -> RunSummary:
+        """Solve ``instances`` of a run that is open, and return the summary.
 
         Args:
             instances: what is still to do.
-            selected: ids of all that the run was asked for: the denominator of its score.
             plan: names what is left alone although it did not end well.
 
         Raises:
-            UserError: the recorded run differs, or the run cannot go on; finished work is kept.
+            UserError: the run cannot go on; finished work is kept.
         """
-        open_run(self.store, self.config, self.dataset, selected)
         address = recorded_address(self.config.api_base)
         note_start(self.store, prices_used(self.config, self.prices), address)
         started = time.monotonic()
@@ -130,7 +125,7 @@ class Run:
         elif status is InstanceStatus.ERROR and finished.solved is not None:
             self._errors.append(name)
         self._counts[status] = self._counts.get(status, 0) + 1
-        cost = total_cost(finished.records)
+        cost = self.hub.ledger.spent_on(name)
         self.display.finished(name, status, self.store.redact(reason), cost)
 
     def _note_returned(self, records: Sequence[AttemptRecord]) -> None:
@@ -221,7 +216,8 @@ def open_run(
     differ = recorded_differences(store, config, dataset)
     begun = store.begun()
     if recorded is None or not begun:
-        recorded = {**describe_run(config, dataset, deciding), "selected": []}
+        kept = {key: value for key, value in (recorded or {}).items() if key == "starts"}
+        recorded = {**describe_run(config, dataset, deciding), "selected": [], **kept}
     elif differ:
         raise UserError(
             f"run {store.run} was started with different options: {'; '.join(differ)}; repeat its "
@@ -247,8 +243,8 @@ def check_remains(store: RunStore) -> None:
     if paid := sum(1 for _ in store.journals.glob("*.jsonl")):
         raise UserError(
             f"{store.folder} is gone, but {counted(paid, 'journal')} of an earlier run "
-            f"{store.run} with replies that were paid for lie in {store.journals}: restore the "
-            "folder, remove them with --clean --all, or choose another --run"
+            f"{store.run} are left in {store.journals}: restore the folder, remove them with "
+            "--clean --all, or choose another --run"
         )
 
 

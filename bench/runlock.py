@@ -18,6 +18,7 @@ from agent.errors import UserError
 
 _LOCK = ".run.lock"
 _OWNER = ".run.owner"
+_PATIENCE = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ def run_lock(folder: Path) -> Iterator[Owner | None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / _LOCK, is_singleton=False)
     try:
-        lock.acquire(blocking=False)
+        # A look at the run's status holds it for a moment.
+        lock.acquire(timeout=_PATIENCE)
     except Timeout:
         who = last_owner(folder) or "another process"
         raise UserError(

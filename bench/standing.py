@@ -150,7 +150,8 @@ def lines(seen: Overview) -> Iterator[str]:
         yield f"unfinished: {len(seen.unfinished)}"
         for entry in seen.unfinished:
             reason = shortened(entry.reason, _LONGEST_REASON)
-            yield f"  {one_line(f'{entry.instance_id}: {entry.status}; {reason}')}"
+            said = "; ".join(part for part in (entry.status, reason) if part)
+            yield f"  {one_line(f'{entry.instance_id}: {said}')}"
     if seen.broken:
         yield f"broken files: {len(seen.broken)}"
         yield from (f"  {one_line(words)}" for words in seen.broken)

@@ -127,6 +127,12 @@ class RunStore:
             return None
         return data if isinstance(data, dict) else None
 
+    def begin(self, instance_id: str) -> None:
+        """Take away what an earlier start left of an instance that is being worked on again."""
+        if self.prediction(instance_id).exists():
+            self.put_aside(instance_id)
+        self.unfinished(instance_id).unlink(missing_ok=True)
+
     def put_aside(self, instance_id: str) -> None:
         """Move an instance's files to ``replaced/``, the prediction first: it is to be redone."""
         files = (
@@ -172,10 +178,12 @@ class RunStore:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, OSError) as error:
             raise UserError(
-                f"{path} is broken ({error}); mend it or delete it to redo it"
+                f"{path} is broken ({error}); fix it, or delete it to redo the instance"
             ) from error
         if not _is_prediction(data):
-            raise UserError(f"{path} is not a prediction; mend it or delete it to redo it")
+            raise UserError(
+                f"{path} is not a prediction; fix it, or delete it to redo the instance"
+            )
         return data
 
     def begun(self) -> bool:
@@ -201,7 +209,7 @@ class RunStore:
             data = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise UserError(
-                f"{path} is broken ({error}); mend it, or choose another --run"
+                f"{path} is broken ({error}); fix it, or choose another --run"
             ) from error
         if not isinstance(data, dict) or not isinstance(data.get("dataset", {}), dict):
             raise UserError(f"{path} is not a run's description; choose another --run")

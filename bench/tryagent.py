@@ -18,6 +18,7 @@ from agent.protocol import Task, Transcript, Work
 from agent.repomap import RenderedMaps, TagStore
 from bench.assembly import Options, Say, make_mirrors
 from bench.checkout import Checkout, Snapshots, make_checkout, renew_repository
+from bench.checks import check_models
 from bench.config import RunConfig, validated
 from bench.dataset import load_dataset
 from bench.instances import Instance
@@ -42,6 +43,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
         InfrastructureError: it cannot be run, or the model was not reached.
     """
     config = validated(config)
+    check_models(config, options.money)
     rows = load_dataset("demo", "test", DEMO_DATASET).instances()
     instance = next(row for row in rows if row.instance_id == _INSTANCE)
     mirrors = make_mirrors(replace(options, dataset="demo"))

@@ -48,7 +48,7 @@ def clean_command(
         yes: do not ask first.
 
     Raises:
-        UserError: there is no such run, a process works on it, or nobody can be asked.
+        UserError: there is no such run, a process works on it, or no terminal is there to ask on.
     """
     store = RunStore(options.out, config.run_name)
     places = [place for place in (store.folder, store.logs) if place.is_dir()]
@@ -60,12 +60,14 @@ def clean_command(
             "removes it"
         )
     if everything and not (yes or _confirmed(places)):
-        raise UserError("nothing was removed")
+        say("nothing was removed")
+        return 0
     with run_lock(store.folder):
         found = clean(store, options.cache, EnvironmentKind.DOCKER)
         if everything:
             for place in (store.folder, store.logs):
-                shutil.rmtree(place, ignore_errors=True)
+                if place.is_dir():
+                    shutil.rmtree(place)
             found += map(str, places)
     for thing in found or ["nothing: no process of this run left anything"]:
         say(f"removed {thing}")

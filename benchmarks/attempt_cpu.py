@@ -36,7 +36,7 @@ from bench.instances import Instance
 from bench.mirrors import Mirrors
 from bench.modelsource import Turn
 from bench.patches import is_test_path
-from bench.run import Run
+from bench.run import Run, open_run
 from bench.scale import Scale
 from bench.solving import solve
 from bench.steps import Unseen
@@ -222,8 +222,10 @@ def _run(
     engine = LocalPool(1, lambda instance: solve(instance, services, log), print)
     display = make_display(stream_of(lambda _: None), Board(len(instances)), Decimal)
     timings = Timings(cache / "timings.json")
-    run = Run(store, dataset.identity(), config, hub, engine, display, timings, print)
-    run.execute(instances, [instance.instance_id for instance in instances])
+    ids = [instance.instance_id for instance in instances]
+    open_run(store, config, dataset.identity(), ids)
+    run = Run(store, config, hub, engine, display, timings, print)
+    run.execute(instances)
 
 
 def _print(meter: Meter, attempts: int, own: float, children: float, wall: float) -> None:

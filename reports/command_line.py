@@ -114,7 +114,8 @@ def main(
         print(install_completion("report.py"))
         raise typer.Exit(0)
     place = (cache or _recorded(runs, "cache") or default_cache()).expanduser().resolve()
-    check_folder("--cache", place)
+    if evaluator not in (None, EvaluatorKind.NONE) or not (table or as_json or compare or verify):
+        check_folder("--cache", place)
     repos = repos or _recorded(runs, "repos")
     packaging = SubmissionOptions(split, meta, dataset, place, repos, allow_partial)
     if validate is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from agent.money import UNKNOWN, column, dollars, in_words
 from reports.markdown import percent, within
 from reports.statistics.collect import RunStats
+from reports.statistics.denominators import short_split
 from reports.statistics.effort import Money
 
 
@@ -30,7 +31,7 @@ def count_lines(stats: RunStats) -> Iterator[str]:
         of = f"{scores.evaluated.of} evaluated"
         yield f"               {'':5s}  {percent(scores.evaluated.share)} of the {of}"
     if scores.split and scores.split.of != counts.selected:
-        of = f"{scores.split.of} of {scores.split_name}"
+        of = f"{scores.split.of} of {short_split(scores.split_name)}"
         yield f"               {'':5s}  {percent(scores.split.share)} of the {of}"
     yield f"unresolved     {counts.unresolved:5d}"
     yield f"not evaluated  {counts.not_evaluated:5d}"

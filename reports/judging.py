@@ -40,7 +40,7 @@ class Judging:
 
     @property
     def kind(self) -> EvaluatorKind:
-        """Who judges: as asked, nobody where files are only read, else docker or local."""
+        """Who judges: as asked, none where files are only read, else docker or local."""
         if self.options.evaluator is not None:
             return self.options.evaluator
         if self.options.only_reads:

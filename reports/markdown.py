@@ -8,6 +8,7 @@ from agent.money import column
 from bench.plaintext import counted, one_line
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
+from reports.statistics.denominators import short_split
 from reports.statistics.intervals import Interval, Share
 
 Cells = Sequence[object]
@@ -30,7 +31,7 @@ def within(interval: Interval | None) -> str:
 def of(share: Share) -> str:
     """Return a share in words: ``79 of 300, 26.3 %``; ``not evaluated`` where it is unknown."""
     if share.share is None:
-        return NOT_EVALUATED if share.of else "none"
+        return NOT_EVALUATED
     return f"{share.count} of {share.of}, {percent(share.share)}"
 
 
@@ -100,7 +101,7 @@ def denominators(stats: RunStats) -> Iterator[str]:
     yield f"- Score, resolved of the selected instances{unknown}: {_scored(scores.selected)}"
     yield f"- Resolved of the evaluated instances: {_scored(scores.evaluated)}"
     if scores.split:
-        split = one_line(scores.split_name)
+        split = one_line(short_split(scores.split_name))
         yield f"- Resolved of the whole split, {split}: {_scored(scores.split)}"
     if stats.counts.no_generation:
         yield f"- Without a patch: {stats.counts.no_generation} of the predictions"

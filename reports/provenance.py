@@ -149,7 +149,7 @@ def _returned(instances: Sequence[InstanceData]) -> Iterator[str]:
 
 def _evaluated(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     by = [f"{name} ({counted(count, 'verdict')})" for name, count in told["evaluators"].items()]
-    yield "evaluator", ", ".join(by) or "nobody"
+    yield "evaluator", ", ".join(by) or "none"
     if by:
         times = dict.fromkeys(texts([told["first"], told["last"]]))
         yield "evaluated", " to ".join(filter(None, times)) or UNKNOWN

@@ -122,9 +122,9 @@ def read_trajectory(store: RunStore, instance_id: str) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is broken ({error}); mend it or move it away") from error
+        raise UserError(f"{path} is broken ({error}); fix it or move it away") from error
     if not isinstance(data, dict):
-        raise UserError(f"{path} is no trajectory; mend it or move it away")
+        raise UserError(f"{path} is no trajectory; fix it or move it away")
     return data
 
 

@@ -56,7 +56,8 @@ class _Verification:
     def differences(self) -> Iterator[Difference]:
         described = self.store.read_run() or {}
         predictions = read_predictions(self.store)
-        check = InstanceCheck(self.store, combined="combined" in described)
+        combined = "combined" in described
+        check = InstanceCheck(self.store, combined, "versions" in described and not combined)
         for path in self.store.prediction_paths():
             yield from check.differences(path)
         run = read_run(self.store)

@@ -43,6 +43,7 @@ class Provider:
     def __init__(self) -> None:
         self.answers: deque[Answer] = deque()
         self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
         self.closing = threading.Event()
         provider = self
 
@@ -50,6 +51,7 @@ class Provider:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 request = json.loads(body)
+                provider.headers.append({k.lower(): v for k, v in self.headers.items()})
                 provider.requests.append(request)
                 answer = provider.answer(request)
                 provider.closing.wait(answer.hang)

@@ -48,8 +48,8 @@ def _local(driver: Driver) -> Engine:
     def worked(instance: Instance) -> Finished:
         name = instance.instance_id
         try:
+            store.begin(name)
             with instance_log(store.logs / f"{name}.log", name, driver.log, store.redact) as own:
-                store.unfinished(name).unlink(missing_ok=True)
                 services.board.started(name)
                 return solve(instance, services, own)
         except OSError as error:  # a full disk takes no log; the others may need less

@@ -107,9 +107,9 @@ class Desk:
             return False
         store, run_log = self.driver.store, self.driver.log
         case.begun = True
+        store.begin(name)
         case.log = case.held.enter_context(
             instance_log(store.logs / f"{name}.log", name, run_log, store.redact)
         )
-        store.unfinished(name).unlink(missing_ok=True)
         self.driver.board.started(name)
         return True

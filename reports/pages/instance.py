@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from agent.money import column
 from bench.store import RunStore
-from bench.transcript import title_of
 from reports.pages.conversation import MessageView, conversations, issue_in
 from reports.rundata import AttemptData, InstanceData, read_trajectory
 
@@ -67,13 +66,14 @@ class InstanceView:
 
     @property
     def title(self) -> str:
-        """The issue's first line."""
-        return title_of(self.issue)
+        """The issue's first line; empty where it is no title."""
+        first = self.issue.lstrip().partition("\n")[0]
+        return "" if first.startswith(("```", "~~~", "|", ">")) else first
 
     @property
     def body(self) -> str:
         """The issue's text after its first line: rendered, both would be one paragraph."""
-        return self.issue.lstrip().partition("\n")[2]
+        return self.issue.lstrip().removeprefix(self.title)
 
     def texts(self) -> Iterator[str]:
         """Yield the texts that may be long, each as often as the page has it."""

@@ -12,6 +12,7 @@ from reports.pages.instance import page_name
 from reports.pages.tables import Table, tables
 from reports.rundata import InstanceData, RunData
 from reports.statistics.collect import RunStats
+from reports.statistics.denominators import short_split
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,11 @@ def _cards(stats: RunStats) -> Iterator[Card]:
         yield Card("Evaluated", str(judged.of), f"{percent(judged.share)} of them resolved")
     whole = stats.scores.split
     if whole and whole.share is not None:
-        yield Card("Of the split", percent(whole.share), f"{whole.of}, {stats.scores.split_name}")
+        yield Card(
+            "Of the split",
+            percent(whole.share),
+            f"{whole.of}, {short_split(stats.scores.split_name)}",
+        )
     yield Card("Plausible", str(counts.plausible), f"of {counts.predicted} predictions")
     each = f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""
     yield Card("Attempts", f"{effort.attempts.known:,.0f}", each)

@@ -10,6 +10,7 @@ from reports.markdown import NONE, of, percent, within
 from reports.statistics.breakdown import Group
 from reports.statistics.collect import RunStats
 from reports.statistics.effort import Amount, Money
+from reports.statistics.intervals import Share
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,12 @@ def _effort(stats: RunStats) -> Table:
         ("seconds", effort.seconds),
     )
     rows = tuple((name, *_amount(amount)) for name, amount in amounts)
-    rows += (("attempts with an edit error", of(effort.edit_errors), NONE, NONE),)
+    rows += (("attempts with an edit error", _errors(effort.edit_errors), NONE, NONE),)
     return Table("Effort", ("", "in all", "per instance", "per resolved"), rows)
+
+
+def _errors(share: Share) -> str:
+    return of(share) if share.of else NONE
 
 
 def _amount(amount: Amount | Money) -> tuple[str, ...]:

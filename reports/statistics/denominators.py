@@ -59,9 +59,12 @@ def split_of(name: str, split: str, rows: int) -> Split:
     """
     full = ALIASES.get(name, name)
     size = rows or _SIZES.get((full, split))
-    if Path(full).is_absolute():
-        return Split(Path(full).name, size)
     return Split(f"{full} ({split})" if full else "", size)
+
+
+def short_split(name: str) -> str:
+    """Return a split's name for a reader: the file's name in place of its path."""
+    return Path(name).name if name.startswith("/") else name
 
 
 def scores(run: RunData, split: Split) -> Scores:

@@ -36,10 +36,12 @@ class InstanceCheck:
 
     Attributes:
         combined: the run was put together from others; its choices are made among theirs.
+        ours: this harness wrote the run, so that every prediction has a trajectory.
     """
 
     store: RunStore
     combined: bool
+    ours: bool = False
 
     def differences(self, path: Path) -> Iterator[Difference]:
         """Yield what differs of the instance whose prediction lies at ``path``."""
@@ -51,6 +53,8 @@ class InstanceCheck:
         except UserError as error:
             yield Difference(place, str(error))
             return
+        if not trajectory and self.ours:
+            yield Difference(place, "is missing")
         if "winner" not in trajectory or "versions" not in trajectory:
             return  # none, or of another harness
         try:

@@ -21,6 +21,10 @@ _REPLIED = ("answered", "replayed")
 def ledger_differences(path: Path, run: RunData) -> Iterator[Difference]:
     """Yield what is wrong with the ledger at ``path``; nothing for runs without one."""
     if not path.is_file():
+        calls = sum(len(a.calls) for i in run.instances for a in i.attempts)
+        if calls and "versions" in run.described and "combined" not in run.described:
+            shown = counted(calls, "call")
+            yield Difference(path, f"is missing, and the trajectories show {shown}")
         return
     lines = list(_lines(path))
     for number, line in enumerate(lines, 1):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,16 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
         "tries": 1,
     }
     return config(**{**values, **changes})
+
+
+def heed_interrupts() -> None:
+    """Have a child process (``preexec_fn``) take SIGINT, which jobs in the background ignore."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def started(words: list[str]) -> subprocess.Popen[bytes]:
+    """Start a process that takes SIGINT, with the project's folder as its own."""
+    return subprocess.Popen(words, cwd=TOP, preexec_fn=heed_interrupts)
 
 
 def ended_over_budget(out: Path) -> bool:

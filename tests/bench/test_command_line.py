@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.runs import EDIT, TOP
+from tests.bench.runs import EDIT, TOP, heed_interrupts
 from tests.provider import Answer, Provider
 
 
@@ -84,7 +84,7 @@ def begun(provider: Provider, out: Path, cache: Path, *more: str) -> subprocess.
     ]  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, str(TOP / "harness.py"), *words],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupts,
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while len(provider.requests) < 3 and time.monotonic() < deadline:

@@ -18,6 +18,7 @@ import pytest
 TOP = Path(__file__).resolve().parents[2]
 BEGIN = """
 import sys, time, os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from decimal import Decimal
 from bench.board import Board, Step
 from bench.display import make_display

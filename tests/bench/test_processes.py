@@ -24,7 +24,7 @@ from bench.engines.pipes import BrokenPipeLineError, Pipe
 from bench.ledger import total
 from bench.scale import Money, Scale, shares
 from tests.bench.lost_workers import kill_in_the_middle, ledger, predictions, talkative, wait_for
-from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read
+from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read, started
 from tests.provider import Answer, Provider
 
 ALL = ("demo__bank-1", "demo__bank-2", "demo__textkit-1", "demo__textkit-2", "demo__units-1")
@@ -145,7 +145,7 @@ def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
     tmp_path: Path, provider: Provider
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.5))
-    with subprocess.Popen(words(provider, tmp_path), cwd=TOP) as process:
+    with started(words(provider, tmp_path)) as process:
         wait_for(3, provider)
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
@@ -161,7 +161,7 @@ def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
 @pytest.mark.parametrize("twice", [False, True], ids=["killed", "ctrl-c-twice"])
 def test_no_worker_outlives_its_driver(tmp_path: Path, provider: Provider, twice: bool) -> None:
     provider.will_answer(Answer(EDIT, hang=60))
-    with subprocess.Popen(words(provider, tmp_path), cwd=TOP) as process:
+    with started(words(provider, tmp_path)) as process:
         wait_for(2, provider)
         workers = workers_of(process.pid)
         assert len(workers) == 2

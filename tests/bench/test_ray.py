@@ -23,7 +23,7 @@ from bench.ledger import total
 from bench.nodes import NODE_VARIABLE
 from bench.scale import EngineKind, Money, Scale
 from tests.bench.lost_workers import kill_in_the_middle, ledger, predictions, talkative, wait_for
-from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read
+from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read, started
 from tests.provider import Answer, Provider
 
 needs_ray = pytest.mark.skipif(
@@ -216,7 +216,7 @@ def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
         "--api-base", provider.url, "--call-timeout", "30", "--run", "r",
         "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
-    with subprocess.Popen([sys.executable, *words], cwd=TOP) as process:
+    with started([sys.executable, *words]) as process:
         wait_for(3, provider)
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130

@@ -46,7 +46,7 @@ def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[Finding]:
         yield error.finding
         return
     if found:
-        mend = "blot it out, and revoke it if it was ever valid"
+        mend = "redact it, and revoke it if it was ever valid"
         yield Finding(Kind.SECRET, root.place(name), f"holds {found}", mend)
 
 
