@@ -81,14 +81,12 @@ class ModelChoice:
             replay: the name is one of a recording; aliases mean what they meant then.
         """
         given, at, last = text.rpartition("@")
-        if (
-            not at
-            or not _FORMAT.match(last)
-            or last in _VERSION_WORDS
-            or (not replay and map_entry(text))
-        ):
+        known_format = last in format_names()
+        if not at or not _FORMAT.match(last) or last in _VERSION_WORDS:
             given, last = text, ""
-        elif last not in format_names():
+        elif not known_format and not replay and map_entry(text):
+            given, last = text, ""
+        elif not known_format:
             known = ", ".join(format_names())
             raise UserError(f"--models {text}: unknown edit format {last!r}; there are {known}")
         if not given:

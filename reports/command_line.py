@@ -52,7 +52,7 @@ Evaluator = Annotated[
     ),
 ]
 Regrade = Annotated[
-    bool, typer.Option("--regrade", help="Grade saved test output anew; run no test.")
+    bool, typer.Option("--regrade", help="Grade saved test output again; run no test.")
 ]
 AllAttempts = Annotated[
     bool,
@@ -61,7 +61,7 @@ AllAttempts = Annotated[
     ),
 ]
 Verify = Annotated[
-    bool, typer.Option("--verify", help="Compute derived files anew and say what differs.")
+    bool, typer.Option("--verify", help="Compute derived files again and say what differs.")
 ]
 DatasetName = Annotated[
     str, typer.Option("-d", "--dataset", help="Default: as the run recorded it.")

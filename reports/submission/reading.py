@@ -109,7 +109,7 @@ class Folder:
             return (self.path / name).read_bytes()
         except OSError as error:
             raise self.unfit(
-                Kind.UNREADABLE, name, f"cannot be read ({error.strerror})", "mend it"
+                Kind.UNREADABLE, name, f"cannot be read ({error.strerror})", "fix it"
             ) from error
 
     def text(self, name: str) -> str:
@@ -158,7 +158,7 @@ class Folder:
                 yield block
         except (zlib.error, EOFError) as error:
             words = f"is no whole gzip file ({error})"
-            raise self.unfit(Kind.UNREADABLE, name, words, "pack the test output anew") from error
+            raise self.unfit(Kind.UNREADABLE, name, words, "pack the test output again") from error
 
     def unfit(self, kind: Kind, name: str, problem: str, mend: str) -> UnfitError:
         """Return the exception for a fault of the file ``name``."""

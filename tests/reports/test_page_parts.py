@@ -103,7 +103,7 @@ def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
     summaries = re.findall(r"<summary>(Attempt .*?)</summary>", page)
     plain = [re.sub("<[^>]+>", "", summary) for summary in summaries]
     assert plain[0] == "Attempt 1 · scripted-a, try 1 · ✗ edit failed · ✗ not resolved · $0.1683"
-    assert plain[1] == "Attempt 2 · scripted-b, try 1 · ✗ lint failed · – · $0.0004"
+    assert plain[1] == "Attempt 2 · scripted-b, try 1 · ✗ lint failed · $0.0004"
     assert plain[-1].endswith("★ chosen")
     overview = (folder / "report/report.html").read_text()
     assert "$4.7100" in overview and "$0.1683" in overview

@@ -65,14 +65,14 @@ def _metadata(entry: Folder) -> Iterator[Finding]:
         for key, words in mistakes(error):
             yield Finding(Kind.METADATA, f"{place}: {key}", *_halves(words))
     except ValueError as error:
-        yield Finding(Kind.UNREADABLE, place, f"is not YAML ({error})", "mend it")
+        yield Finding(Kind.UNREADABLE, place, f"is not YAML ({error})", "fix it")
     else:
         yield from _values(entry, place, metadata)
 
 
 def _halves(words: str) -> tuple[str, str]:
     problem, _, mend = words.partition(": ")
-    return problem, mend or "mend it"
+    return problem, mend or "fix it"
 
 
 def _values(entry: Folder, place: str, metadata: Metadata) -> Iterator[Finding]:

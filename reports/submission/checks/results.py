@@ -63,10 +63,10 @@ def _compare(place: str, given: Mapping[str, list[str]], wanted: Lists) -> Itera
         allowed = {*right, *wanted.no_generation} if name == "no_logs" else set(right)
         for wrong in sorted(set(ids) - allowed):
             problem = f"{name} names {wrong}, against predictions and reports"
-            yield Finding(Kind.RESULTS, place, problem, "count anew")
+            yield Finding(Kind.RESULTS, place, problem, "count again")
         for missing in sorted(set(right) - set(ids)):
             problem = f"{name} does not name {missing}, against predictions and reports"
-            yield Finding(Kind.RESULTS, place, problem, "count anew")
+            yield Finding(Kind.RESULTS, place, problem, "count again")
 
 
 def _shares(folder: Folder, name: str, wanted: Mapping[str, Share] | None) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def _shares(folder: Folder, name: str, wanted: Mapping[str, Share] | None) -> It
         if data.get(key) != wanted.get(key):  # type: ignore[union-attr]
             problem = f"{key}: {_words(data.get(key))} where predictions, reports and dataset give "
             problem += _words(wanted.get(key))  # type: ignore[union-attr]
-            yield Finding(Kind.RESULTS, place, problem, "count anew, over the whole split")
+            yield Finding(Kind.RESULTS, place, problem, "count again, over the whole split")
 
 
 def _is_share(value: Any) -> bool:  # noqa: ANN401 - whatever json holds
