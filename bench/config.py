@@ -80,15 +80,7 @@ class ModelChoice:
             any_name: the name need not be one that litellm knows (an own server).
             replay: the name is one of a recording; aliases mean what they meant then.
         """
-        given, at, last = text.rpartition("@")
-        known_format = last in format_names()
-        if not at or not _FORMAT.match(last) or last in _VERSION_WORDS:
-            given, last = text, ""
-        elif not known_format and not replay and map_entry(text):
-            given, last = text, ""
-        elif not known_format:
-            known = ", ".join(format_names())
-            raise UserError(f"--models {text}: unknown edit format {last!r}; there are {known}")
+        given, last = _name_and_format(text, replay=replay)
         if not given:
             raise UserError("--models has an empty name in it; give for example gpt-4o,opus")
         book = book or our_settings()
@@ -101,6 +93,18 @@ class ModelChoice:
         said = filled(self.settings, self.name, api_base) if known else self.settings
         plain = {"given": self.given, "name": self.name, "edit_format": self.edit_format}
         return {**plain, "settings": said.as_json()}
+
+
+def _name_and_format(text: str, *, replay: bool) -> tuple[str, str]:
+    given, at, last = text.rpartition("@")
+    if not at or not _FORMAT.match(last) or last in _VERSION_WORDS:
+        return text, ""
+    if last in format_names():
+        return given, last
+    if not replay and map_entry(text):  # a version in words
+        return text, ""
+    known = ", ".join(format_names())
+    raise UserError(f"--models {text}: unknown edit format {last!r}; there are {known}")
 
 
 @dataclass(frozen=True)
