@@ -16,7 +16,7 @@ from agent.redaction import Redactor
 from bench.assembly import Options, Say, make_hub, make_mirrors
 from bench.board import Board
 from bench.checks import check_folder, check_models
-from bench.config import EnvironmentKind, RunConfig, validated
+from bench.config import EnvironmentKind, RunConfig, TestChoice, validated
 from bench.dataset import Dataset, load_dataset
 from bench.display import Display, make_display, stream_of
 from bench.engines.choice import make_engine
@@ -252,8 +252,18 @@ class _Session:
         if self.config.environment is not EnvironmentKind.DOCKER or not here:
             return
         if (client := connect()) is not None:
-            pull_ahead(client, {instance.image for instance in todo}, say)
+            pull_ahead(client, self._images(todo, say), say)
             client.close()
+
+    def _images(self, todo: Sequence[Instance], say: Say) -> set[str]:
+        """Return the images of the instances whose tests can run at all."""
+        if self.config.tests is TestChoice.NONE:
+            return set()
+        untestable = sum(instance.test_setup is None for instance in todo)
+        if untestable:
+            which = counted(untestable, "instance")
+            say(f"not pulled: images of {which} whose rows have no usable eval_script")
+        return {instance.image for instance in todo if instance.test_setup is not None}
 
     def _last_rites(self, voice: _Voice) -> None:
         if voice.display is not None:

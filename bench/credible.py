@@ -18,7 +18,10 @@ _UNITTEST_HEADING = re.compile(r"^=+\n(?:FAIL|ERROR): ((?:.+\n){1,3}?)-{10,}$", 
 _STEP_OF_CLASS = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) ")
 _SUBTEST = re.compile(r"^(\S+ \(\S+\)) [\[(].*")
 _SKIPPED = re.compile(r"\bskipped=(\d+)")
-_SYMPY_END = re.compile(r"^[= ]*tests finished: (\d+) passed,.* in [\d.]+ seconds", re.M)
+# sympy breaks its closing line at 80 columns when it writes into a pipe, whatever COLUMNS says.
+_SYMPY_END = re.compile(
+    r"^[= ]*tests finished: (\d+) passed,(?:[ \n]+[\w ]{1,60},){0,8}[ \n]+in [\d.]+ seconds", re.M
+)
 _SYMPY_HEADING = re.compile(r"^_+ (\S+\.py:(\w+)) _+$", re.M)
 _PASSES = ("PASSED", "XFAIL")
 _LONGEST_LINE = 500

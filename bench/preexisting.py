@@ -119,21 +119,27 @@ class Preexisting:
             wanted = related_tests(edited, self.files, self.read)
         else:
             wanted = ()
-        alone = self.choice is TestChoice.ALL
-        budget = self.limits.test * (1 if alone else _SHARE_OF_TIMEOUT)
+        budget = self._usable
         chosen: dict[str, Baseline] = {}
         spent = 0.0
         for path in wanted:
-            baseline = self._baseline(runner, path, self.limits.baseline - spent)
+            # More than a candidate could use would be measured in vain.
+            baseline = self._baseline(runner, path, min(self.limits.baseline - spent, budget))
             spent += baseline.seconds
             if baseline.speaks and baseline.seconds <= budget:
                 chosen[path] = baseline
                 budget -= baseline.seconds
             elif baseline.speaks:
                 self.log.info("tests: %s takes too long to be run on candidates", path or "all")
-            if spent >= self.limits.baseline:
+            if spent >= self.limits.baseline or budget <= 0:
                 break
         return chosen
+
+    @property
+    def _usable(self) -> float:
+        """Seconds that the files of one candidate may take by their baselines."""
+        alone = self.choice is TestChoice.ALL
+        return self.limits.test * (1 if alone else _SHARE_OF_TIMEOUT)
 
     def _baseline(self, runner: Runner, path: str, seconds: float) -> Baseline:
         if path in self._baselines:
@@ -145,7 +151,7 @@ class Preexisting:
 
     def _final(self, baseline: Baseline, seconds: float) -> bool:
         """A baseline that ran out of what time was left may do better with all of it."""
-        return not baseline.timed_out or seconds >= self.limits.baseline
+        return not baseline.timed_out or seconds >= min(self.limits.baseline, self._usable)
 
     def _cached_baseline(self, runner: Runner, path: str, seconds: float) -> Baseline:
         key = json.dumps(
@@ -154,7 +160,7 @@ class Preexisting:
                 self.instance.base_commit,
                 told(self._command(runner, path), runner, ""),
                 self.identity,
-                self.limits.baseline,
+                min(self.limits.baseline, self._usable),
             ]
         )
         name = hashlib.sha256(key.encode()).hexdigest()[:32]

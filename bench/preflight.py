@@ -212,5 +212,5 @@ def _missing_engine(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str
     if not engine_answers():
         yield "no Docker engine answers; start one or choose --environment local"
         return
-    if absent := missing_images({i.image for i in todo}):
+    if absent := missing_images({i.image for i in todo if i.test_setup is not None}):
         yield f"{counted(len(absent), 'image')} to be pulled, as {absent[0]}"

@@ -46,10 +46,12 @@ class FolderSession:
     folder: Path
     test_command: str = f"{sys.executable} -m pytest -rA -p no:cacheprovider"
     commands: list[str] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
     files: Mapping[str, str] = field(default_factory=lambda: FILES)
 
     def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
         self.commands.append(command)
+        self.timeouts.append(timeout)
         shutil.rmtree(self.folder, ignore_errors=True)
         base = {path: text.encode() for path, text in self.files.items()}
         for path, data in {**base, **changes}.items():
@@ -132,6 +134,13 @@ def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(tmp_path: Path)
 def test_a_baseline_that_times_out_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     tests = judging(tmp_path, ("tests/test_slow.py",), limits=TestLimits(20, 1))
     assert tests.judge(edit("def one():\n    return 2\n")).outcome is None
+
+
+def test_a_baseline_runs_no_longer_than_a_candidate_could_use(tmp_path: Path) -> None:
+    session = FolderSession(tmp_path / "folder")
+    slow = judging(tmp_path, ("tests/test_slow.py",), session=session, limits=TestLimits(4, 60))
+    assert slow.judge(edit("def one():\n    return 2\n")).outcome is None
+    assert session.timeouts == [2.0]
 
 
 def test_tests_that_never_passed_cannot_speak(tmp_path: Path) -> None:

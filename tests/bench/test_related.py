@@ -84,6 +84,13 @@ def test_runners(command: str, runner: Runner | None) -> None:
             "= tests finished: 1 passed, 1 failed, 1 exceptions, in 0.10 seconds =\n",
             {"test_a": "PASSED", "test_b": "FAILED", "test_c": "ERROR"},
         ),
+        (  # sympy breaks its closing line at 80 columns
+            Runner.SYMPY,
+            "test_a ok\ntest_b f\n"
+            "================ tests finished: 1 passed, 15 expected to fail, \n"
+            "1 expected to fail but passed, in 6.54 seconds =================\n",
+            {"test_a": "PASSED"},
+        ),
         (
             Runner.UNITTEST,
             "test_a (m.T) ... ok\n\nRan 1 test in 0.000s\n\nOK\n",

@@ -309,6 +309,20 @@ def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -
     )
 
 
+def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
+    """swebench's parser makes names of nested output; rows of pytest itself have some."""
+    nested = "PASSED [100%]\nPASSED [\n"
+    case = job(TEXTKIT, PASS_TO_PASS=["[100%]", "["])
+    verdict = grade_saved(case, saved(f"{nested}{PRINTED}\nTOKEN\n{report()}", "TOKEN"), "local")
+    assert verdict.status is VerdictStatus.RESOLVED
+    assert "as swebench reads [, [100%], which pytest's report cannot tell" in verdict.reason
+    # A report that is missing confirms nothing, and one that names the test decides.
+    alone = grade_saved(case, saved(f"{nested}{PRINTED}", "TOKEN"), "local")
+    assert alone.status is VerdictStatus.UNRESOLVED
+    failed = saved(f"{nested}{PRINTED}\nTOKEN\n{report(TESTS[2])}", "TOKEN")
+    assert grade_saved(case, failed, "local").status is VerdictStatus.UNRESOLVED
+
+
 def test_other_runners_need_their_count() -> None:
     spec = {**rows()[TEXTKIT]["spec"], "test_cmd": "python -m unittest -v"}
     changes = {"spec": spec, "log_parser": "parse_log_django", "PASS_TO_PASS": []}
