@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ cp -R {CHANGES}/{FILES}/. .
 _HAND_OVER = f"chown -R {{user}}:{{user}} . {HOME}\n"
 _BECOME = "setpriv --reuid {user} --regid {user} --clear-groups "
 _GIVEN_UP = 300
+_LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,19 @@ class Confined:
 
     @contextmanager
     def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
-        """Give ``argv`` in a cgroup of its own where there are cgroups, else as it is.
+        """Give ``argv`` such that it reaches no keyring, in a cgroup of its own where possible.
 
         Raises:
             InfrastructureError: the cgroup cannot be made.
         """
         with contextlib.ExitStack() as stack:
-            words = list(argv)
+            words = [sys.executable, "-I", "-S", str(_LAUNCHER), *argv]
             if self.way is Confinement.CGROUP:
                 try:
                     group = stack.enter_context(limited_group(self.limits, self.run_key))
                 except OSError as error:
                     raise InfrastructureError(f"cannot make a cgroup: {error}") from error
-                words = group.joined(argv)
+                words = group.joined(words)
             yield words
 
 

@@ -1,0 +1,107 @@
+"""Start a command that shares no keys with others: ``python launcher.py ARGV…``.
+
+The kernel's keyrings are shared by all processes of a user, across namespaces: test code could read
+the caller's keys (keyctl(2)), and hand text to commands that run later. The command gets a new,
+anonymous session keyring and a filter of system calls (seccomp(2)). The filter refuses the use of
+keyrings, and system calls of foreign architectures, which its numbers would not fit. bubblewrap
+installs it itself, last of all; without bubblewrap it is installed here.
+
+This file runs by itself, in an isolated interpreter: it imports nothing of the harness.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+import sys
+
+# linux/audit.h; asm/unistd.h: add_key, request_key, keyctl.
+_ARCHITECTURES = {
+    "x86_64": (0xC000003E, (248, 249, 250)),
+    "aarch64": (0xC00000B7, (217, 218, 219)),
+}
+_X32 = 0x40000000
+_JOIN_SESSION_KEYRING = 1
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
+# linux/bpf_common.h and linux/seccomp.h
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
+
+
+def key_filter(machine: str) -> bytes:
+    """Return the filter program for ``machine`` (as ``uname -m`` says), empty for an unknown one.
+
+    It kills a process that makes a system call of another architecture, and answers ENOSYS to x32's
+    and EPERM to those of keyrings.
+    """
+    if machine not in _ARCHITECTURES:
+        return b""
+    architecture, numbers = _ARCHITECTURES[machine]
+    lines = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    if machine == "x86_64":
+        lines += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
+    for number in numbers:
+        lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
+    lines.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+def main(argv: list[str]) -> None:
+    """Become the command ``argv``.
+
+    Raises:
+        OSError: the keyring or the filter cannot be made, or there is no such command.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    _join_new_keyring(libc)
+    program = key_filter(platform.machine())
+    if program and os.path.basename(argv[0]) == "bwrap":  # noqa: PTH119 - quick to start
+        argv = [argv[0], "--seccomp", str(_as_file(program)), *argv[1:]]
+    elif program:
+        _install(libc, program)
+    os.execvp(argv[0], argv)
+
+
+def _join_new_keyring(libc: ctypes.CDLL) -> None:
+    _, numbers = _ARCHITECTURES.get(platform.machine(), (0, (0, 0, 0)))
+    keyctl = numbers[2]
+    if keyctl and libc.syscall(keyctl, _JOIN_SESSION_KEYRING, None) < 0:
+        error = ctypes.get_errno()
+        # A kernel without keyrings, or a filter around us that refuses them, shares none.
+        if error not in (errno.ENOSYS, errno.EPERM):
+            raise OSError(error, f"cannot join a new keyring: {os.strerror(error)}")
+
+
+def _as_file(program: bytes) -> int:
+    descriptor = os.memfd_create("filter", 0)
+    os.write(descriptor, program)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def _install(libc: ctypes.CDLL, program: bytes) -> None:
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("lines", ctypes.c_char_p))
+
+    wanted = Program(len(program) // 8, program)
+    one = ctypes.c_ulong(1)
+    zero = ctypes.c_ulong(0)
+    if libc.prctl(_NO_NEW_PRIVILEGES, one, zero, zero, zero) or libc.prctl(
+        _SET_SECCOMP, ctypes.c_ulong(_FILTER), ctypes.byref(wanted), zero, zero
+    ):
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot filter system calls: {os.strerror(error)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
