@@ -25,6 +25,7 @@ ALIASES = {
     "verified": "SWE-bench/SWE-bench_Verified",
     "full": "SWE-bench/SWE-bench",
     "multilingual": "SWE-bench/SWE-bench_Multilingual",
+    "multimodal": "SWE-bench/SWE-bench_Multimodal",
 }
 _HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
 _REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")

@@ -16,6 +16,7 @@ from agent.errors import UserError
 from bench.store import RunStore
 from reports.provenance import provenance
 from reports.rundata import RunData
+from reports.submission.evidence import COPIED
 from reports.submission.order import Judged, Order, judge
 from reports.submission.readme import Facts, readme
 from reports.submission.splits import entry_name
@@ -98,6 +99,9 @@ class _Writer:
         if one.evidence.test_output:
             output = self._clean(one.evidence.test_output)
             _write(folder / "test_output.txt.gz", gzip.compress(output, mtime=0))
+        for name, path in zip(COPIED, (one.evidence.script, one.evidence.run_log), strict=True):
+            if path:
+                _write(folder / name, self._clean(path))
 
     def _trajectory(self, trajs: Path, name: str) -> None:
         for path in (self.store.folder / f"{name}.md", self.store.trajectory(name)):

@@ -8,13 +8,22 @@ from pathlib import Path
 
 from bench.store import RunStore
 
+COPIED = ("eval.sh", "run_instance.log")
+
 
 @dataclass(frozen=True)
 class Evidence:
-    """The files of one instance's evaluation; None where there is none."""
+    """The files of one instance's evaluation; None where there is none.
+
+    Attributes:
+        script: what swebench ran in the container (``eval.sh``).
+        run_log: swebench's own log (``run_instance.log``).
+    """
 
     report: Path | None = None
     test_output: Path | None = None
+    script: Path | None = None
+    run_log: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,8 @@ class EvidenceFinder:
         same = [folder for folder in kept if _patch(folder) == wanted]
         # One of them may have failed for infrastructure: it has no report.
         for folder in sorted(same, key=lambda f: not (f / "report.json").is_file())[:1]:
-            return Evidence(_file(folder / "report.json"), _file(folder / "test_output.txt"))
+            names = ("report.json", "test_output.txt", *COPIED)
+            return Evidence(*(_file(folder / name) for name in names))
         logs = self.store.logs
         log = f"{instance_id}.{self.model.replace('/', '__')}.eval.log"
         return Evidence(_file(logs / f"{instance_id}.report.json"), _file(logs / log))

@@ -215,6 +215,24 @@ def test_a_secret_of_the_environment_is_blotted_out(
     assert output == b"header [EXAMPLE_API_KEY]\n"
 
 
+def test_the_files_of_swebench_come_along(package: Package, run: Path) -> None:
+    name = IDS[0]
+    patch = json.loads((run / f"{name}.json").read_text())["model_patch"]
+    folder = run.parent.parent / "logs/r/evaluation/logs/run_evaluation/x/m" / name
+    folder.mkdir(parents=True)
+    report = next(run.parent.parent.glob(f"logs/r/{name}.report.json")).read_text()
+    texts = {"patch.diff": patch, "report.json": report, "test_output.txt": "PASSED a\n",
+             "eval.sh": "#!/bin/bash\npytest\n", "run_instance.log": "it ran\n"}  # fmt: skip
+    for file, text in texts.items():
+        (folder / file).write_text(text)
+    code, made, said = package()
+    assert code == 0, said
+    log = made / "artifacts/logs" / name
+    assert (log / "eval.sh").read_text() == texts["eval.sh"]
+    assert (log / "run_instance.log").read_text() == texts["run_instance.log"]
+    assert said[-1].startswith("validated      0 faults")
+
+
 def drop(run: Path, name: str) -> None:
     (run / f"{name}.json").unlink()
 
