@@ -7,6 +7,7 @@ feeds, any encoding, or words that look like headers.
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,9 +26,17 @@ _TEST_CONFIGURATION = frozenset(
     {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg"}
 )
 # New ones would change how tests run: configuration, plugins, what Python loads at its start.
-_NEW_ONLY_NAMES = _TEST_CONFIGURATION | {"conftest.py", "sitecustomize.py", "usercustomize.py"}
+_NEW_ONLY_NAMES = _TEST_CONFIGURATION | {
+    "conftest.py", "pyproject.toml", "sitecustomize.py", "usercustomize.py",
+}  # fmt: skip
 # New at the root, these would stand in for the test runner itself.
 _RUNNER_NAMES = frozenset({"pytest.py", "pytest", "_pytest", "pluggy", "pluggy.py", "unittest"})
+# New where imports begin, these would be loaded in place of what the runner imports.
+_IMPORT_ROOTS = ("", "src", "lib")
+_IMPORTED_BY_RUNNERS = sys.stdlib_module_names | {
+    "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "exceptiongroup", "tomli", "attr",
+    "attrs", "py", "pygments", "colorama", "typing_extensions", "xdist", "pytest_cov", "tox",
+}  # fmt: skip
 _BUILD_FOLDERS = frozenset(
     {"build", "dist", "__pycache__", ".pytest_cache", ".tox", ".eggs", "node_modules", ".venv"}
 )
@@ -71,7 +80,19 @@ def is_unfit(path: str, *, new: bool) -> bool:
     if not new or not parts:
         return False
     built = set(parts[:-1]) & _BUILD_FOLDERS or any(p.endswith(_BUILD_SUFFIXES) for p in parts)
-    return bool(built) or parts[-1] in _NEW_ONLY_NAMES or parts[0] in _RUNNER_NAMES
+    named = parts[-1] in _NEW_ONLY_NAMES or parts[0] in _RUNNER_NAMES
+    return bool(built) or named or _shadows_an_import(path)
+
+
+def _shadows_an_import(path: str) -> bool:
+    """Tell whether a new file is a top-level module that a test runner imports from elsewhere."""
+    module = PurePosixPath(path.removesuffix("/__init__.py") if path.count("/") else path)
+    is_package = str(module) != path
+    if not is_package and module.suffix != ".py":
+        return False
+    root = "" if str(module.parent) == "." else str(module.parent)
+    name = module.name if is_package else module.stem
+    return root in _IMPORT_ROOTS and name in _IMPORTED_BY_RUNNERS
 
 
 def configures_tests(path: str) -> bool:

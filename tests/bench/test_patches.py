@@ -10,7 +10,15 @@ import pytest
 
 from agent.git import git
 from agent.workspace import Workspace
-from bench.patches import applies, fit_patch, is_test_path, patch_paths, split_patch, take_patch
+from bench.patches import (
+    applies,
+    fit_patch,
+    is_test_path,
+    is_unfit,
+    patch_paths,
+    split_patch,
+    take_patch,
+)
 
 if TYPE_CHECKING:
     from tests.conftest import MakeCheckout
@@ -185,3 +193,23 @@ def test_a_change_of_the_same_size_right_after_the_checkout_is_seen(
     tree = make_tree({"a.py": "1\n"})
     (tree.root / "a.py").write_text("2\n")
     assert "-1\n+2\n" in take_patch(tree)
+
+
+@pytest.mark.parametrize(
+    ("path", "dropped"),
+    [
+        ("pyproject.toml", True),
+        ("iniconfig.py", True),
+        ("argparse.py", True),
+        ("src/pytest.py", True),
+        ("lib/json/__init__.py", True),
+        ("pkg/argparse.py", False),
+        ("src/pkg/types.py", False),
+        ("src/_pytest/new_module.py", False),
+        ("json/data.txt", False),
+        ("mine.py", False),
+    ],
+)
+def test_new_files_that_stand_in_for_what_a_runner_imports(path: str, dropped: bool) -> None:
+    assert is_unfit(path, new=True) is dropped
+    assert not is_unfit(path, new=False)
