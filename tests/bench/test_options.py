@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import pytest
 
 from agent.processes import without_secrets
 from agent.redaction import DOTENV_VARIABLE, Redactor
+from bench.cli import run_cli
+from bench.command_line import main
 from bench.completion import completion_script, install_completion
 from bench.dataset import read_ids
 from bench.versions import HARNESS_VERSION
@@ -39,6 +42,27 @@ def run(
     )  # fmt: skip
 
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Run the command in this process, which has imported everything already."""
+
+    def run_here(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["harness.py", *words])
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        code = run_cli(main)
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(words, code, said.out, said.err)
+
+    return run_here
+
+
 def replayed(out: Path, *words: str) -> list[str]:
     """Return a command line of a run that needs no model."""
     return [
@@ -56,28 +80,30 @@ def described(out: Path, name: str) -> dict[str, Any]:
 # --- 8. starting over
 
 
-def test_what_a_deleted_run_leaves_is_named_and_removed(tmp_path: Path, provider: Provider) -> None:
+def test_what_a_deleted_run_leaves_is_named_and_removed(
+    tmp_path: Path, provider: Provider, here: Run
+) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
     words = [
         "--dataset", "demo", "--instances", ID, "--models", "gpt-4o", "--api-base", provider.url,
         "--environment", "none", "--run", "h1", "--out", str(tmp_path), "--cache",
         str(tmp_path / "cache"),
     ]  # fmt: skip
-    assert run(*words, cwd=tmp_path).returncode == 0
+    assert here(*words).returncode == 0
     shutil.rmtree(tmp_path / "predictions/h1")
-    again = run(*words, cwd=tmp_path)
+    again = here(*words)
     assert again.returncode == 2
     journals = tmp_path / "logs/h1/journals"
     assert "1 journal of an earlier run h1" in again.stderr and str(journals) in again.stderr
     assert not (tmp_path / "predictions/h1").exists(), "nothing is made"
     clean = ["--run", "h1", "--out", str(tmp_path), "--clean"]
-    assert "--clean --all removes it" in run(*clean, cwd=tmp_path).stderr
-    asked = run(*clean, "--all", cwd=tmp_path)
+    assert "--clean --all removes it" in here(*clean).stderr
+    asked = here(*clean, "--all")
     assert asked.returncode == 2 and "give --yes to confirm" in asked.stderr
-    removed = run(*clean, "--all", "--yes", cwd=tmp_path)
+    removed = here(*clean, "--all", "--yes")
     assert removed.returncode == 0, removed.stderr
     assert not (tmp_path / "logs/h1").exists()
-    assert run(*words, cwd=tmp_path).returncode == 0, "a fresh start"
+    assert here(*words).returncode == 0, "a fresh start"
 
 
 def test_clean_all_asks_on_a_terminal(tmp_path: Path) -> None:
@@ -99,7 +125,7 @@ def test_clean_all_asks_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_the_address_of_a_server_may_change_and_is_logged(
-    tmp_path: Path, provider: Provider
+    tmp_path: Path, provider: Provider, here: Run
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
     words = [
@@ -107,8 +133,8 @@ def test_the_address_of_a_server_may_change_and_is_logged(
         "--out", str(tmp_path), "--cache", str(tmp_path / "cache"), "--call-retries", "0",
         "--instances", ID,
     ]  # fmt: skip
-    assert run(*words, "--api-base", NOWHERE, cwd=tmp_path).returncode == 1
-    moved = run(*words, "--api-base", provider.url, cwd=tmp_path)
+    assert here(*words, "--api-base", NOWHERE).returncode == 1
+    moved = here(*words, "--api-base", provider.url)
     assert moved.returncode == 0, moved.stderr
     change = f"--api-base was {NOWHERE} at the last start, and is {provider.url}"
     assert change in moved.stdout
@@ -149,31 +175,31 @@ def test_a_configuration_file_gives_options_and_the_command_line_wins(tmp_path: 
     ],
 )
 def test_mistakes_in_a_configuration_file_are_named(
-    tmp_path: Path, content: str, words: str
+    tmp_path: Path, here: Run, content: str, words: str
 ) -> None:
     (tmp_path / "c.yaml").write_text(content)
-    done = run("--config", "c.yaml", "--dataset", "demo", cwd=tmp_path)
+    done = here("--config", "c.yaml", "--dataset", "demo")
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert words in line
 
 
-def test_continue_reuses_what_the_run_recorded(tmp_path: Path) -> None:
-    first = run(*replayed(tmp_path, "--run", "r", "--instances", ID), cwd=tmp_path)
+def test_continue_reuses_what_the_run_recorded(tmp_path: Path, here: Run) -> None:
+    first = here(*replayed(tmp_path, "--run", "r", "--instances", ID))
     assert first.returncode == 0, first.stderr
-    again = run("--continue", "r", "--out", str(tmp_path), cwd=tmp_path)
+    again = here("--continue", "r", "--out", str(tmp_path))
     assert again.returncode == 0, again.stderr
     assert "1 instance selected, 1 done before" in again.stdout
-    by_folder = run("--continue", str(tmp_path / "predictions/r"), cwd=tmp_path)
+    by_folder = here("--continue", str(tmp_path / "predictions/r"))
     assert "1 instance selected, 1 done before" in by_folder.stdout
-    more = run("--continue", "predictions/r", "--instances", f"{ID},demo__units-1", cwd=tmp_path)
+    more = here("--continue", "predictions/r", "--instances", f"{ID},demo__units-1")
     assert (
         "2 instances selected, 1 done before, 0 plausible in earlier runs, 1 to do" in more.stdout
     )
-    other = run("--continue", "predictions/r", "--tries", "2", cwd=tmp_path)
+    other = here("--continue", "predictions/r", "--tries", "2")
     assert other.returncode == 2
     assert "run r was started with different options: --tries 3, now 2" in other.stderr
-    assert run("--continue", "nowhere", "--out", str(tmp_path), cwd=tmp_path).returncode == 2
+    assert here("--continue", "nowhere", "--out", str(tmp_path)).returncode == 2
 
 
 def test_a_password_in_an_address_is_not_recorded(tmp_path: Path, provider: Provider) -> None:
@@ -306,29 +332,29 @@ def test_completion_in_other_shells(tmp_path: Path, shell: str) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-def test_a_dry_run_estimates_the_cost(tmp_path: Path) -> None:
+def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
     words = [
         "--dataset", "demo", "--models", "gpt-4o", "--environment", "none", "--out",
         str(tmp_path), "--cache", str(tmp_path / "cache"), "--dry-run",
     ]  # fmt: skip
     key = "sk-of-a-test-1234"
-    said = run(*words, cwd=tmp_path, OPENAI_API_KEY=key).stdout
+    said = here(*words, OPENAI_API_KEY=key).stdout
     assert re.search(r"^cost: at least \$0\.0\d+, at most \$\d+\.\d+$", said, re.MULTILINE)
-    held = run(*words, "--json", "--budget-usd", "3", cwd=tmp_path, OPENAI_API_KEY=key)
+    held = here(*words, "--json", "--budget-usd", "3", OPENAI_API_KEY=key)
     found = json.loads(held.stdout)
     assert (found["upper"], found["calls"], len(found["todo"])) == ("3", 180, 6)
     assert 0 < float(found["lower"]) < 1
     assert not (tmp_path / "predictions").exists()
 
 
-def test_models_as_json(tmp_path: Path) -> None:
-    (row,) = json.loads(run("--list-models", "-m", "gpt-4o", "--json", cwd=tmp_path).stdout)
+def test_models_as_json(here: Run) -> None:
+    (row,) = json.loads(here("--list-models", "-m", "gpt-4o", "--json").stdout)
     assert (row["model"], row["context"], row["usd_per_million_in"]) == ("gpt-4o", 128000, 2.5)
 
 
 @pytest.mark.parametrize("words", [["--filter", "nosuch"], ["--slice", "50:60"]])
-def test_a_selection_of_nothing_is_a_mistake(tmp_path: Path, words: list[str]) -> None:
-    done = run(*replayed(tmp_path, *words), cwd=tmp_path)
+def test_a_selection_of_nothing_is_a_mistake(tmp_path: Path, here: Run, words: list[str]) -> None:
+    done = here(*replayed(tmp_path, *words))
     assert done.returncode == 2
     assert f"{words[0]} {words[1]!r} selects no instance" in done.stderr
 
@@ -375,12 +401,10 @@ def test_an_agent_is_tried_once(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_that_names_input_and_fix(
-    tmp_path: Path, words: list[str], said: str
+    here: Run, words: list[str], said: str
 ) -> None:
-    done = run(
-        "--dataset", "demo", "--environment", "none", *words, cwd=tmp_path, OPENAI_API_KEY="",
-        ANTHROPIC_API_KEY="",
-    )  # fmt: skip
+    keys = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}
+    done = here("--dataset", "demo", "--environment", "none", *words, **keys)
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: ") and said in line
@@ -401,23 +425,21 @@ ROW = {"instance_id": "a__b-1", "repo": "a/b", "base_commit": "0" * 40, "problem
     ],
 )
 def test_broken_datasets_are_named_with_the_place(
-    tmp_path: Path, name: str, content: str, said: str
+    tmp_path: Path, here: Run, name: str, content: str, said: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    words = replayed(tmp_path, "--dataset", str(tmp_path / name))
-    done = run(*words, cwd=tmp_path)
+    done = here(*replayed(tmp_path, "--dataset", str(tmp_path / name)))
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert said in line
 
 
-def test_byte_order_marks_and_comments_are_read(tmp_path: Path) -> None:
+def test_byte_order_marks_and_comments_are_read(tmp_path: Path, here: Run) -> None:
     ids = tmp_path / "ids.txt"
     ids.write_text(f"\ufeff# the easy ones\n{ID}  # slugs\n\ndemo__bank-1\n", encoding="utf-8")
     assert read_ids(f"@{ids}") == (ID, "demo__bank-1")
     (tmp_path / "d.jsonl").write_text("\ufeff" + json.dumps(ROW) + "\n", encoding="utf-8")
-    words = replayed(tmp_path, "--dataset", str(tmp_path / "d.jsonl"), "--dry-run")
-    done = run(*words, cwd=tmp_path)
+    done = here(*replayed(tmp_path, "--dataset", str(tmp_path / "d.jsonl"), "--dry-run"))
     assert done.returncode == 0, done.stderr
 
 
