@@ -22,9 +22,9 @@ from agent.spent import UNKNOWN, Spent, read_spent
 
 PREFIX = "command:"
 _PLACEHOLDERS = ("message_file", "model", "result_file", "temperature")
-_PLACEHOLDER = re.compile(rf"\{{({'|'.join(_PLACEHOLDERS)})\}}")
-# Not ${NAME} of a shell.
-_ANY_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\{(\{[a-z_]+\})\}|\{([a-z_]+)\}")
+# Not ${NAME} of a shell, nor {{name}}, which stands for {name}.
+_ANY_PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}")
 _HEAD_BYTES = 20_000
 _TAIL_BYTES = 30_000
 _ERROR_BYTES = 4_000
@@ -81,7 +81,7 @@ class CommandAgent:
             "result_file": str(result_file),
             "temperature": f"{task.temperature:g}",
         }
-        argv = [_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in self.argv]
+        argv = [_filled(word, values) for word in self.argv]
         tail = Tail(_HEAD_BYTES, _TAIL_BYTES)
         try:
             variables = self._variables(folder)
@@ -101,6 +101,10 @@ class CommandAgent:
             **{name: str(place) for name, place in places.items()},
             **self.environment,
         }
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda m: m[1] or values.get(m[2], m[0]), word)
 
 
 def command_agent(template: str, names: Sequence[str], seconds: float) -> CommandAgent:

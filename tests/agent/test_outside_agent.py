@@ -59,7 +59,7 @@ def output(task: Task) -> str:
 
 def test_the_placeholders_are_filled_as_whole_words(tmp_path: Path) -> None:
     code = "import sys, json, os; print(json.dumps([open(sys.argv[1]).read(), sys.argv[2:]]))"
-    words = ("{message_file}", "--model={model}", "{temperature}", "{other}", "{result_file}")
+    words = ("{message_file}", "--model={model}", "{temperature}", "{{other}}", "{result_file}")
     work, task = run(tmp_path, python(code, *words))
     assert work == Work()
     message, (model, temperature, other, result_file) = json.loads(output(task))
@@ -216,8 +216,8 @@ def test_what_cannot_be_run_is_infrastructure(tmp_path: Path) -> None:
     [
         ("command:no-such-command-at-all {model}", (), "no command 'no-such-command-at-all'"),
         ("command:", (), "is empty"),
-        ("command:sh 'x", (), "mend the quotes"),
-        ("command:sh", ("NOT_SET_AT_ALL",), "--agent-env NOT_SET_AT_ALL: it is not set"),
+        ("command:sh 'x", (), "fix the quotes"),
+        ("command:sh", ("NOT_SET_AT_ALL",), "--agent-env NOT_SET_AT_ALL: not set"),
         ("command:sh --key sk-abcdefgh", (), "the value of MY_API_KEY: pass it with --agent-env"),
         ("nobody", (), "give one of builtin, command:TEMPLATE"),
         ("no.such.module:agent", (), "cannot be loaded"),

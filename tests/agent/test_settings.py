@@ -9,7 +9,7 @@ import pytest
 from agent.catalogue import filled
 from agent.errors import UserError
 from agent.formats import format_names
-from agent.listing import Listed, table
+from agent.listing import Listed, listed_row, table
 from agent.settings import ModelSettings, SettingsBook, load_settings, our_settings, settings_sha256
 
 
@@ -144,7 +144,7 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     names = ["gpt-4o", "anthropic/claude-sonnet-4-5", "ollama/llama3", "openai/no-such", "o3"]
     said = [Listed(n, ("4o",) if n == "gpt-4o" else (), our_settings().of(n)) for n in names]
-    head, *lines = table(said, None)
+    head, *lines = table([listed_row(one, None) for one in said])
     assert head.split()[:4] == ["model", "alias", "format", "context"]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
     assert " ".join(cells["gpt-4o"]) == "4o diff 128000 16384 2.50 10.00 no yes set"

@@ -203,7 +203,9 @@ def test_a_price_of_the_users_own_is_what_is_counted(
 def test_a_model_without_a_price_is_refused_in_one_line(
     spender: MakeSpender, provider: Provider
 ) -> None:
-    with pytest.raises(UserError, match=r"price of my-own: give --price my-own=IN,OUT") as error:
+    with pytest.raises(
+        UserError, match=r"no price is known for my-own: give --price my-own=IN,OUT"
+    ) as error:
         spender("my-own").run(usd="1")
     assert "\n" not in str(error.value)
     assert not provider.requests

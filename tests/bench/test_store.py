@@ -63,11 +63,12 @@ def test_older_predictions_are_plausible_by_their_outcomes() -> None:
 
 
 def test_differences_are_in_words() -> None:
-    assert differences({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}) == [
-        "b: recorded 2, now 3",
-        "c: recorded None, now 4",
+    before = {"tries": 1, "models": ["a", "b"], "api_base": "x"}
+    assert differences(before, {"tries": 1, "models": ["a"], "map_tokens": 4}) == [
+        "--map-tokens none, now 4",
+        "--models a,b, now a",
     ]
-    assert differences(5, {}) == ["it does not say how"]
+    assert differences(5, {}) == ["run.json does not say how the run was started"]
 
 
 def test_writes_are_whole_or_not_at_all(tmp_path: Path) -> None:

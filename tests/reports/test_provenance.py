@@ -164,7 +164,7 @@ def test_older_runs_say_what_they_can(tmp_path: Path) -> None:
     said = told(read_run(RunStore.of_folder(folder)))
     assert said["run"]["name"] == "old"
     assert said["run"]["started"] == said["versions"]["harness_commit"] == UNKNOWN
-    assert said["evaluation"] == {"evaluator": "nobody"}
+    assert said["evaluation"] == {"evaluator": "none"}
 
 
 def test_the_page_of_an_instance_names_what_concerns_it() -> None:
