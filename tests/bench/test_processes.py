@@ -70,7 +70,7 @@ def test_replayed_replies_give_the_predictions_of_one_process(tmp_path: Path, ca
 def test_nothing_is_paid_twice_when_workers_are_killed(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
-    provider.will_answer(Answer(EDIT, hang=0.3))
+    provider.will_answer(Answer(EDIT, hang=1))
 
     def kill() -> None:
         workers_of(os.getpid())[0].kill()

@@ -123,7 +123,7 @@ def test_a_second_signal_leaves_no_result_of_what_it_killed(
 def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(
     tmp_path: Path, provider: Provider
 ) -> None:
-    provider.will_answer(Answer("textkit/slug.py", hang=3), EDIT)
+    provider.will_answer(Answer("textkit/slug.py", hang=1.5), EDIT)
     words = ["--environment", "none"]
     process = started(tmp_path, provider, *words, before=ignore_interrupts)
     wait_until(lambda: provider.requests)
@@ -133,7 +133,7 @@ def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(
     other = started(tmp_path, provider, *words, "--redo", ID, before=ignore_interrupts)
     asked = len(provider.requests)
     provider.answers.clear()
-    provider.will_answer(Answer("textkit/slug.py", hang=3), EDIT)
+    provider.will_answer(Answer("textkit/slug.py", hang=1.5), EDIT)
     wait_until(lambda: len(provider.requests) > asked)
     other.send_signal(signal.SIGTERM)
     said, _ = other.communicate(timeout=60)
