@@ -100,7 +100,9 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
             raise UserError(f"instance {name}: the field `{key}` is missing; fix the dataset")
         if not isinstance(value, str):
             kind = type(value).__name__
-            raise UserError(f"instance {name}: the field `{key}` must be a text, not {kind}")
+            raise UserError(
+                f"instance {name}: the field `{key}` must be a text, not {kind}; fix the dataset"
+            )
     if not _SAFE_ID.match(name):
         raise UserError(f"instance {name!r}: an id holds only letters, digits and ._+-")
     if not _COMMIT.match(row["base_commit"]):

@@ -417,7 +417,11 @@ ROW = {"instance_id": "a__b-1", "repo": "a/b", "base_commit": "0" * 40, "problem
     ("name", "content", "said"),
     [
         ("d.jsonl", json.dumps(ROW) + "\n{bad}\n", "d.jsonl, line 2, column 2"),
-        ("d.jsonl", json.dumps({**ROW, "problem_statement": 5}), "must be a text, not int"),
+        (
+            "d.jsonl",
+            json.dumps({**ROW, "problem_statement": 5}),
+            "must be a text, not int; fix the dataset",
+        ),
         ("d.jsonl", "", "d.jsonl is empty"),
         ("d.json", "", "d.json is empty"),
         ("d.csv", "a,b\n", "supported are .json (a list of rows), .jsonl"),
