@@ -52,7 +52,7 @@ class Redactor:
             {
                 name: value
                 for name, value in environ.items()
-                if (name in secret or _WORDS.search(name)) and _may_be_secret(value)
+                if holds_secret(name, value) or (name in secret and _may_be_secret(value))
             }
         )
 

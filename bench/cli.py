@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import typer
@@ -21,8 +19,7 @@ from agent.errors import InfrastructureError, UserError
 from agent.redaction import DOTENV_VARIABLE, Redactor
 from bench.completion import completion_variable
 from bench.configfile import recorded_defaults
-
-_INTERRUPTED = 130
+from bench.signals import INTERRUPTED, keep_ignoring_interrupts
 
 
 class SectionedCommand(TyperCommand):
@@ -62,7 +59,7 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
         command: a function with typer's annotations.
         name: of the script.
     """
-    _keep_ignoring_interrupts()
+    keep_ignoring_interrupts()
     _load_env_file(Path(".env"))
     completion_init()
     app = typer.Typer(
@@ -81,25 +78,10 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     except (InfrastructureError, OSError) as error:
         return _say(error, 1)
     except (KeyboardInterrupt, typer.Abort):
-        return _INTERRUPTED
+        return INTERRUPTED
     except Exception:
         return _say(traceback.format_exc(), 1)
     return int(code or 0)
-
-
-def ignores_interrupts() -> bool:
-    """Tell whether SIGINT was ignored when this process started, as for jobs in the background."""
-    return signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, _ignore)
-
-
-def _keep_ignoring_interrupts() -> None:
-    """Go on ignoring SIGINT, but not in child processes: tests must not depend on it."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _ignore)
-
-
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Do nothing: unlike an ignored signal, a handled one is reset in a child process."""
 
 
 def _load_env_file(path: Path) -> None:

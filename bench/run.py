@@ -241,9 +241,10 @@ def check_remains(store: RunStore) -> None:
             "harness; choose another --run"
         )
     if paid := sum(1 for _ in store.journals.glob("*.jsonl")):
+        verb = "is" if paid == 1 else "are"
         raise UserError(
             f"{store.folder} is gone, but {counted(paid, 'journal')} of an earlier run "
-            f"{store.run} are left in {store.journals}: restore the folder, remove them with "
+            f"{store.run} {verb} left in {store.journals}: restore the folder, remove them with "
             "--clean --all, or choose another --run"
         )
 

@@ -9,11 +9,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from bench.cli import ignores_interrupts
 from bench.stop import Stop
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
+
+
+def ignores_interrupts() -> bool:
+    """Tell whether SIGINT was ignored when this process started, as for jobs in the background."""
+    return signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, _ignore)
+
+
+def keep_ignoring_interrupts() -> None:
+    """Continue to ignore SIGINT, but not in child processes: tests must not depend on it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _ignore)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing: unlike an ignored signal, a handled one is reset in a child process."""
 
 
 @contextmanager

@@ -73,7 +73,9 @@ class Judging:
         every = rounds(run)
         forget_others(self.store, chain.from_iterable(every))
         count = sum(map(len, every))
-        self.say(f"attempts that are not predicted: {_patches(count)}, in {len(every)} rounds")
+        self.say(
+            f"attempts that are not predicted: {_patches(count)}, in {counted(len(every), 'round')}"
+        )
         lacking = 0
         for number, predictions in enumerate(every, 1):
             self.say(f"round {number} of {len(every)}: {_patches(len(predictions))}")

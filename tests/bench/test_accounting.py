@@ -142,7 +142,7 @@ def test_an_instance_that_could_not_start_for_lack_of_budget_is_not_finished(
     assert code == 1
     assert not RunStore(tmp_path, "r").prediction(ID).exists()
     assert "1 over budget (--budget-usd): raise the limit and repeat the command" in said
-    # The same limit again: nothing is begun in vain, and the exit code still tells.
+    # The same limit again: no instance starts again, and the exit code still tells.
     code, said = start(chosen, small)
     assert (code, provider.requests) == (1, [])
     assert "0 to do" in said and "1 over budget (--budget-usd)" in said

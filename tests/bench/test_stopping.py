@@ -144,8 +144,9 @@ def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(
 def test_tests_do_not_inherit_an_ignored_interrupt() -> None:
     code = (
         "import signal, sys; sys.path.insert(0, sys.argv[1])\n"
-        "import subprocess; from bench.cli import _keep_ignoring_interrupts, ignores_interrupts\n"
-        "_keep_ignoring_interrupts(); assert ignores_interrupts()\n"
+        "import subprocess\n"
+        "from bench.signals import ignores_interrupts, keep_ignoring_interrupts\n"
+        "keep_ignoring_interrupts(); assert ignores_interrupts()\n"
         "print(subprocess.run([sys.executable, '-c', "
         "'import signal; print(signal.getsignal(2) is signal.SIG_IGN)'], capture_output=True, "
         "text=True).stdout)"
