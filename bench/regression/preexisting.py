@@ -213,7 +213,8 @@ class Preexisting:
                 return TestReport(False, failures)
         with self.session.prepare(kept, ground.setup) as prepared:
             failures, doubt = self._installed(prepared, ground, kept)
-            if not failures:
+            # A tree whose set-up failed in one of two tries says nothing about the candidate.
+            if not failures and not setup_failures(prepared, ground):
                 found = (self._newly_failing(prepared, p, b) for p, b in selected.items())
                 failures = tuple(chain.from_iterable(found))
         self.log.info("tests: %d files run, %d failures are new", len(selected), len(failures))

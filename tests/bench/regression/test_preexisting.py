@@ -200,6 +200,37 @@ def test_the_test_files_are_those_of_the_base_commit(tmp_path: Path) -> None:
     assert judging(tmp_path).judge(changes).outcome is False
 
 
+@dataclass
+class FlakySession(FolderSession):
+    """The first set-ups of the candidate fail and leave a tree whose tests fail too."""
+
+    broken: int = 1
+
+    @contextmanager
+    def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[FolderPrepared]:
+        edited = b"3 - 2" in (changes.get("thing/core.py") or b"")
+        fails, self.broken = edited and self.broken > 0, self.broken - edited
+        failed = (FailedCommand("make", "no space left"),) if fails else ()
+        tree = {**changes, "thing/core.py": b"raise RuntimeError\n"} if fails else changes
+        yield FolderPrepared(self, tree, failed)
+
+
+def test_a_set_up_that_fails_in_one_of_two_tries_leaves_the_outcome_unknown(
+    tmp_path: Path,
+) -> None:
+    judge = judging(tmp_path, session=FlakySession(tmp_path / "folder"))
+    report = judge.judge(edit("def one():\n    return 3 - 2\n"))
+    assert report.outcome is None
+    assert judge.silence == "the set-up failed in one of two tries"
+
+
+def test_a_set_up_that_fails_in_both_tries_is_a_failure(tmp_path: Path) -> None:
+    judge = judging(tmp_path, session=FlakySession(tmp_path / "folder", broken=2))
+    report = judge.judge(edit("def one():\n    return 3 - 2\n"))
+    assert report.outcome is False
+    assert [one.name for one in report.failures] == ["set-up: make"]
+
+
 def test_baselines_are_kept_on_disk(tmp_path: Path) -> None:
     first, second = judging(tmp_path), judging(tmp_path)
     for tests in (first, second):
