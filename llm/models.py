@@ -13,7 +13,6 @@ from typing import Any
 
 import tenacity
 
-from agent.conversation.context import size
 from core.address import basic_auth
 from core.errors import InfrastructureError
 from core.money import dollars
@@ -33,7 +32,7 @@ from llm.gate import Answered, Ask, Failed, Gate, OpenGate, Refused
 from llm.pricing import Price, dearest_price
 from llm.registry import price_entry, provider_of, the_litellm
 from llm.settings import ModelSettings
-from llm.tokens import count_tokens
+from llm.tokens import count_tokens, size
 from llm.wire import continuation, messages_as_sent, prefill, tool_calls_of, tools_as_sent
 
 _NO_KEY = "no-key-needed"

@@ -16,7 +16,6 @@ MOST_MODULES = 12
 LEFT = {
     ("bench", "demo"): 3,
     ("environments", "bench"): 15,
-    ("llm", "agent"): 1,
     ("reports", "demo"): 4,
     ("runs", "bench"): 46,
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.conversation.checks import Checks
-from agent.conversation.context import AFTER_CUT, Window, size, without_oldest
+from agent.conversation.context import AFTER_CUT, Window, without_oldest
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import Ending, Limits, Outcome, Result
 from agent.conversation.reflections import Spending, Topic
@@ -34,6 +34,7 @@ from llm.chat import (
     Reply,
     request_sha256,
 )
+from llm.tokens import size
 
 # Tokens of the words around the files when earlier rounds were left out.
 _FOR_WORDS = 80

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm.chat import Message, Traits
-
-Count = Callable[[str], int]
+from llm.tokens import Count, most_tokens, size
 
 # Below this share of the window the conversation is cut when it is cut: cutting a little each
 # time would change the cached prefix with every message.
 AFTER_CUT = 0.6
 _MOST_FOR_REPLY = 8192
-_PER_MESSAGE = 4
-"""Tokens that a message costs beside its text (OpenAI's counting guide gives three or four)."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +34,6 @@ class Window:
             or size(messages, most_tokens) <= self.tokens
             or size(messages, count) <= self.tokens
         )
-
-
-def size(messages: Sequence[Message], count: Count) -> int:
-    """Return the tokens of ``messages``."""
-    return sum(_PER_MESSAGE + count(_text(message)) for message in messages)
-
-
-def most_tokens(text: str) -> int:
-    """Return the most tokens that ``text`` can be: tokenizers make none of less than a byte."""
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _text(message: Message) -> str:
-    calls = "".join(call.name + call.arguments for call in message.tool_calls)
-    return message.content + calls
 
 
 def without_oldest(messages: Sequence[Message], room: int, count: Count) -> tuple[Message, ...]:

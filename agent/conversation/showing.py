@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from agent.conversation.context import most_tokens
 from agent.formats.reading.fences import shortest_fence
+from llm.tokens import Count, most_tokens
 
 # What is shown in one message when the window is unknown: about 80,000 tokens.
 _MOST_CHARACTERS = 320_000
@@ -15,7 +15,7 @@ def show_files(
     paths: Iterable[str],
     read: Callable[[str], str | None],
     room: int | None = None,
-    count: Callable[[str], int] = len,
+    count: Count = len,
 ) -> str:
     """Return the files in fences; what no model can read, or has no room, is named only.
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent.conversation.checks import Checks
 from agent.conversation.coder import Coder
-from agent.conversation.context import Window, size
+from agent.conversation.context import Window
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import Ending, Limits, Result
 from agent.conversation.reflections import Reflections, Spending, Topic
@@ -28,6 +28,7 @@ from llm.chat import (
     Traits,
     estimate_tokens,
 )
+from llm.tokens import size
 from tests.agent.formats.editing import block
 
 FILES = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
