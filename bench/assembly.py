@@ -10,11 +10,11 @@ from typing import Any
 from agent.repomap import TagStore
 from bench.attempts.services import Services
 from bench.cli.config import RunConfig
+from bench.instances.bundled import BUNDLED, Bundled
 from bench.instances.dataset import Selection
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.stop import Stop
-from demo.setup import build_mirrors
 from environments import Environment
 from environments.choice import make_environment
 from environments.local.agentsandbox import agent_of
@@ -44,6 +44,7 @@ class Options:
     Attributes:
         redo: what ``--redo`` says; empty for whatever is not done.
         given: the options as they were chosen, by name, for ``run.json``.
+        bundled: the datasets that come with the project; workers elsewhere get them with this.
     """
 
     dataset: str
@@ -61,12 +62,13 @@ class Options:
     redo: str = ""
     as_json: bool = False
     given: Mapping[str, Any] = field(default_factory=dict)
+    bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
 
 
 def make_mirrors(options: Options) -> Mirrors:
     """Return the mirrors that a run reads."""
-    if options.dataset == "demo":
-        return Mirrors(build_mirrors(options.cache / "demo-mirrors"))
+    if bundled := options.bundled.get(options.dataset):
+        return Mirrors(bundled.build_mirrors(options.cache / f"{options.dataset}-mirrors"))
     return Mirrors(options.repos or options.cache / "mirrors")
 
 

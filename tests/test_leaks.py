@@ -17,7 +17,7 @@ from bench.cli.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
 from bench.instances.dataset import Selection, load_dataset
 from core.processes import run_limited
 from demo.images import build_images
-from demo.setup import DEMO_DATASET, build_mirrors
+from demo.setup import build_mirrors
 from environments.docker.engine import engine_answers
 from tests.provider import Provider
 
@@ -40,7 +40,7 @@ EDIT = (
 
 def row() -> dict[str, Any]:
     """Return a demo instance in which every hidden field holds a sentinel, also the eval_script."""
-    rows = load_dataset("demo", "test", DEMO_DATASET).rows
+    rows = load_dataset("demo", "test").rows
     found = dict(next(r for r in rows if r["instance_id"] == "demo__textkit-1"))
     found["patch"] = DIFF.format("textkit/ZQHIDDEN_GOLD.py", SENTINELS["patch"])
     found["test_patch"] = DIFF.format("tests/ZQHIDDEN_TEST_PATCH.py", SENTINELS["test_patch"])

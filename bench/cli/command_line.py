@@ -22,6 +22,7 @@ from bench.cli.config import DEFAULT_TEMPERATURES, ModelChoice, RunConfig, TestC
 from bench.cli.configfile import options_given
 from bench.cli.modellist import list_models
 from bench.cli.tryagent import try_agent as demonstrate
+from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import ALIASES, Selection, read_ids
 from core.address import Address, parse_address, without_logins
 from core.errors import UserError
@@ -235,7 +236,7 @@ def _given(context: typer.Context, address: Address | None) -> dict[str, Any]:
     for name, mark in (("dataset", ""), ("instances", "@")):
         path = Path(str(given.get(name, "")).removeprefix(mark)).expanduser()
         named = str(given.get(name, ""))
-        known = name == "dataset" and (named == "demo" or named in ALIASES)
+        known = name == "dataset" and named in (*ALIASES, *BUNDLED)
         if name in given and named.startswith(mark) and not known and path.exists():
             given[name] = f"{mark}{path.resolve()}"
     return given

@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
+from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.redaction import Redactor
-from demo.setup import DEMO_DATASET
 from reports.data.rundata import RunData, read_run
 from reports.submission.build import build
 from reports.submission.checks.entry import research_notes
@@ -72,7 +72,7 @@ class SubmissionOptions:
 
     def mirrors(self, dataset: str) -> Mirrors:
         """Return the mirrors in which base commits are looked up; nothing is cloned."""
-        own = "demo-mirrors" if dataset == "demo" else "mirrors"
+        own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
         return Mirrors(self.repos or self.cache / own)
 
 
@@ -125,7 +125,7 @@ def validate_command(folder: Path, options: SubmissionOptions, say: Say) -> int:
     if split is None and not options.dataset:
         raise UserError(f"{folder} does not tell its split: give --split or --dataset")
     name = options.dataset or (split.dataset if split else "")
-    dataset = load_dataset(name, "test", DEMO_DATASET)
+    dataset = load_dataset(name, "test")
     return _said(folder, dataset, options, Redactor.of_environment(os.environ), say)
 
 
@@ -158,7 +158,7 @@ def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
             f"the run was made on {name}: submit it with --split {others[0].value}, not "
             f"{split.value}"
         )
-    return load_dataset(name, str(described.get("split") or "test"), DEMO_DATASET)
+    return load_dataset(name, str(described.get("split") or "test"))
 
 
 def _attempts(run: RunData) -> str:
