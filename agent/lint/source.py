@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-
-from tree_sitter import Node, Tree
+from typing import TYPE_CHECKING
 
 from agent.grammars import language_of, parser
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Tree
 
 _DEFINITION = re.compile(
     r"(function|class|method|module|interface|struct|trait|impl|enum|namespace|constructor|mod)"

@@ -14,12 +14,14 @@ The rules, the first that fits:
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from tree_sitter import Node
+from typing import TYPE_CHECKING
 
 from agent.grammars import language_of, parser
 from agent.lint.findings import Change, Finding
 from agent.lint.source import encoded
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _HAS_MACROS = frozenset({"c", "cpp"})
 _CLOSES = {")": "(", "]": "[", "}": "{"}

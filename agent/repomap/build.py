@@ -18,6 +18,7 @@ from agent.repomap.scanning.store import TagStore
 from agent.repomap.scanning.tags import SCANNER, Definition
 from agent.repomap.select import Choice, Material, choices
 from llm.chat import estimate_tokens
+from llm.tokens import Count
 
 CHARACTERS_PER_TOKEN = 4
 """Where no model's own counter is given."""
@@ -54,7 +55,7 @@ class RepoMap:
         text: str,
         tokens: int,
         *,
-        count: Callable[[str], int] | None = None,
+        count: Count | None = None,
         chat: Collection[str] = (),
     ) -> str:
         """Return the map for ``text``, at most ``tokens`` long.
@@ -70,7 +71,7 @@ class RepoMap:
         text: str,
         tokens: int,
         *,
-        count: Callable[[str], int] | None = None,
+        count: Count | None = None,
         chat: Collection[str] = (),
     ) -> tuple[FileEntry, ...]:
         """Return what ``render`` shows, as data."""
@@ -157,7 +158,7 @@ def _longest(
     entries: Callable[[int], tuple[FileEntry, ...]],
     most: int,
     tokens: int,
-    count: Callable[[str], int],
+    count: Count,
 ) -> tuple[FileEntry, ...]:
     """Return ``entries(n)`` for the largest ``n`` found to fit, by bisection."""
     best: tuple[FileEntry, ...] = ()

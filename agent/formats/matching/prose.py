@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-
-from tree_sitter import Node
+from typing import TYPE_CHECKING
 
 from agent.grammars import language_of, parser
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 # A string that is a sentence, not a name: three plain words and more in one line.
 _SENTENCE = re.compile(rb"(?:\b[A-Za-z]+\b[,;:]? +){2,}[A-Za-z]+")
