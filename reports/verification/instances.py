@@ -26,7 +26,7 @@ from reports.verification.recorded import chosen_again, record_of, solved_of
 from reports.verification.requests import wrong_request
 from runs.run import prediction
 from runs.storage.store import RunStore
-from runs.storage.versions import HARNESS_VERSION
+from runs.storage.versions import continues
 
 Trajectory = Mapping[str, Any]
 
@@ -65,12 +65,12 @@ class InstanceCheck:
 
     def _ours(self, trajectory: Trajectory) -> bool:
         """Whether the words of reasons and transcripts can be written again as they were."""
-        return not self.combined and trajectory["versions"]["harness"] == HARNESS_VERSION
+        return not self.combined and continues(trajectory["versions"]["harness"])
 
     def _attempts(
         self, place: Path, trajectory: Trajectory, records: Sequence[AttemptRecord]
     ) -> Iterator[Difference]:
-        same = eq if trajectory["versions"]["harness"] == HARNESS_VERSION else nearly
+        same = eq if continues(trajectory["versions"]["harness"]) else nearly
         for number, (raw, record) in enumerate(zip(trajectory["attempts"], records, strict=True)):
             for spot in _wrong(raw, record, same):
                 under, words = ("attempts", number), f"attempt {record.attempt}: "

@@ -8,6 +8,7 @@ import pytest
 from bench.attempts.prior import is_plausible
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
+from runs.storage import versions
 from runs.storage.store import RunStore, differences, fill_attempts
 
 OLD = {
@@ -69,6 +70,23 @@ def test_differences_are_in_words() -> None:
         "--models a,b, now a",
     ]
     assert differences(5, {}) == ["run.json does not say how the run was started"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        ("0.7.0", []),
+        ("0.8.0", []),
+        ("0.6.0", ["version of the harness 0.6.0, now 0.8.0"]),
+        (None, ["version of the harness none, now 0.8.0"]),
+        ([1], ["version of the harness 1, now 0.8.0"]),
+    ],
+)
+def test_runs_of_named_versions_alone_are_continued(
+    monkeypatch: pytest.MonkeyPatch, recorded: object, words: list[str]
+) -> None:
+    monkeypatch.setattr(versions, "HARNESS_VERSION", "0.8.0")
+    assert differences({"harness": recorded}, {"harness": "0.8.0"}) == words
 
 
 def test_writes_are_whole_or_not_at_all(tmp_path: Path) -> None:
