@@ -10,8 +10,8 @@ from core.atomic import write_json_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import read_object
 from runs.calls.budget import BudgetLimits
-from runs.calls.hub import Hub, last_denial
-from runs.calls.journal import EntryKind, Journal
+from runs.calls.hub import Hub
+from runs.calls.journal import EntryKind, Journal, last_denial
 from runs.progress.statuses import AttemptStatus, InstanceStatus
 from runs.storage.store import RunStore
 

@@ -24,7 +24,8 @@ from core.money import as_number
 from core.plaintext import counted
 from llm.chat import Call
 from llm.pricing import Price
-from runs.calls.hub import Hub, last_denial
+from runs.calls.hub import Hub
+from runs.calls.journal import last_denial
 from runs.calls.ledger import REPLAYED, Line, tokens, total
 from runs.engines import Engine
 from runs.ordering import longest_first
