@@ -24,7 +24,7 @@ from reports.combine.sources import labels
 from reports.data.jsonvalues import mapping, objects, texts
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction, read_predictions
-from reports.data.rundata import RunData, read_run, read_trajectory
+from reports.data.rundata import RunData, read_run
 from reports.evaluation.verdicts import known_verdict, log_name, read_verdict_file, verdict_path
 from runs.storage.store import RunStore
 
@@ -153,7 +153,7 @@ def _write_instance(
     described: Mapping[str, Any],
 ) -> None:
     """Write the trajectory and the transcript where there are any, the prediction last."""
-    trajectories = [read_trajectory(stores[offer.source], name) for offer in offers]
+    trajectories = [stores[offer.source].read_trajectory(name) for offer in offers]
     if any(trajectories):
         write_json_atomic(target.trajectory(name), combined_trajectory(offers, trajectories))
     transcripts = [_transcript(stores[offer.source], offer) for offer in offers]

@@ -12,7 +12,6 @@ from bench.attempts.records import AttemptRecord
 from bench.attempts.transcript import transcript
 from bench.repos.patches import fit_patch
 from core.money import as_number
-from reports.data.rundata import read_trajectory
 from reports.verification.difference import (
     Difference,
     Spot,
@@ -49,7 +48,7 @@ class InstanceCheck:
         written = self.store.read_as_written(path)
         name = written["instance_id"]
         place = self.store.trajectory(name)
-        trajectory = read_trajectory(self.store, name)
+        trajectory = self.store.read_trajectory(name)
         if not trajectory and self.ours:
             yield Difference(place, "is missing")
         others = "winner" not in trajectory or "versions" not in trajectory

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import Candidate
+from bench.attempts.candidates import AttemptStatus, Candidate
 from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
 from bench.cli.config import EnvironmentKind
@@ -21,7 +21,6 @@ from reports.data.predictions import read_predictions
 from reports.verification.difference import first_difference, first_line, line_of
 from reports.verification.recorded import chosen_again
 from reports.verification.requests import wrong_request
-from runs.progress.statuses import AttemptStatus
 from runs.storage import versions
 from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION
