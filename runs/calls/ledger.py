@@ -5,6 +5,7 @@ Dollars are decimal texts, so the total of a report is the sum of its lines to t
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from core import money
+from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
 from llm.chat import Usage
 from runs.calls.journal import Entry, EntryKind, append_entry
@@ -162,6 +164,11 @@ def read_ledger(path: Path) -> Lines[Line]:
         DamagedFileError, OSError: the file as a whole cannot be read.
     """
     return read_lines(path, LEDGER)
+
+
+def write_ledger(path: Path, lines: Iterable[Line]) -> None:
+    """Write a whole ledger at ``path``, instead of one that is there."""
+    write_text_atomic(path, "".join(json.dumps(line.as_json()) + "\n" for line in lines))
 
 
 LEDGER = Kind(Line.of_json, lambda line: line.call)

@@ -102,12 +102,14 @@ class RunStore:
         self,
         instance_id: str,
         prediction: Mapping[str, Any],
-        trajectory: Mapping[str, Any],
-        transcript: str,
+        trajectory: Mapping[str, Any] | None,
+        transcript: str | None,
     ) -> None:
-        """Write a finished instance; the prediction comes last, for it says that all is there."""
-        write_json_atomic(self.trajectory(instance_id), self.redact.of(trajectory))
-        write_text_atomic(self.folder / f"{instance_id}.md", self.redact(transcript))
+        """Write a finished instance; the prediction comes last: where it is, the rest is too."""
+        if trajectory is not None:
+            write_json_atomic(self.trajectory(instance_id), self.redact.of(trajectory))
+        if transcript is not None:
+            write_text_atomic(self.folder / f"{instance_id}.md", self.redact(transcript))
         write_json_atomic(self.prediction(instance_id), self.redact.of(prediction))
         self.unfinished(instance_id).unlink(missing_ok=True)
 
