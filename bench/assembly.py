@@ -27,7 +27,7 @@ from runs.calls.journal import Journal
 from runs.calls.ledger import Ledger
 from runs.calls.modelsource import LiveModels, ModelSource, ReplayedModels, replay_folder
 from runs.calls.throttle import Throttle, ThrottlePolicy
-from runs.progress.steps import Steps
+from runs.progress.board import Steps
 from runs.scale import Money, Scale
 from runs.slots import Slots
 from runs.storage.damage import ledger_was_damaged, owner_of

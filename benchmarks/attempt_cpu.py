@@ -38,9 +38,8 @@ from llm.gate import Gate
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.calls.modelsource import Turn
 from runs.engines.local import LocalPool
-from runs.progress.board import Board
+from runs.progress.board import Board, Unseen
 from runs.progress.display import make_display, stream_of
-from runs.progress.steps import Unseen
 from runs.run import Run, open_run
 from runs.scale import Scale
 from runs.storage.store import RunStore

@@ -24,7 +24,8 @@ from core.money import as_number
 from core.plaintext import counted
 from llm.chat import Call
 from llm.pricing import Price
-from runs.calls.hub import Hub, last_denial
+from runs.calls.hub import Hub
+from runs.calls.journal import last_denial
 from runs.calls.ledger import REPLAYED, Line, tokens, total
 from runs.engines import Engine
 from runs.ordering import longest_first
@@ -34,13 +35,14 @@ from runs.progress.summary_json import RunSummary
 from runs.redo import Plan
 from runs.storage.starts import (
     all_versions,
+    differences,
     note_end,
     note_returned,
     note_start,
     prices_used,
     timestamp,
 )
-from runs.storage.store import RunStore, differences
+from runs.storage.store import RunStore
 from runs.storage.timings import Timings
 
 
@@ -77,7 +79,9 @@ class Run:
             UserError: the run cannot go on; finished work is kept.
         """
         address = recorded_address(self.config.api_base)
-        note_start(self.store, prices_used(self.config, self.prices), address)
+        called = self.config.models if self.config.calls_models else ()
+        prices = prices_used((model.name for model in called), self.prices)
+        note_start(self.store, prices, address)
         started = time.monotonic()
         ordered = longest_first(instances, self.timings.load())
         try:

@@ -16,14 +16,16 @@ from core.errors import UserError
 from runs.calls.ledger import by_instance, read_ledger
 from runs.engines.ray.nodes import sweep_here
 from runs.leftovers import clean_run
-from runs.progress.overview import overview
+from runs.progress.overview import StatusOf, overview, recorded_status
 from runs.progress.standing import lines
 from runs.storage.damage import damaged_lines
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
 
-def status_command(config: RunConfig, options: Options, say: Say) -> int:
+def status_command(
+    config: RunConfig, options: Options, say: Say, status_of: StatusOf = recorded_status
+) -> int:
     """Print the table of a run, without starting anything; return 1 when a file is broken.
 
     Raises:
@@ -31,7 +33,7 @@ def status_command(config: RunConfig, options: Options, say: Say) -> int:
     """
     store = RunStore(options.out, config.run_name)
     dollars = by_instance(read_ledger(store.ledger).whole)
-    seen = overview(store, dollars, damaged_lines(store))
+    seen = overview(store, dollars, damaged_lines(store), status_of)
     for line in [json.dumps(seen.as_json())] if options.as_json else lines(seen):
         say(line)
     return int(bool(seen.broken))

@@ -13,7 +13,7 @@ from agent.conversation.mentions import FileIndex
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempts.attempt import Attempt
-from bench.attempts.candidates import Choice, choose
+from bench.attempts.candidates import AttemptStatus, Choice, choose
 from bench.attempts.compilers import linter_for
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
@@ -27,7 +27,7 @@ from core.processes import remove_tree
 from environments import Session, UnavailableError
 from runs.calls.gate import recorded_calls
 from runs.progress.board import Step
-from runs.progress.statuses import AttemptStatus, InstanceStatus
+from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot
 
 

@@ -16,7 +16,7 @@ from core.stop import Stop
 from environments import Environment
 from runs.calls.hub import CallHub
 from runs.calls.modelsource import ModelSource
-from runs.progress.steps import Steps
+from runs.progress.board import Steps
 from runs.slots import Slots
 
 

@@ -15,6 +15,7 @@ from agent.conversation.reflections import Reflections
 from agent.formats import format_names
 from agent.formats.base import Matching, OnFailure
 from bench.assembly import Options
+from bench.attempts.prior import status_of
 from bench.cli import options as opt
 from bench.cli.commands import default_cache, default_environment, run_command
 from bench.cli.completion import install_completion
@@ -220,8 +221,9 @@ def main(
         raise UserError("--all is for --clean; give both to remove a run")
     if clean:
         raise typer.Exit(clean_command(chosen, options, print, everything=clean_all, yes=yes))
-    command = status_command if status else run_command
-    raise typer.Exit(command(chosen, options, print))
+    if status:
+        raise typer.Exit(status_command(chosen, options, print, status_of))
+    raise typer.Exit(run_command(chosen, options, print))
 
 
 def _given(context: typer.Context, address: Address | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from bench.assembly import Options
 from bench.cli.config import RunConfig
 from core.stop import Stop
 from runs.calls.hub import Hub
-from runs.progress.steps import Steps
+from runs.progress.board import Steps
 from runs.storage.store import RunStore
 
 
