@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.workspace import Workspace
-from bench.cli.config import EnvironmentKind, TestChoice
+from bench.cli.config import TestChoice
 from bench.instances.instances import Instance
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from environments import Changes, Environment, Session
+from environments.base import EnvironmentKind
 from environments.choice import make_environment
 
 

@@ -17,7 +17,7 @@ from bench.attempts.candidates import Choice, choose
 from bench.attempts.compilers import linter_for
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
-from bench.cli.config import EnvironmentKind, TestChoice
+from bench.cli.config import TestChoice
 from bench.instances.instances import Instance
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.repos.checkout import Checkout, make_checkout, renew_checkout
@@ -25,6 +25,7 @@ from bench.repos.snapshots import Snapshot
 from bench.repos.spread import make_spread
 from core.processes import remove_tree
 from environments import Session, UnavailableError
+from environments.base import EnvironmentKind
 from runs.calls.gate import recorded_calls
 from runs.progress.board import Step
 from runs.progress.statuses import AttemptStatus, InstanceStatus

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from bench.cli.config import EnvironmentKind
 from bench.instances.dataset import load_dataset
 from bench.instances.instances import Instance, Spec
 from bench.instances.requirements import local_command, wanted_packages
@@ -22,6 +21,7 @@ from core.processes import without_secrets
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments import Session, UnavailableError, run_once
+from environments.base import EnvironmentKind
 from environments.choice import make_environment
 from environments.docker.docker import LABEL, DockerEnvironment
 from environments.docker.engine import connect, engine_answers

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind
 from environments import run_once
+from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.launcher import key_filter
 from environments.local.local import LocalEnvironment, LocalSession
