@@ -14,6 +14,7 @@ from pathlib import Path
 from agent.workspace import Workspace
 from bench.cli.config import TestChoice
 from bench.instances.instances import Instance
+from bench.instances.requirements import project_of
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
@@ -44,7 +45,7 @@ class Place:
         """
         environment = make_environment(kind, self.work, _say)
         with self.checkout(instance) as base:
-            session = environment.start(instance, base)
+            session = environment.start(project_of(instance, base))
             try:
                 tests = self._tests(instance, environment, session, base)
                 yield Judging(kind, base, session, tests)
@@ -72,7 +73,7 @@ class Place:
             files=base.tracked_files(),
             read=Workspace(base.root).read,
             cache=self.work / "baselines",
-            identity=environment.identity(instance),
+            identity=session.identity,
             log=log,
         )
 
