@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.attempts.services import Services
 from bench.cli.config import RunConfig
@@ -17,7 +18,7 @@ from bench.repos.mirrors import Mirrors
 from core.stop import Stop
 from environments import Environment
 from environments.choice import make_environment
-from environments.local.agentsandbox import agent_of
+from environments.local.agentsandbox import sandboxed_agent
 from llm.models import RetryPolicy
 from llm.registry import provider_of
 from llm.settings import SettingsBook, our_settings
@@ -117,6 +118,17 @@ def make_models(config: RunConfig, options: Options, warn_once: Say) -> ModelSou
     return LiveModels(config, options.retries, warn_once, options.money.prices)
 
 
+def make_agent(config: RunConfig) -> Agent:
+    """Return the agent of a run; raises as ``sandboxed_agent``."""
+    return sandboxed_agent(
+        config.agent,
+        config.agent_env,
+        config.agent_timeout,
+        config.agent_sandbox,
+        config.agent_sandbox_read,
+    )
+
+
 def make_services(
     config: RunConfig,
     options: Options,
@@ -140,7 +152,7 @@ def make_services(
         models=models,
         work=options.cache / "work" / run_key,
         baselines=options.cache / "baselines",
-        agent=agent_of(config),
+        agent=make_agent(config),
         warn_once=warn_once,
         hub=hub,
         slots=Slots(options.scale.jobs, stop),

@@ -21,7 +21,6 @@ import typer
 
 from agent.workspace import Workspace
 from bench.cli.cli import run_cli
-from bench.cli.config import EnvironmentKind
 from bench.instances.instances import Instance, split_row
 from bench.regression.preexisting import TestLimits
 from bench.repos.mirrors import Mirrors
@@ -30,6 +29,7 @@ from benchmarks.executed import Executed, Function, modules, package_of
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import Judging, Place, end_cleanly, word
 from core.errors import UserError
+from environments.base import EnvironmentKind
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
 _PLAUSIBLE = "plausible"

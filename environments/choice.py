@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.cli.config import EnvironmentKind
 from core.errors import UserError
-from environments.base import Environment
+from environments.base import Environment, EnvironmentKind
 from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect
 from environments.local.local import LocalEnvironment

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.cli.config import EnvironmentKind
 from core.atomic import UNFINISHED
 from core.processes import RUN_VARIABLE, remove_tree
+from environments.base import EnvironmentKind
 from environments.docker.engine import connect
 from environments.leftovers import remove_containers, remove_groups
 from runs.storage.store import RunStore

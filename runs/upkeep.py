@@ -11,8 +11,9 @@ from pathlib import Path
 import typer
 
 from bench.assembly import Options, Say
-from bench.cli.config import EnvironmentKind, RunConfig
+from bench.cli.config import RunConfig
 from core.errors import UserError
+from environments.base import EnvironmentKind
 from runs.calls.ledger import by_instance, read_ledger
 from runs.engines.ray.nodes import sweep_here
 from runs.leftovers import clean_run

@@ -22,7 +22,6 @@ from bench.attempts.judge import judge
 from bench.attempts.predicted import examine, files_in_submodules
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
-from bench.cli.config import EnvironmentKind
 from bench.instances.instances import Instance
 from bench.regression.configuration.testconfig import ConfigurationEdits
 from bench.regression.preexisting import Preexisting
@@ -30,6 +29,7 @@ from bench.repos.checkout import Checkout
 from bench.repos.lefttree import Dropped, UnfitTreeError, take_over
 from bench.repos.patches import fit_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
+from environments.base import EnvironmentKind
 from llm.chat import BudgetUsedError, Message, request_sha256
 from llm.gate import Answered, Ask, Failed
 from runs.calls.gate import AttemptGate

@@ -17,14 +17,16 @@ from bench.attempts.candidates import AttemptStatus, Choice, choose
 from bench.attempts.compilers import linter_for
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
-from bench.cli.config import EnvironmentKind, TestChoice
+from bench.cli.config import TestChoice
 from bench.instances.instances import Instance
+from bench.instances.requirements import project_of
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.repos.checkout import Checkout, make_checkout, renew_checkout
 from bench.repos.snapshots import Snapshot
 from bench.repos.spread import make_spread
 from core.processes import remove_tree
 from environments import Session, UnavailableError
+from environments.base import EnvironmentKind
 from runs.calls.gate import recorded_calls
 from runs.progress.board import Step
 from runs.progress.statuses import InstanceStatus
@@ -150,7 +152,7 @@ class Solver:
             return None
         base = make_checkout(snapshot, root)
         try:
-            session = self.services.environment.start(self.instance, base)
+            session = self.services.environment.start(project_of(self.instance, base))
         except UnavailableError as error:
             self.services.warn_once(f"{self.instance.repo}: {error}; test outcomes are unknown")
             self.log.warning("no tests: %s", error)
@@ -167,7 +169,7 @@ class Solver:
             files=base.tracked_files(),
             read=Workspace(base.root).read,
             cache=self.services.baselines,
-            identity=self.services.environment.identity(self.instance),
+            identity=session.identity,
             log=self.log,
             check=self.services.stop.check,
             spare=self.services.slots.spare,

@@ -9,14 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.instances.evalscript import TestSetup
-from bench.instances.instances import Instance
-from bench.repos.checkout import Checkout
 from environments.base import (
     AS_GIVEN,
     Changes,
     CommandResult,
     FailedCommand,
+    Project,
     Session,
     Setup,
     SetupWay,
@@ -57,47 +55,44 @@ class DockerEnvironment:
     check: Callable[[], None] = lambda: None
     name: str = field(default="docker", init=False)
 
-    def start(self, instance: Instance, base: Checkout) -> Session:
-        """Return a session in the instance's image, pulled when the engine does not hold it."""
-        if instance.test_setup is None:
-            raise UnavailableError("the row has no eval_script whose test runner is known")
+    def start(self, project: Project) -> Session:
+        """Return a session in the project's image; an image that the engine lacks is pulled."""
+        image = project.image
+        if isinstance(image, UnavailableError):
+            raise image
         with engine_errors():
-            if not holds(self.client, instance.image):
-                pull(self.client, instance.image)
-        labels = {LABEL: "1", f"{LABEL}.instance": instance.instance_id}
+            if not holds(self.client, image.name):
+                pull(self.client, image.name)
+        labels = {LABEL: "1", f"{LABEL}.instance": project.key}
         labels |= label_of(self.run_key) if self.run_key else {}
         containers = Containers(self.client, labels, self.limits, self.check)
-        return DockerSession(containers, instance.image, instance.test_setup)
-
-    def identity(self, instance: Instance) -> str:
-        """Return the image's id."""
-        with engine_errors():
-            return f"docker:{self.client.images.get(instance.image).id}"
+        return DockerSession(containers, image.name, image.setup, image.test_command)
 
 
 @dataclass(frozen=True)
 class DockerSession:
-    """Sets candidates up in containers of ``image``."""
+    """Sets trees up in containers of ``image`` with the shell lines of ``setup``."""
 
     containers: Containers
     image: str
-    setup: TestSetup
+    setup: tuple[str, ...]
+    test_command: str
 
     @property
-    def test_command(self) -> str:
-        """The command of the instance's ``eval_script`` without the tests that it names."""
-        return self.setup.command
+    def identity(self) -> str:
+        """The image's id."""
+        with engine_errors():
+            return f"docker:{self.containers.client.images.get(self.image).id}"
 
     @property
     def ways(self) -> tuple[SetupWay, ...]:
-        """All, where the set-up installs the project; see ``Session``."""
-        alone = not any(map(installs_project, self.setup.setup))
-        return (SetupWay.AS_GIVEN, SetupWay.ON_PATH) if alone else tuple(SetupWay)
+        """All where the set-up installs the project; see ``Session``."""
+        installs = any(map(installs_project, self.setup))
+        return tuple(SetupWay) if installs else (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
 
     def installs(self, setup: Setup) -> bool:
         """Return True unless the installation is left out; see ``Session``."""
-        lines = setup_lines(self.setup.setup, setup)
-        return any(map(installs_project, lines))
+        return any(map(installs_project, setup_lines(self.setup, setup)))
 
     @contextmanager
     def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[DockerPrepared]:
@@ -105,7 +100,7 @@ class DockerSession:
         from docker.errors import ImageNotFound
 
         token = secrets.token_hex(16)
-        script = setup_script([*setup_lines(self.setup.setup, setup)], token)
+        script = setup_script([*setup_lines(self.setup, setup)], token)
         with self.containers.started(self.image) as container:
             container.put(changes, {SETUP_SCRIPT: script})
             result = container.bash([SETUP_SCRIPT], _SETUP_SECONDS, SETUP_VARIABLES)

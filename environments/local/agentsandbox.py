@@ -11,8 +11,8 @@ from pathlib import Path
 from agent.agents import load_agent
 from agent.outside import CommandAgent
 from agent.protocol import Agent
-from bench.cli.config import AgentSandbox, RunConfig
 from core.errors import UserError
+from environments.base import AgentSandbox
 from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_place
 from environments.local.launcher import launched
 
@@ -24,7 +24,7 @@ done"""
 
 
 @dataclass(frozen=True)
-class ShutIn:
+class SandboxedCommand:
     """Makes the command lines of agents that are shut in; see ``agent.outside.Wrap``.
 
     Attributes:
@@ -56,20 +56,27 @@ class ShutIn:
         return done.stdout.splitlines()
 
 
-def agent_of(config: RunConfig) -> Agent:
-    """Return the agent of a run, shut in where that is asked for.
+def sandboxed_agent(
+    name: str,
+    env: Sequence[str],
+    seconds: float,
+    sandbox: AgentSandbox | None,
+    readable: tuple[Path, ...],
+) -> Agent:
+    """Return the agent ``name``; with ``sandbox`` its command runs in one that shows ``readable``.
+
+    ``name``, ``env`` and ``seconds`` are as in ``load_agent``.
 
     Raises:
-        UserError: there is no such agent, no bubblewrap, or no such path to show; or the agent's
-            command is not seen in the sandbox.
+        UserError: the agent, bubblewrap or a readable path is missing, or the sandbox does not
+            show the agent's command.
     """
-    name, names, seconds = config.agent, config.agent_env, config.agent_timeout
-    if config.agent_sandbox is None:
-        return load_agent(name, names, seconds)
-    _check(config.agent_sandbox_read)
-    shut_in = ShutIn(config.agent_sandbox_read, config.agent_sandbox is AgentSandbox.NETWORK)
-    agent = load_agent(name, names, seconds, shut_in)
-    if isinstance(agent, CommandAgent) and (missing := shut_in.missing(agent.argv[0])):
+    if sandbox is None:
+        return load_agent(name, env, seconds)
+    _check(readable)
+    wrap = SandboxedCommand(readable, sandbox is AgentSandbox.NETWORK)
+    agent = load_agent(name, env, seconds, wrap)
+    if isinstance(agent, CommandAgent) and (missing := wrap.missing(agent.argv[0])):
         folders = dict.fromkeys(_folder_to_show(name) for name in missing)
         raise UserError(
             f"--agent: the command {agent.argv[0]} cannot run in the sandbox, where "

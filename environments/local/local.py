@@ -13,9 +13,6 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from bench.instances.instances import Instance
-from bench.instances.requirements import local_command
-from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError
 from core.processes import run_limited
 from core.stop import waited_for
@@ -24,6 +21,7 @@ from environments.base import (
     Changes,
     CommandResult,
     FailedCommand,
+    Project,
     Session,
     Setup,
     SetupWay,
@@ -52,10 +50,11 @@ class LocalEnvironment:
     check: Callable[[], None] = lambda: None
     name: str = field(default="local", init=False)
 
-    def start(self, instance: Instance, base: Checkout) -> Session:
-        """Return a session with the project installed at its base commit."""
-        if instance.spec is None or not instance.spec.test_cmd:
-            raise UnavailableError("the row has no spec to build an environment from")
+    def start(self, project: Project) -> Session:
+        """Return a session with the project installed from its unchanged files."""
+        spec = project.venv
+        if isinstance(spec, UnavailableError):
+            raise spec
         shut_in = bubblewrap_works()
         if not shut_in:
             self.warn_once(
@@ -71,16 +70,12 @@ class LocalEnvironment:
         folder = root / "instances"
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            lock = FileLock(f"{folder / instance.instance_id}.lock")
+            lock = FileLock(f"{folder / project.key}.lock")
             stack.enter_context(waited_for(lock, self.check))
-            built = Venvs(root, self.failed, self.check).build(instance, instance.spec, base)
+            built = Venvs(root, self.failed, self.check).build(project, spec)
             held = stack.pop_all()
-        return LocalSession(built, local_command(instance.spec), shut_in, held, confined)
-
-    def identity(self, instance: Instance) -> str:
-        """Return a hash of the spec, and whether the network was shut off."""
-        key = spec_key(instance.spec) if instance.spec else "none"
-        return f"local:{key}:{'bubblewrap' if bubblewrap_works() else 'open'}"
+        identity = f"local:{spec_key(spec)}:{'bubblewrap' if shut_in else 'open'}"
+        return LocalSession(built, spec.test_command, identity, shut_in, held, confined)
 
 
 @dataclass(frozen=True)
@@ -89,6 +84,7 @@ class LocalSession:
 
     built: Built
     test_command: str
+    identity: str
     shut_in: bool
     held: contextlib.ExitStack
     confined: Confined

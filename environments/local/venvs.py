@@ -10,18 +10,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
 
-from agent.workspace import Workspace
-from bench.instances.instances import Instance, Spec
-from bench.instances.requirements import wanted_packages
-from bench.repos.checkout import Checkout
 from core.processes import run_limited, without_secrets
 from core.stop import waited_for
-from environments.base import UnavailableError
+from environments.base import Project, UnavailableError, VenvSpec
 from environments.local.buildsteps import BuildSteps
 from environments.local.seals import seal, unchanged
 
@@ -64,11 +60,11 @@ class Venvs:
     failed: dict[str, str] = field(default_factory=dict)
     check: Callable[[], None] = lambda: None
 
-    def build(self, instance: Instance, spec: Spec, base: Checkout) -> Built:
-        """Return the environment of ``instance``, built when it is not there yet.
+    def build(self, project: Project, spec: VenvSpec) -> Built:
+        """Return the environment of ``project``; a kept one is reused where nothing touched it.
 
         Raises:
-            UnavailableError: with the step that failed and its last words.
+            UnavailableError: a step failed; the message names it and the cause.
             InfrastructureError: the package index was not reached.
         """
         interpreter = find_python(spec.python)
@@ -76,14 +72,12 @@ class Venvs:
             raise UnavailableError(
                 f"no Python {spec.python} is installed (looked with uv and pyenv)"
             )
-        shared = self._shared(instance, spec, base, interpreter)
-        return self._project(instance, spec, base, shared, interpreter)
+        shared = self._shared(project, spec, interpreter)
+        return self._project(project, spec, shared, interpreter)
 
-    def _shared(self, instance: Instance, spec: Spec, base: Checkout, interpreter: Path) -> Path:
-        """Return the venv with the dependencies of a (repository, version)."""
-        packages = wanted_packages(instance.repo, spec, Workspace(base.root).read)
-        key = spec_key(spec, [*packages, str(interpreter)])
-        name = f"{instance.repo.replace('/', '__')}-{instance.version or 'any'}-{key}"
+    def _shared(self, project: Project, spec: VenvSpec, interpreter: Path) -> Path:
+        """Return the venv with the dependencies of a group and version."""
+        name = shared_name(project, spec, interpreter)
         folder = self.root / "venvs" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{folder}.lock"), self.check):
@@ -92,45 +86,48 @@ class Venvs:
             if not unchanged(folder / _MARKER, name, [folder]):
                 shutil.rmtree(folder, ignore_errors=True)
                 try:
-                    steps = self._steps(name, instance)
-                    _make_shared(steps, folder, spec, packages, interpreter)
+                    _make_shared(self._steps(name, project), folder, spec, interpreter)
                 except UnavailableError as error:
                     self.failed[name] = str(error)
                     raise
                 seal(folder / _MARKER, name, [folder])
         return folder
 
-    def _project(
-        self, instance: Instance, spec: Spec, base: Checkout, shared: Path, interpreter: Path
-    ) -> Built:
-        """Return the project as installed for one instance, on top of the shared venv."""
-        folder = self.root / "instances" / instance.instance_id
+    def _project(self, project: Project, spec: VenvSpec, shared: Path, interpreter: Path) -> Built:
+        """Return the installed project on top of the shared venv."""
+        folder = self.root / "instances" / project.key
         built = Built(
             python=folder / "venv" / "bin" / "python",
             readable=(interpreter.resolve().parent.parent, shared, folder / "venv"),
             template=folder / "template",
             testbed=folder / "testbed",
         )
-        key = f"{shared.name} {base.base_commit}"
+        key = f"{shared.name} {project.revision}"
         marker, parts = folder / _MARKER, [folder / "venv", built.template]
         if not unchanged(marker, key, parts):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            steps = self._steps(instance.instance_id, instance)
-            _make_project(steps, built, spec, base, shared, interpreter)
+            steps = self._steps(project.key, project)
+            _make_project(steps, built, spec, project.root, shared, interpreter)
             seal(marker, key, parts)
         return built
 
-    def _steps(self, name: str, instance: Instance) -> BuildSteps:
+    def _steps(self, name: str, project: Project) -> BuildSteps:
         log = self.root / "logs" / f"{name}.log"
         log.unlink(missing_ok=True)
-        project = f"{instance.repo} {instance.version}".strip()
-        return BuildSteps(project, log, self.check, instance.version)
+        words = f"{project.group} {project.version}".strip()
+        return BuildSteps(words, log, self.check, project.version)
 
 
-def spec_key(spec: Spec, more: Sequence[str] = ()) -> str:
+def shared_name(project: Project, spec: VenvSpec, interpreter: Path) -> str:
+    """Return the name of the folder with the dependencies that ``project`` shares."""
+    key = spec_key(spec, [*spec.packages, str(interpreter)])
+    return f"{project.group.replace('/', '__')}-{project.version or 'any'}-{key}"
+
+
+def spec_key(spec: VenvSpec, more: Sequence[str] = ()) -> str:
     """Return a short hash of what decides an environment."""
-    text = json.dumps([asdict(spec), *more], sort_keys=True)
+    text = json.dumps([spec.source, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -171,22 +168,20 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def _make_shared(
-    steps: BuildSteps, folder: Path, spec: Spec, packages: Sequence[str], interpreter: Path
-) -> None:
+def _make_shared(steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: Path) -> None:
     steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, folder])
     python = folder / "bin" / "python"
     # Linked files would be those of uv's cache and of every other environment.
     install: list[str | Path] = [_uv(), "pip", "install", "-q", "--link-mode", "copy"]
     install += ["--python", python]
-    own = [*packages, *spec.pip_packages]
+    own = [*spec.packages, *spec.pip_packages]
     named = {re.split(r"[^\w.-]", name, maxsplit=1)[0].lower() for name in own}
     tools = [*_BACKENDS, *([] if "setuptools" in named else [_SETUPTOOLS])]
-    if re.search(r"\b(pytest|tox)\b", spec.test_cmd) and "pytest" not in named:
+    if re.search(r"\b(pytest|tox)\b", spec.test_command) and "pytest" not in named:
         tools.append("pytest")
     for what, names in (
         ("tools", tools),
-        ("packages", packages),
+        ("packages", spec.packages),
         ("pip_packages", spec.pip_packages),
     ):
         if names:
@@ -199,22 +194,18 @@ def _make_shared(
 
 
 def _make_project(
-    steps: BuildSteps, built: Built, spec: Spec, base: Checkout, shared: Path, interpreter: Path
+    steps: BuildSteps, built: Built, spec: VenvSpec, root: Path, shared: Path, interpreter: Path
 ) -> None:
     venv = built.python.parent.parent
     steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, venv])
     site = next((venv / "lib").glob("python*")) / "site-packages"
     base_site = next((shared / "lib").glob("python*")) / "site-packages"
     (site / _BASE_LINK).write_text(f"import site; site.addsitedir({str(base_site)!r})\n")
-    shutil.copytree(base.root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-    for line in spec.pre_install:
-        # Only edits of the tree: system packages are not ours to install.
-        if line.startswith("sed "):
-            steps.run("prepare the tree", ["bash", "-c", line], built.testbed)
+    shutil.copytree(root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    for line in spec.tree_edits:
+        steps.run("prepare the tree", ["bash", "-c", line], built.testbed)
     if spec.install:
-        extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
-        target = f".{extras.group(1)}" if extras else "."
-        command = _install(built.python, target, interpreter)
+        command = _install(built.python, spec.install, interpreter)
         steps.run("install the project", command, built.testbed)
     shutil.copytree(built.testbed, built.template, symlinks=True)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import base_reader
+from bench.instances.requirements import project_of
 from bench.regression.configuration.testconfig import kept_of, may_configure_tests
 from bench.regression.related import directives
 from bench.regression.runners import runner_of
@@ -87,7 +88,7 @@ class LocalEvaluator:
         mirror = self.mirrors.get(instance.repo, instance.base_commit)
         snapshot = self.snapshots.get(mirror, instance.repo, instance.base_commit)
         base = make_checkout(snapshot, folder / "base")
-        session = self.environment.start(instance, base)
+        session = self.environment.start(project_of(instance, base))
         try:
             patches = [job.prediction.patch, row.test_patch]
             verdict = self._run(job, session, patched(base, patches))

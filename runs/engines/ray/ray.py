@@ -14,9 +14,10 @@ from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from bench.assembly import make_models
 from bench.attempts.solving import Finished
-from bench.cli.config import EnvironmentKind, RunConfig, TestChoice
+from bench.cli.config import RunConfig, TestChoice
 from bench.instances.instances import Instance
 from core.errors import UserError
+from environments.base import EnvironmentKind
 from llm.replay import RecordedAttempt
 from runs.calls.modelsource import ModelSource, ReplayedModels
 from runs.engines.desk import Desk

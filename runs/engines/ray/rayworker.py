@@ -13,11 +13,12 @@ import ray
 
 from bench.assembly import Options, make_models, make_services
 from bench.attempts.services import Services
-from bench.cli.config import EnvironmentKind, RunConfig
+from bench.cli.config import RunConfig
 from bench.instances.instances import Instance
 from core.errors import StoppedError, UserError
 from core.redaction import Redactor
 from core.stop import Stop
+from environments.base import EnvironmentKind
 from llm.replay import RecordedAttempt
 from runs.calls.modelsource import ModelSource, ReplayedModels
 from runs.checks import check_models

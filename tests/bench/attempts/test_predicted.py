@@ -16,13 +16,14 @@ from agent.protocol import Changes, Task, Work
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import Examined, examine, files_in_submodules
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice
+from bench.cli.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from bench.regression.configuration.testconfig import ConfigurationEdits, kept_of
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.patches import fit_patch, take_patch
 from core.git import git
 from demo.setup import REPOSITORIES, commit_all
+from environments.base import EnvironmentKind
 from tests.bench.runs import EDIT, config, live, options, read
 from tests.conftest import MakeCheckout
 from tests.provider import Provider

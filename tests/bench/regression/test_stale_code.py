@@ -10,7 +10,6 @@ import io
 import logging
 import subprocess
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ import docker.errors
 import pytest
 
 from bench.cli.config import TestChoice
-from bench.instances.evalscript import TestSetup
 from bench.regression.baselines import TestFiles
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.regression.proof import Package, edited_packages
 from bench.regression.runners import Runner
-from environments import SetupWay
+from environments import ImageSpec, Project, SetupWay, UnavailableError
 from environments.base import Setup
 from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect
@@ -89,11 +87,12 @@ def image() -> str:
 
 
 def judging(image: str, folder: Path, *install: str) -> Preexisting:
-    setup = TestSetup(install or ("python -m pip install .",), "pytest -rA")
-    instance = replace(an_instance(), test_setup=setup, image=image)
+    spec = ImageSpec(image, install or ("python -m pip install .",), "pytest -rA")
+    nothing = UnavailableError("not needed")
+    project = Project("own__wares-1", "own/wares", "", folder, "", nothing, spec)
     return Preexisting(
-        instance=instance,
-        session=DockerEnvironment(connect()).start(instance, None),  # type: ignore[arg-type]
+        instance=an_instance(),
+        session=DockerEnvironment(connect()).start(project),
         choice=TestChoice.RELATED,
         limits=TestLimits(60, 60),
         files=list(FILES),

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice
+from bench.cli.config import ModelChoice
 from bench.instances.dataset import load_dataset, revision_of
+from environments.base import EnvironmentKind
 from environments.docker.engine import connect, engine_answers
 from llm.chat import Usage
 from llm.pricing import Price

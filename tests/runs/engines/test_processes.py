@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind
 from core.errors import UserError
+from environments.base import EnvironmentKind
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import total
 from runs.engines.pipes import BrokenPipeLineError, Pipe
