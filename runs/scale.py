@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 from llm.pricing import Price
 from runs.calls.budget import BudgetLimits
 from runs.calls.throttle import Rates
-
-# Waiting for models of 2 s; see benchmarks/throughput.py.
-_WORKERS_PER_PROCESS = 64
 
 
 class EngineKind(str, Enum):
@@ -29,7 +26,6 @@ class Scale:
     Attributes:
         workers: instances in work.
         jobs: pieces of work on this machine's processors.
-        processes: of the local engine; None for what ``shares`` thinks best.
         cpus_per_instance: what Ray reserves; None for what the environment suggests.
         rates: limits a minute.
         give_up_after: seconds without an answer of any model.
@@ -37,34 +33,11 @@ class Scale:
 
     workers: int = 4
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
-    processes: int | None = None
     engine: EngineKind = EngineKind.LOCAL
     ray_address: str = "auto"
     cpus_per_instance: float | None = None
     rates: Rates = field(default_factory=Rates)
     give_up_after: float = 1800.0
-
-
-def shares(scale: Scale) -> list[Scale]:
-    """Return what each process of the local engine is to do of ``scale``.
-
-    One interpreter computes on one processor at a time; one is enough for the few that wait for
-    models or tests, and each further one takes the memory that its libraries need.
-    """
-    wanted = scale.processes or scale.workers // _WORKERS_PER_PROCESS
-    count = max(1, min(wanted, scale.workers, scale.jobs))
-    return [
-        replace(scale, workers=workers, jobs=jobs, processes=1)
-        for workers, jobs in zip(
-            _split(scale.workers, count), _split(scale.jobs, count), strict=True
-        )
-    ]
-
-
-def _split(number: int, parts: int) -> list[int]:
-    """Return ``parts`` numbers that differ by 1 at most and whose sum is ``number``."""
-    least, more = divmod(number, parts)
-    return [least + (part < more) for part in range(parts)]
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,8 @@ Processes = Annotated[
     typer.Option(
         "--processes",
         min=1,
-        help="Python processes that share --workers and --jobs; default: one for each 64 workers, "
-        "at most --jobs.",
-        rich_help_panel=_SCALE,
+        hidden=True,
+        help="Removed: --engine ray uses more than one interpreter.",
     ),
 ]
 EngineName = Annotated[

@@ -138,6 +138,11 @@ def main(
     if install_completion_only:
         print(install_completion("harness.py"))
         raise typer.Exit(0)
+    if processes is not None:
+        raise UserError(
+            f"--processes {processes}: the harness works in one process; for more interpreters "
+            f"give --engine ray --workers {max(workers, processes)}"
+        )
     address = parse_address("--api-base", api_base) if api_base else None
     if address is not None and address.secret:
         # As a secret of the environment it is redacted everywhere, also in worker processes.
@@ -195,7 +200,6 @@ def main(
         scale=Scale(
             workers=workers,
             jobs=jobs or os.cpu_count() or 1,
-            processes=processes,
             engine=engine,
             ray_address=ray_address,
             cpus_per_instance=cpus_per_instance,

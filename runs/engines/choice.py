@@ -11,9 +11,8 @@ from core.errors import UserError
 from runs.engines.base import Engine
 from runs.engines.driver import Driver
 from runs.engines.local import LocalPool
-from runs.engines.processes import ProcessPool
 from runs.progress.statuses import InstanceStatus
-from runs.scale import EngineKind, shares
+from runs.scale import EngineKind
 from runs.storage.story import instance_log
 
 
@@ -23,10 +22,7 @@ def make_engine(driver: Driver) -> Engine:
     Raises:
         UserError: Ray is asked for and not to be had.
     """
-    scale = driver.options.scale
-    if scale.engine is EngineKind.RAY:
-        return _ray(driver)
-    return ProcessPool(driver) if len(shares(scale)) > 1 else _local(driver)
+    return _ray(driver) if driver.options.scale.engine is EngineKind.RAY else _local(driver)
 
 
 def _ray(driver: Driver) -> Engine:
