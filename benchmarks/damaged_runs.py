@@ -29,6 +29,7 @@ import typer
 from bench.cli.cli import run_cli
 from benchmarks.damage import KINDS, Damage
 from benchmarks.evaluated_demo import Made, derived_of_package, derived_of_run, make
+from core.plaintext import table
 from demo import register
 from reports.cli.command_line import main as report
 
@@ -164,9 +165,8 @@ def _call(arguments: Sequence[str]) -> tuple[int, str]:
 def lines(name: str, figures: Figures) -> Iterator[str]:
     """Yield the table of ``figures``."""
     columns = ("damages", "reported", "with line", "file named", "unchanged")
-    yield f"{name:16}" + "".join(f"{column:>12}" for column in columns)
-    for kind in sorted(KINDS):
-        yield f"{kind:16}" + "".join(f"{figures.counts[kind, c]:>12}" for c in columns)
+    rows = [(kind, *(figures.counts[kind, c] for c in columns)) for kind in sorted(KINDS)]
+    yield from table((name, *columns), rows, numbers=range(1, 6))
     yield f"slowest: {figures.slowest[0]:.2f} s ({figures.slowest[1]})"
     yield from (f"no line: {said}" for said in figures.without_line)
     for fault in figures.faults:

@@ -41,6 +41,7 @@ from agent.formats.base import (
 from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from benchmarks.hostile_replies import Writer, blocks_in, files_of, replies_in
+from core.plaintext import table
 from llm.chat import Message, Reply
 from llm.wire import messages_as_sent
 
@@ -240,10 +241,9 @@ def main(
     print(
         f"{len(texts)} recorded replies, {len(blocks)} blocks; {len(numbers)} replies, seed {seed}"
     )
-    print(f"{'format':12}" + "".join(f"{what:>11}" for what in _COLUMNS))
-    for form in format_names():
-        cells = (figures.outcomes[form, what] for what in _COLUMNS)
-        print(f"{form:12}" + "".join(f"{cell:>11}" for cell in cells))
+    rows = [(form, *(figures.outcomes[form, what] for what in _COLUMNS)) for form in format_names()]
+    for line in table(("format", *_COLUMNS), rows, numbers=range(1, 1 + len(_COLUMNS))):
+        print(line)
     for what, found in figures.raised.items():
         print(f"RAISED {len(found)} times, first by reply {found[0]}: {what}")
     print(f"exceptions: {sum(map(len, figures.raised.values()))}")

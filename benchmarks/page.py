@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from benchmarks.browser import open_browser
 from benchmarks.generated_run import write_run
 from reports.data.rundata import read_run
-from reports.pages import write_pages
+from reports.pages.write import write_pages
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from runs.storage.store import RunStore

@@ -24,11 +24,12 @@ from bench.cli.cli import run_cli
 from bench.instances.instances import Instance, split_row
 from bench.regression.preexisting import TestLimits
 from bench.repos.mirrors import Mirrors
-from benchmarks.breakages import Breakage, Kind, Planter
+from benchmarks.breakages import Breakage, Planter
 from benchmarks.executed import Executed, Function, modules, package_of
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import Judging, Place, end_cleanly, word
 from core.errors import UserError
+from core.plaintext import table as aligned
 from environments.base import EnvironmentKind
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
@@ -125,11 +126,8 @@ def judged(
 def table(counts: dict[Key, Counter[str]]) -> Iterator[str]:
     """Yield the lines of a table: verdicts per repository, environment and kind."""
     words = ("caught", "untested", _PLAUSIBLE)
-    width = max((len(repo) for repo, _, _ in counts), default=0)
-    kinds = max(len(kind.value) for kind in Kind)
-    for (repo, environment, kind), count in counts.items():
-        told = "  ".join(f"{said} {count[said]}" for said in words)
-        yield f"{repo:<{width}}  {environment:<6}  {kind:<{kinds}}  {told}"
+    rows = [(*key, *(f"{said} {count[said]}" for said in words)) for key, count in counts.items()]
+    return aligned(("repository", "environment", "kind", "verdicts", "", ""), rows)
 
 
 if __name__ == "__main__":

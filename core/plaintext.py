@@ -1,9 +1,11 @@
-"""Pure: text of models and repositories as one plain line, which commands no terminal."""
+"""Pure: text of models and repositories as plain lines and tables, without terminal controls."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from io import StringIO
 
 # ECMA-48: CSI … final byte; OSC, DCS, SOS, PM and APC strings up to BEL or ST; two-byte escapes.
 _ESCAPE = re.compile(
@@ -13,6 +15,8 @@ _ESCAPE = re.compile(
 )
 # Control, format (also those that turn the direction of writing), surrogates, line separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+# A table is as wide as its cells: terminals and files wrap lines themselves.
+_UNBOUNDED = 10**6
 
 
 def one_line(text: str) -> str:
@@ -29,6 +33,52 @@ def shortened(text: str, most: int) -> str:
     """Return ``text`` as one line of at most ``most`` characters, with … where it was cut."""
     line = one_line(text[: 10 * most + 1000])
     return line if len(line) <= most else line[: max(most - 1, 0)].rstrip() + "…"
+
+
+def table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    numbers: Collection[int] = (),
+    markdown: bool = False,
+) -> Iterator[str]:
+    """Yield the lines of a table for the terminal, or in Markdown.
+
+    Args:
+        headings: of all columns.
+        rows: as long as the headings.
+        numbers: positions of the columns to align right, from 0.
+        markdown: whether to write Markdown, with cells escaped and not padded.
+    """
+    cells = [[one_line(str(cell)) for cell in row] for row in (headings, *rows)]
+    return _markdown(cells, numbers) if markdown else _columns(cells, numbers)
+
+
+def _markdown(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
+    marks = ["--:" if place in numbers else ":--" for place in range(len(rows[0]))]
+    for row in (rows[0], marks, *rows[1:]):
+        yield f"| {' | '.join(map(_escaped, row))} |"
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+
+def _columns(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
+    # Imported here: most commands print no table.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    for place in range(len(rows[0])):
+        grid.add_column(justify="right" if place in numbers else "left", no_wrap=True)
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    console = Console(file=StringIO(), width=_UNBOUNDED, color_system=None)
+    with console.capture() as capture:
+        console.print(grid)
+    return (line.rstrip() for line in capture.get().splitlines())
 
 
 def _seen(character: str) -> str:

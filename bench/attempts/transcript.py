@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bench.attempts.attempts import Solved
 from bench.attempts.records import AttemptRecord, total_cost
 from core.money import column, in_words
-from core.plaintext import counted, shortened
+from core.plaintext import counted, shortened, table
 
 _WORDS = {True: "clean", False: "failed", None: "unknown"}
 _HEADINGS = (
@@ -52,21 +52,17 @@ def _lines(solved: Solved) -> Iterator[str]:
 
 def _table(solved: Solved) -> Iterator[str]:
     costs = column([record.cost for record in solved.attempts])
-    yield _row(_HEADINGS)
-    yield _row(["--:" if name in ("attempt", "try") else ":--" for name in _HEADINGS])
+    rows = []
     for record, cost in zip(solved.attempts, costs, strict=True):
         found = record.candidate
         outcomes = (_WORDS[value] for value in (found.edit, found.lint, found.test))
         status = record.status.value.replace("_", " ")
         chosen = "★" if record is solved.winner else ""
-        yield _row(
-            [record.attempt, record.model, record.try_, status, *outcomes, record.reflections, cost,
-             chosen]
+        rows.append(
+            (record.attempt, record.model, record.try_, status, *outcomes, record.reflections, cost,
+             chosen)
         )  # fmt: skip
-
-
-def _row(cells: Sequence[object]) -> str:
-    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+    return table(_HEADINGS, rows, numbers=(0, 2), markdown=True)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from core import plaintext
 from llm.catalogue import filled, takes_temperature
 from llm.registry import map_entry, missing_key, the_litellm
 from llm.settings import ModelSettings
@@ -71,14 +72,7 @@ def listed_row(model: Listed, api_base: str | None) -> ListedRow:
 
 def table(listed: Sequence[ListedRow]) -> Iterator[str]:
     """Yield the lines of the table in plain columns; what is unknown is ``-``."""
-    rows = [_COLUMNS, *map(_cells, listed)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    for row in rows:
-        cells = (
-            cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
+    return plaintext.table(_COLUMNS, map(_cells, listed), numbers=_NUMBERS)
 
 
 def _cells(row: ListedRow) -> tuple[str, ...]:

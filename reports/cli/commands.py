@@ -16,9 +16,9 @@ from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.cli.reporting import Report, report_on
 from reports.combine.combine import combine
 from reports.combine.sources import labels
-from reports.pages import write_comparison
 from reports.pages.comparison import Compared
 from reports.pages.markdown import comparison_table, run_tables
+from reports.pages.write import write_comparison
 from reports.statistics.comparing import Comparison, compare
 from reports.statsfile import comparison_json, stats_json
 from reports.verification.verify import verify_command

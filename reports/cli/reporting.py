@@ -19,7 +19,7 @@ from reports.data.rundata import RunData, read_run
 from reports.evaluation.evaluators.base import Verdict
 from reports.evaluation.judging import Judging
 from reports.evaluation.results import leaderboard_lists
-from reports.pages import write_pages
+from reports.pages.write import write_pages
 from reports.statistics.collect import RunStats, collect
 from reports.statsfile import stats_json
 from runs.storage.starts import note_evaluation

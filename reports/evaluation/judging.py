@@ -12,7 +12,6 @@ from typing import Any
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
 from core.plaintext import counted
-from environments.docker.engine import engine_answers
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction
@@ -45,6 +44,8 @@ class Judging:
             return self.options.evaluator
         if self.options.only_reads:
             return EvaluatorKind.NONE
+        from environments.docker.engine import engine_answers
+
         return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
 
     def judge(self, predictions: Sequence[Prediction]) -> Evaluated:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from core.money import column
-from core.plaintext import counted, one_line
+from core.plaintext import counted, one_line, table
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
 from reports.statistics.denominators import short_split
@@ -33,17 +33,6 @@ def of(share: Share) -> str:
     if share.share is None:
         return NOT_EVALUATED
     return f"{share.count} of {share.of}, {percent(share.share)}"
-
-
-def table(headings: Sequence[str], rows: Iterable[Cells], texts: int = 1) -> Iterator[str]:
-    """Yield the lines of a table: ``texts`` columns aligned left, the others right."""
-    marks = [":--" if n < texts else "--:" for n in range(len(headings))]
-    for cells in (headings, marks, *rows):
-        yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
-
-
-def _cell(value: object) -> str:
-    return one_line(str(value)).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
 def run_tables(stats: RunStats) -> Iterator[str]:
@@ -74,7 +63,8 @@ def attempt_table(stats: RunStats) -> Iterator[str]:
     everything = percent(1.0 if total.resolved else None)
     resolved = NONE if score.share is None else total.resolved
     sums = ("Total", "", total.predicted, percent(1.0), resolved, everything)
-    return table(headings, [*rows, (*sums, percent(score.share))], texts=2)
+    rows.append((*sums, percent(score.share)))
+    return table(headings, rows, numbers=range(2, len(headings)), markdown=True)
 
 
 def model_table(stats: RunStats) -> Iterator[str]:
@@ -87,7 +77,8 @@ def model_table(stats: RunStats) -> Iterator[str]:
     known = stats.scores.selected.share is not None
     total = Share.made(counts.resolved, counts.predicted, known=known)
     rows.append(("Total", counts.predicted, _count(total), percent(total.share)))
-    return table(("Agent", "Predictions", "Resolved", "Share resolved"), rows)
+    headings = ("Agent", "Predictions", "Resolved", "Share resolved")
+    return table(headings, rows, numbers=range(1, 4), markdown=True)
 
 
 def _count(share: Share) -> object:
@@ -134,7 +125,7 @@ def comparison_table(found: Comparison) -> Iterator[str]:
         (f"resolved by {a}", pairs.both, pairs.only_a),
         (f"not by {a}", pairs.only_b, pairs.neither),
     ]
-    yield from table(headings, rows)
+    yield from table(headings, rows, numbers=(1, 2), markdown=True)
     yield ""
     yield f"- {one_line(a)} resolved {_scored(found.resolved_a)}"
     yield f"- {one_line(b)} resolved {_scored(found.resolved_b)}"

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from core.atomic import write_text_atomic
@@ -20,10 +21,13 @@ from reports.pages.comparison import Compared, comparison_view
 from reports.pages.instance import InstanceView, page_name, view_instance
 from reports.pages.overview import overview
 from reports.pages.render import Renderer
-from reports.plots import Picture, comparison_data, figure_data, write_figures
+from reports.plots.data import FigureData, comparison_data, figure_data
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
 from runs.storage.store import RunStore
+
+if TYPE_CHECKING:
+    from reports.plots.write import Picture
 
 _INSTANCES = "instances"
 _LONGEST_NAME = 150
@@ -73,11 +77,10 @@ def write_pages(
     redact = redact or store.redact
     for stale in (_INSTANCES, "figures"):
         shutil.rmtree(folder / stale, ignore_errors=True)
-    pictures = write_figures(figure_data(run, stats), folder / "figures", redact)
     _write_instances(store, run, issues or {}, redact, folder / _INSTANCES)
     page = Renderer(redact).report(
         overview=overview(run, stats, _INSTANCES),
-        pictures=[PagePicture.of(picture) for picture in pictures],
+        pictures=_pictures(figure_data(run, stats), folder, redact),
         provenance=provenance(run),
     )
     path = folder / "report.html"
@@ -102,11 +105,10 @@ def write_comparison(
     folder = out / "comparisons" / comparison_name([each.run.folder.name for each in runs])
     shutil.rmtree(folder / "figures", ignore_errors=True)
     shown = comparison_data([each.stats for each in runs], comparisons)
-    pictures = write_figures(shown, folder / "figures", redact)
     linked = [replace(each, page=_page_of(each.run, folder)) for each in runs]
     page = Renderer(redact).comparison(
         view=comparison_view(linked, comparisons),
-        pictures=[PagePicture.of(picture) for picture in pictures],
+        pictures=_pictures(shown, folder, redact),
     )
     path = folder / "report.html"
     write_text_atomic(path, page)
@@ -141,6 +143,14 @@ def _write_instances(
 def _views(store: RunStore, run: RunData, issues: Mapping[str, str]) -> Iterator[InstanceView]:
     # One at a time: the conversations of a whole run need not fit into memory.
     return (view_instance(store, instance, issues) for instance in run.instances)
+
+
+def _pictures(shown: FigureData, folder: Path, redact: Redactor) -> list[PagePicture]:
+    # Imported here: matplotlib takes half a second, which tables and JSON need not wait for.
+    from reports.plots.write import write_figures
+
+    drawn = write_figures(shown, folder / "figures", redact)
+    return [PagePicture.of(picture) for picture in drawn]
 
 
 def _address(svg: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.money import as_text, column, total
-from core.plaintext import one_line, shortened
+from core.plaintext import one_line, shortened, table
 from runs.progress.statuses import InstanceStatus
 
 NOT_BEGUN = "not_begun"
@@ -145,7 +145,7 @@ def lines(seen: Overview) -> Iterator[str]:
     yield one_line(f"{seen.run}: {seen.folder}")
     if seen.process:
         yield one_line(seen.process)
-    yield from _aligned([_HEADINGS, *_cells([*seen.statuses, seen.total])])
+    yield from table(_HEADINGS, _cells([*seen.statuses, seen.total]), numbers=(1, 2, 3))
     if seen.unfinished:
         yield f"unfinished: {len(seen.unfinished)}"
         for entry in seen.unfinished:
@@ -159,11 +159,4 @@ def lines(seen: Overview) -> Iterator[str]:
 
 def _cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
     for row, dollars in zip(rows, column([row.dollars for row in rows]), strict=True):
-        yield one_line(row.status), str(row.instances), str(row.attempts), dollars
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *numbers in rows:
-        cells = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
-        yield "  ".join([first.ljust(widths[0]), *cells])
+        yield row.status, str(row.instances), str(row.attempts), dollars

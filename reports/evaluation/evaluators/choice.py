@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bench.instances.bundled import BUNDLED
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
-from environments.local.local import LocalEnvironment
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.evaluation.evaluators.base import Evaluator
-from reports.evaluation.evaluators.docker import DockerEvaluator
-from reports.evaluation.evaluators.local import LocalEvaluator
 from reports.evaluation.evaluators.modal import ModalEvaluator
 from reports.evaluation.evaluators.none import NoEvaluator
 from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
+
+if TYPE_CHECKING:
+    from reports.evaluation.evaluators.local import LocalEvaluator
 
 
 def make_evaluator(
@@ -30,6 +31,8 @@ def make_evaluator(
     swebench = make_swebench(store, options)
     if kind is EvaluatorKind.MODAL:
         return ModalEvaluator(swebench, say)
+    from reports.evaluation.evaluators.docker import DockerEvaluator
+
     return DockerEvaluator(swebench, bundled.build_images if bundled else _build_nothing, say)
 
 
@@ -48,6 +51,9 @@ def _build_nothing(ids: Sequence[str]) -> None:
 
 
 def _local(options: ReportOptions, say: Say, dataset: str) -> LocalEvaluator:
+    from environments.local.local import LocalEnvironment
+    from reports.evaluation.evaluators.local import LocalEvaluator
+
     cache = options.cache
     if bundled := BUNDLED.get(dataset):
         mirrors = Mirrors(bundled.build_mirrors(cache / f"{dataset}-mirrors"))

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import comb
 
-import numpy as np
-
 from reports.statistics.methods.intervals import CONFIDENCE, Interval
 
 RESAMPLES = 10_000
@@ -83,6 +81,8 @@ def bootstrap_difference(
         seed: the same seed gives the same interval.
         confidence: between 0 and 1.
     """
+    import numpy as np
+
     total = table.instances
     if not total:
         return None

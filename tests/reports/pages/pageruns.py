@@ -12,8 +12,8 @@ from typing import Any
 
 from core.redaction import Redactor
 from reports.data.rundata import read_run
-from reports.pages import write_comparison, write_pages
 from reports.pages.comparison import Compared
+from reports.pages.write import write_comparison, write_pages
 from reports.statistics.collect import collect
 from reports.statistics.comparing import compare
 from reports.statistics.denominators import split_of

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from core.redaction import Redactor
-from reports.plots import draw_figures, write_figures
 from reports.plots.data import AttemptBar, Difference, FigureData, RepositoryBar, Score, Step
 from reports.plots.style import DARK, LIGHT, Theme, label
+from reports.plots.write import draw_figures, write_figures
 from reports.statistics.confusion import Confusion
 from reports.statistics.methods.intervals import Interval, Share
 
