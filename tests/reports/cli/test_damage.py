@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.damaged_runs import Figures, package_damages, run_damages
-from benchmarks.evaluated_demo import Made, make
 from core.errors import UserError
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.submission.commands import validate_command
+from tests.reports.damaged_runs import Figures, package_damages, run_damages
+from tests.reports.evaluated_demo import Made, make
 
 ONE, OTHER = "demo__bank-1", "demo__units-1"
 

@@ -1,4 +1,4 @@
-"""A run of the demo with verdicts as if swebench had given them, its report and its package."""
+"""A demo run with verdicts like swebench's, its report and its package."""
 
 from __future__ import annotations
 
@@ -28,18 +28,14 @@ from reports.submission.summary import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
 from tests.reports.evaluated_run import demo, judge, judge_others, make_run, write_meta
 
-# Of a package: what is computed, and not copied or told in words.
+# The computed files of a package; the others are copied or generated text.
 _COMPUTED = ("all_preds.jsonl", "patch.diff", "results/*.json", "metadata.yaml")
 _PAGES = "report"
 
 
 @dataclass(frozen=True)
 class Made:
-    """Where things lie.
-
-    Attributes:
-        out: holds ``predictions/`` and ``logs/``.
-    """
+    """The paths of everything that was made; ``out`` holds ``predictions/`` and ``logs/``."""
 
     out: Path
     run: Path
@@ -49,21 +45,21 @@ class Made:
     dataset: Dataset
 
     def run_files(self) -> Iterator[Path]:
-        """Yield the run's files; pages and the log of the run are read by people alone."""
+        """Yield the run's files without pages and logs, which no program reads."""
         for place in (self.run, self.out / "logs" / self.run.name):
             for path in place.rglob("*"):
-                told = _PAGES in path.relative_to(place).parts or path.suffix == ".log"
-                if path.is_file() and not told:
+                for_people = _PAGES in path.relative_to(place).parts or path.suffix == ".log"
+                if path.is_file() and not for_people:
                     yield path
 
     @property
     def packaging(self) -> SubmissionOptions:
-        """How the package was made."""
+        """The options that the package was made with."""
         return SubmissionOptions("lite", self.meta, dataset="demo", cache=self.cache)
 
 
 def make(folder: Path, cache: Path | None = None) -> Made:
-    """Make everything below ``folder``: six instances, some resolved, all attempts judged."""
+    """Make everything below ``folder``: six instances, some resolved, all attempts evaluated."""
     cache = cache or folder / "cache"
     dataset = demo()
     run = make_run(folder, cache)
@@ -84,7 +80,7 @@ def _package(made: Made, folder: Path) -> None:
 
 
 def derived_of_run(made: Made) -> Mapping[str, Any]:
-    """Return whatever is computed from the files of the run."""
+    """Return everything that is computed from the files of the run."""
     store = RunStore.of_folder(made.run)
     try:
         predictions = read_predictions(store)
@@ -108,7 +104,7 @@ def _computed_package(made: Made) -> Mapping[str, bytes]:
 
 
 def derived_of_package(made: Made) -> Mapping[str, Any]:
-    """Return what a package's results must be, computed from its predictions and reports."""
+    """Return a package's results, computed from its predictions and reports."""
     rows = made.dataset.rows
     ids = [str(row["instance_id"]) for row in rows]
     artifacts = locate(Folder.of(made.package)).artifacts

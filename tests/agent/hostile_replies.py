@@ -1,4 +1,4 @@
-"""Replies as a model gone wrong, or a hostile one, may write them: real ones, changed. Pure."""
+"""Pure: hostile or broken model replies, made by mutating real ones."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ Mutation = Callable[[random.Random, str, Sequence[str]], str]
 
 
 def replies_in(folders: Sequence[Path]) -> list[str]:
-    """Return what assistants said in the trajectories (JSON files) below ``folders``."""
+    """Return the assistants' messages of the trajectories (JSON files) in ``folders``."""
     found: list[str] = []
     for folder in folders:
         for file in sorted(folder.glob("*.json")):
@@ -129,7 +129,7 @@ def blocks_in(replies: Sequence[str]) -> list[SearchReplace]:
 
 
 def files_of(blocks: Sequence[SearchReplace]) -> Mapping[str, str]:
-    """Return files in which the lines of ``blocks`` stand, by path."""
+    """Return files that contain the searched lines of ``blocks``, by path."""
     files: dict[str, str] = {}
     for block in blocks:
         if block.search.strip() and block.search not in files.get(block.path, ""):
@@ -138,10 +138,10 @@ def files_of(blocks: Sequence[SearchReplace]) -> Mapping[str, str]:
 
 
 class Writer:
-    """Writes replies in every format: real ones, and what mutations make of them.
+    """Writes real and mutated replies in every format.
 
     Attributes:
-        real: by format the replies that mutations start from.
+        real: the replies that mutations start from, by format.
     """
 
     def __init__(self, texts: Sequence[str], blocks: Sequence[SearchReplace]) -> None:
@@ -151,7 +151,7 @@ class Writer:
         self.real["diff"] += [Reply(text) for text in texts]
 
     def reply(self, source: random.Random, form: str) -> Reply:
-        """Return a real reply of ``form``, mutated up to six times (one in twenty: not at all)."""
+        """Return a real reply of ``form``, mutated up to six times (5 % are not mutated)."""
         reply = source.choice(self.real[form])
         if source.random() < 0.3:
             reply = _joined(reply, source.choice(self.real[form]))
@@ -228,7 +228,7 @@ def _splice(source: random.Random, text: str, others: Sequence[str]) -> str:
 
 
 def _other_path(source: random.Random, text: str, others: Sequence[str]) -> str:
-    """Give the file that the text names another path, most often a hostile one."""
+    """Replace the path of a named file, most often by a hostile one."""
     named = [path for path in others[1:] if path in text]
     to = source.choice(HOSTILE_PATHS if source.random() < 0.8 else others[1:])
     to = source.choice((to, to.upper(), "a/../" + to)) if source.random() < 0.1 else to

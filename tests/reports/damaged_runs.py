@@ -1,11 +1,11 @@
-"""What readers make of damaged runs and packages: ``python -m benchmarks.damaged_runs``.
+"""Check damaged runs and packages: ``python -m tests.reports.damaged_runs``.
 
-A run of the demo with verdicts, and a package made of it, are damaged in one place at a time. Then
-``report.py --verify``, or ``--validate``, is called as from the command line. No damage raises, or
-takes long; each is reported, or leaves unchanged whatever is computed from the files: for a run
-``all_preds.jsonl``, ``results.json``, ``stats.json``, the tables and the package's predictions,
-logs and results; for a package its results. What a package copies or tells in words (transcripts,
-trajectories, test output, the README) is no such computation.
+A demo run with verdicts, and a package made from it, are damaged in one place at a time. Then
+``report.py --verify`` or ``--validate`` is called as from the command line. No damage may raise an
+exception or take long. Each damage must be reported, or must not change what is computed from the
+files: for a run ``all_preds.jsonl``, ``results.json``, ``stats.json``, the tables and the
+package's predictions, logs and results; for a package its results. Text that a package only copies
+or generates (transcripts, trajectories, test output, the README) is not computed.
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ from unittest.mock import patch
 import typer
 
 from bench.cli.cli import run_cli
-from benchmarks.damage import KINDS, Damage
-from benchmarks.evaluated_demo import Made, derived_of_package, derived_of_run, make
 from core.plaintext import table
 from demo import register
 from reports.cli.command_line import main as report
+from tests.reports.damage import KINDS, Damage
+from tests.reports.evaluated_demo import Made, derived_of_package, derived_of_run, make
 
 _LINE = re.compile(r"\bline \d+|:\d+:")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command made of one damage.
+    """The result of a command on a damaged file.
 
     Attributes:
-        code: its exit code.
-        said: on both streams.
-        changed: whether something is computed otherwise now.
+        said: the output on both streams.
+        changed: whether a computed result differs from that of the undamaged files.
     """
 
     code: int
@@ -53,18 +52,18 @@ class Outcome:
 
     @property
     def raised(self) -> bool:
-        """Whether there was a traceback."""
+        """Whether a traceback was printed."""
         return "Traceback" in self.said
 
     @property
     def reported(self) -> bool:
-        """Whether the user is told."""
+        """Whether the command reported a fault."""
         return self.code != 0 and not self.raised
 
 
 @dataclass
 class Figures:
-    """What became of the damages of one target (runs, packages), by kind."""
+    """The results of the damages of a run or a package, by kind."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     slowest: tuple[float, str] = (0.0, "")
@@ -72,7 +71,7 @@ class Figures:
     without_line: list[str] = field(default_factory=list)
 
     def add(self, damage: Damage, outcome: Outcome, most: float) -> None:
-        """Count one."""
+        """Count the outcome of one damage; more than ``most`` seconds is a fault."""
         self.counts[damage.kind, "damages"] += 1
         self.counts[damage.kind, "reported" if outcome.reported else "unchanged"] += 1
         if outcome.reported:
@@ -91,12 +90,12 @@ def _fault(outcome: Outcome, most: float) -> str:
     if outcome.seconds > most:
         return f"took {outcome.seconds:.1f} s"
     if outcome.changed and not outcome.reported:
-        return "is not reported, and changes what is computed"
+        return "is not reported and changes a computed result"
     return ""
 
 
 def run_damages(made: Made, seed: int, numbers: Sequence[int], most: float = 5.0) -> Figures:
-    """Damage the run once for each of ``numbers``, and verify it each time."""
+    """Damage and verify the run once for each of ``numbers``."""
     files = [path for path in sorted(made.run_files()) if path.stat().st_size]
     arguments = [str(made.run), "--verify", "--cache", str(made.cache)]
     whole = derived_of_run(made)
@@ -104,7 +103,7 @@ def run_damages(made: Made, seed: int, numbers: Sequence[int], most: float = 5.0
 
 
 def package_damages(made: Made, seed: int, numbers: Sequence[int], most: float = 5.0) -> Figures:
-    """Damage the package once for each of ``numbers``, and validate it each time."""
+    """Damage and validate the package once for each of ``numbers``."""
     files = [path for path in sorted(made.package.rglob("*")) if path.is_file()]
     arguments = ["--validate", str(made.package), "--dataset", "demo", "--cache", str(made.cache)]
     whole = derived_of_package(made)
@@ -124,7 +123,7 @@ def _damages(
     figures, groups = Figures(), _groups(files)
     code, said = _call(arguments)
     if code:
-        raise AssertionError(f"there is a fault before any damage: {said}")
+        raise AssertionError(f"the undamaged files have a fault: {said}")
     for number in numbers:
         source = random.Random(f"{seed}:{number}")
         file = source.choice(groups[source.choice(sorted(groups))])
@@ -143,7 +142,7 @@ def _damages(
 
 
 def _groups(files: Sequence[Path]) -> Mapping[str, list[Path]]:
-    """Return files by folder and ending: many of a kind are damaged no more often than few."""
+    """Return files by folder and extension, so that each group is damaged equally often."""
     groups: dict[str, list[Path]] = {}
     for file in files:
         kind = file.suffix if file.parent.parent.name == "logs" else file.parent.name + file.suffix
@@ -174,12 +173,12 @@ def lines(name: str, figures: Figures) -> Iterator[str]:
 
 
 def main(
-    count: Annotated[int, typer.Option(help="How many damages, half of them of the run.")] = 2000,
+    count: Annotated[int, typer.Option(help="Number of damages, half of them to the run.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of the damages.")] = 1,
-    only: Annotated[int | None, typer.Option(help="Do this damage alone.")] = None,
-    seconds: Annotated[float, typer.Option(help="What one command may take.")] = 5.0,
+    only: Annotated[int | None, typer.Option(help="Do only this damage.")] = None,
+    seconds: Annotated[float, typer.Option(help="Time limit of one command.")] = 5.0,
 ) -> None:
-    """Print what became of the damages; exit code 1 when one raised, took long or went unseen."""
+    """Print the results; exit with 1 if a damage raised, took too long or went unnoticed."""
     register()
     numbers = range(count // 2) if only is None else range(only, only + 1)
     with TemporaryDirectory() as folder:

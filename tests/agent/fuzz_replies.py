@@ -1,9 +1,9 @@
-"""Hostile replies against the real path from reply to files: ``python -m benchmarks.fuzz_replies``.
+"""Carry out hostile replies on real files: ``python -m tests.agent.fuzz_replies``.
 
-Real replies, mutated, are parsed, made safe, applied and written in every format, their mentions
-are looked up and what changed is linted, on a checkout with planted links, pipes and sockets.
-After each reply nothing outside the checkout and nothing in its ``.git`` has changed, nothing of
-outside was told to the model, and nothing was raised.
+Mutated real replies are parsed, made safe, applied and written in every format, on a checkout with
+planted links, pipes and sockets. Their mentions are looked up and their changes are linted. No
+reply may change anything outside the checkout or in its ``.git``, send outside content to the
+model, or raise an exception.
 """
 
 from __future__ import annotations
@@ -40,24 +40,23 @@ from agent.formats.base import (
 )
 from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
-from benchmarks.hostile_replies import Writer, blocks_in, files_of, replies_in
 from core.plaintext import table
 from llm.chat import Message, Reply
 from llm.wire import messages_as_sent
+from tests.agent.hostile_replies import Writer, blocks_in, files_of, replies_in
 
 _SECRET = "the secret that lies outside the checkout"
-_BUNDLED = Path(__file__).parent.parent / "demo" / "replies"
+_BUNDLED = Path(__file__).parents[2] / "demo" / "replies"
 Signature = Mapping[str, tuple[int, ...]]
 
 
 class EscapedError(AssertionError):
-    """A reply changed, or told, what it must not."""
+    """A reply changed or disclosed something that it must not."""
 
 
 @dataclass
 class Figures:
-    """What became of the replies.
-
+    """The results of the replies.
     Attributes:
         outcomes: by (format, ``replies`` | ``malformed`` | ``edits`` | ``applied`` | ``failed``).
         raised: by exception, with the number of the first reply that raised it.
@@ -70,7 +69,7 @@ class Figures:
 
 
 class Arena:
-    """A checkout in a folder of its own, beside what no reply may reach."""
+    """A checkout in its own folder, beside a folder that no reply may reach."""
 
     def __init__(self, folder: Path, files: Mapping[str, str]) -> None:
         self.root, self.outside = folder / "checkout", folder / "outside"
@@ -112,7 +111,7 @@ class Arena:
             (self.root / name).symlink_to(target)
 
     def _signature(self) -> Signature:
-        """Return what a change shows in: inode, mode, size and time of each entry."""
+        """Return inode, mode, size and time of each entry, to detect changes."""
         found: dict[str, tuple[int, ...]] = {}
         waiting = [str(self.root), str(self.outside)]
         while waiting:
@@ -127,8 +126,12 @@ class Arena:
                     )  # fmt: skip
         return found
 
-    def check_and_reset(self, space: Workspace, told: str) -> None:
-        """Raise EscapedError when more changed than ``space`` says; then undo what it did."""
+    def check_and_reset(self, space: Workspace, feedback_text: str) -> None:
+        """Undo the changes of ``space``.
+
+        Raises:
+            EscapedError: something else changed, or the feedback contains the secret.
+        """
         now = self._signature()
         changed = {
             path
@@ -141,9 +144,9 @@ class Arena:
             raise EscapedError(f"changed: {sorted(strange)[:5]}")
         inside_git = str(self.root / ".git")
         if any(path.startswith((inside_git, str(self.outside))) for path in changed):
-            raise EscapedError("changed: what no reply may touch")
-        if _SECRET in told:
-            raise EscapedError("told: the secret")
+            raise EscapedError("changed: .git or the outside folder")
+        if _SECRET in feedback_text:
+            raise EscapedError("disclosed: the secret")
         if changed:
             self._reset(space, changed)
 
@@ -162,26 +165,26 @@ class Arena:
 def carry_out(
     reply: Reply, form: str, source: random.Random, arena: Arena
 ) -> tuple[str, Counter[str]]:
-    """Do with ``reply`` what a conversation does; return all that a model would be told."""
+    """Process ``reply`` as a conversation does; return the feedback and the counts."""
     space = Workspace(arena.root)
     counts: Counter[str] = Counter(replies=1)
-    told = ""
+    text = ""
     try:
         report = _applied(reply, form, source, arena, space)
         counts["failed"] = len(report.failed)
         counts["applied"] = len(report.results) - counts["failed"]
         counts["edits"] = len(report.results)
-        told = feedback(report)
+        text = feedback(report)
     except MalformedReplyError as error:
         counts["malformed"] = 1
-        told = str(error)
+        text = str(error)
     index = FileIndex.of(arena.known)
     shown = {*index.mentioned(reply.content), *index.plainly_mentioned(reply.content[:2000])}
-    told += show_files(sorted(shown), space.read) + str(Checks(space).problem())
+    text += show_files(sorted(shown), space.read) + str(Checks(space).problem())
     message = Message("assistant", reply.content, reply.tool_calls)
-    messages_as_sent([Message("user", "x"), message, Message("user", told)])
-    arena.check_and_reset(space, told)
-    return told, counts
+    messages_as_sent([Message("user", "x"), message, Message("user", text)])
+    arena.check_and_reset(space, text)
+    return text, counts
 
 
 def _applied(
@@ -202,7 +205,7 @@ def fuzz(
     numbers: range,
     at: Synchronized[int] | None = None,
 ) -> Figures:
-    """Carry out the replies of ``numbers``; the same seed and number is the same reply."""
+    """Carry out the replies of ``numbers``; a seed and a number always give the same reply."""
     figures = Figures()
     with TemporaryDirectory() as folder:
         arena = Arena(Path(folder), files)
@@ -216,7 +219,7 @@ def fuzz(
             try:
                 _, counts = carry_out(reply, form, source, arena)
                 figures.outcomes.update({(form, what): n for what, n in counts.items()})
-            except Exception as error:  # whatever it is
+            except Exception as error:  # every exception is a finding
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 what = f"{type(error).__name__}: {error!s:.120} ({where.name}:{where.lineno})"
                 figures.raised.setdefault(what, []).append(number)
@@ -225,13 +228,15 @@ def fuzz(
 
 
 def main(
-    replies: Annotated[int, typer.Option(help="How many.")] = 100_000,
+    replies: Annotated[int, typer.Option(help="Number of replies.")] = 100_000,
     seed: Annotated[int, typer.Option(help="Seed of the mutations.")] = 1,
-    trajectories: Annotated[Path | None, typer.Option(help="A folder of recorded ones.")] = None,
-    only: Annotated[int | None, typer.Option(help="Carry out this reply alone.")] = None,
-    seconds: Annotated[float, typer.Option(help="What one reply may take.")] = 20.0,
+    trajectories: Annotated[
+        Path | None, typer.Option(help="Folder with recorded trajectories.")
+    ] = None,
+    only: Annotated[int | None, typer.Option(help="Carry out only this reply.")] = None,
+    seconds: Annotated[float, typer.Option(help="Time limit of one reply.")] = 20.0,
 ) -> None:
-    """Print what became of the replies; exit code 1 when one escaped, raised or took too long."""
+    """Print the results; exit with 1 if a reply escaped, raised or took too long."""
     texts = replies_in([_BUNDLED, *([trajectories] if trajectories else [])])
     blocks = blocks_in(texts)
     numbers = range(replies) if only is None else range(only, only + 1)
@@ -250,9 +255,7 @@ def main(
     print(f"slowest reply: {figures.slowest[0]:.2f} s (number {figures.slowest[1]})")
     own = os.times()
     used = own.children_user + own.children_system
-    print(
-        f"{took:.0f} s, of the processor {used:.0f} s, {1000 * used / len(numbers):.1f} ms a reply"
-    )
+    print(f"{took:.0f} s, CPU {used:.0f} s, {1000 * used / len(numbers):.1f} ms per reply")
     raise typer.Exit(1 if figures.raised else 0)
 
 
@@ -262,7 +265,7 @@ _COLUMNS = ("replies", "malformed", "edits", "applied", "failed")
 def _guarded(
     writer: Writer, files: Mapping[str, str], seed: int, numbers: range, seconds: float
 ) -> Figures:
-    """Run in a process of its own, which is ended when one reply takes longer than ``seconds``."""
+    """Run in a separate process, which is killed if one reply takes longer than ``seconds``."""
     context = multiprocessing.get_context("fork")
     at: Synchronized[int] = context.Value("q", -1)
     receiver, sender = context.Pipe(duplex=False)

@@ -1,4 +1,4 @@
-"""Pure: ways in which a file may be damaged, each drawn from a source of chance."""
+"""Pure: random damages of a file, by kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# Where a value begins in JSON or YAML.
+# A value in JSON or YAML.
 _VALUE = re.compile(rb"(?<=[:\[,]) *(\"[^\"\n]*\"|-?\d[\d.e+-]*|true|false|null)")
 _OTHERS = (
     b"null", b"true", b"5", b"-1", b"1e999", b"NaN", b"9" * 5000, b'""', b'"../../x"', b'"\\ud800"',
@@ -18,7 +18,7 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Damage:
-    """One damage."""
+    """One damage of one file."""
 
     number: int
     kind: str
@@ -37,7 +37,7 @@ def _bits(data: bytes, source: random.Random) -> bytes:
 
 
 def _truncation(data: bytes, source: random.Random) -> bytes:
-    # As often near the end as anywhere.
+    # Half of the cuts are near the end.
     start = source.choice((0, max(0, len(data) - 80)))
     return data[: source.randrange(start, len(data))]
 
@@ -67,7 +67,7 @@ def _other_value(data: bytes, source: random.Random) -> bytes:
 
 
 def _in_place(data: bytes, value: bytes, source: random.Random) -> bytes:
-    """Return ``data`` with ``value`` in the place of one that stands there, else of a line."""
+    """Return ``data`` with one of its values, or else one of its lines, replaced by ``value``."""
     places = [match.span(1) for match in _VALUE.finditer(data)]
     if places:
         start, end = source.choice(places)

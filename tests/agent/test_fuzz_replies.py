@@ -1,4 +1,4 @@
-"""Mutated replies on a checkout full of traps: nothing escapes, nothing is raised."""
+"""Mutated replies never escape the checkout and never raise."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent.workspace import Workspace
-from benchmarks.fuzz_replies import Arena, EscapedError, carry_out, fuzz
-from benchmarks.hostile_replies import HOSTILE_PATHS, Writer, blocks_in, files_of, replies_in
 from llm.chat import Reply
+from tests.agent.fuzz_replies import Arena, EscapedError, carry_out, fuzz
+from tests.agent.hostile_replies import HOSTILE_PATHS, Writer, blocks_in, files_of, replies_in
 
 _RECORDED = Path(__file__).parents[2] / "demo" / "replies"
 
@@ -47,15 +47,15 @@ def test_a_hostile_path_is_a_failed_edit_or_a_plain_new_file(
 
 
 @pytest.mark.parametrize("name", ["outside/secret.txt", "checkout/.git/config", "checkout/a.py"])
-def test_the_arena_notices_what_changes_behind_the_workspace(tmp_path: Path, name: str) -> None:
+def test_the_arena_notices_changes_made_outside_the_workspace(tmp_path: Path, name: str) -> None:
     arena = _arena(tmp_path)
     (tmp_path / name).write_text("changed")
     with pytest.raises(EscapedError, match="changed"):
         arena.check_and_reset(Workspace(arena.root), "")
 
 
-def test_the_arena_notices_what_is_told(tmp_path: Path) -> None:
+def test_the_arena_notices_a_disclosed_secret(tmp_path: Path) -> None:
     arena = _arena(tmp_path)
     secret = (arena.outside / "secret.txt").read_text()
-    with pytest.raises(EscapedError, match="told"):
+    with pytest.raises(EscapedError, match="disclosed"):
         arena.check_and_reset(Workspace(arena.root), f"… {secret} …")

@@ -1,0 +1,70 @@
+"""A demo run, a function that builds packages of it, and a clean package."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.repos.mirrors import Mirrors
+from demo.setup import build_mirrors
+from reports.submission.commands import SubmissionOptions, submission_command
+from reports.submission.splits import Layout
+from tests.reports.evaluated_run import judge, make_run, write_meta
+from tests.reports.submission.packages import IDS, RESOLVED, Build, Package
+
+
+@pytest.fixture(scope="session")
+def played(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """A replayed run of the demo."""
+    return make_run(tmp_path_factory.mktemp("played"), cache)
+
+
+@pytest.fixture
+def run(played: Path, tmp_path: Path) -> Path:
+    """A copy of the run with verdicts."""
+    shutil.copytree(played.parent.parent, tmp_path / "out")
+    folder = tmp_path / "out/predictions/r"
+    judge(folder, RESOLVED)
+    return folder
+
+
+@pytest.fixture
+def build(run: Path, tmp_path: Path, cache: Path) -> Build:
+    """Build a package with changes to the options and the meta."""
+
+    def make(
+        split: str = "lite",
+        place: str = "package",
+        partial: bool = False,
+        layout: Layout = Layout.REPOSITORY,
+        **meta: Any,
+    ) -> tuple[int, Path, list[str]]:
+        said: list[str] = []
+        path = write_meta(tmp_path / "meta", meta)
+        options = SubmissionOptions(split, path, cache=cache, allow_partial=partial, layout=layout)
+        code = submission_command([run], tmp_path / place, options, said.append)
+        return code, tmp_path / place, said
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def clean(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Package:
+    """The package of a made-up evaluation of a real run, in which one has no report."""
+    place = tmp_path_factory.mktemp("clean")
+    run = make_run(place, cache)
+    judge(run, IDS[1:3])
+    (place / f"logs/r/{IDS[5]}.report.json").unlink()
+    options = SubmissionOptions("lite", write_meta(place / "meta", {}), cache=cache)
+    said: list[str] = []
+    assert submission_command([run], place / "package", options, said.append) == 0, said
+    return Package(place / "package", Mirrors(build_mirrors(cache / "demo-mirrors")))
+
+
+@pytest.fixture
+def package(clean: Package, tmp_path: Path) -> Package:
+    shutil.copytree(clean.root, tmp_path / "package")
+    return Package(tmp_path / "package", clean.mirrors)

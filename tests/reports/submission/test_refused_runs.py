@@ -1,0 +1,123 @@
+"""Runs that give no package, and the messages for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.errors import UserError
+from tests.reports.evaluated_run import change_json, judge
+from tests.reports.submission.packages import IDS, RESOLVED, Build, entry_of
+
+TOP = Path(__file__).resolve().parents[3]
+
+
+def drop(run: Path, name: str) -> None:
+    (run / f"{name}.json").unlink()
+
+
+def unjudge(run: Path, name: str) -> None:
+    (run / f"verdicts/{name}.json").unlink()
+
+
+def test_an_incomplete_run_is_packaged_only_when_asked_for(build: Build, run: Path) -> None:
+    drop(run, IDS[0])
+    unjudge(run, IDS[1])
+    with pytest.raises(UserError, match=f"1 of the 6 .* no prediction, as {IDS[0]}.*partial"):
+        build()
+    code, folder, said = build(partial=True)
+    assert code == 0, said
+    assert json.loads((entry_of(folder) / "results/results.json").read_text()) == {
+        "no_generation": [IDS[0]],
+        "no_logs": [IDS[1]],
+        "resolved": [IDS[2]],
+    }
+    assert "Without a patch: 1; without an evaluation's report: 1." in (
+        entry_of(folder) / "README.md"
+    ).read_text().replace("\n", " ")
+
+
+def local(run: Path) -> None:
+    judge(run, RESOLVED, "local")
+
+
+def nothing_judged(run: Path) -> None:
+    shutil.rmtree(run / "verdicts")
+
+
+def one_not_judged(run: Path) -> None:
+    unjudge(run, IDS[2])
+
+
+def no_run_file(run: Path) -> None:
+    (run / "run.json").unlink()
+
+
+def no_transcript(run: Path) -> None:
+    (run / f"{IDS[1]}.md").unlink()
+
+
+def contradiction(run: Path) -> None:
+    change_json(
+        run.parent.parent / f"logs/r/{IDS[0]}.report.json",
+        lambda data: data[IDS[0]].update(resolved=False),
+    )
+
+
+def broken_report(run: Path) -> None:
+    (run.parent.parent / f"logs/r/{IDS[0]}.report.json").write_text("{}")
+
+
+def other_dataset(run: Path) -> None:
+    change_json(
+        run / "run.json", lambda data: data["dataset"].update(name="SWE-bench/SWE-bench_Verified")
+    )
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (local, "judged by local, which is not official"),
+        (nothing_judged, "nothing of the run is evaluated"),
+        (one_not_judged, "not evaluated: evaluate the run"),
+        (no_run_file, "no run.json"),
+        (no_transcript, "is missing: a package shows the trajectory"),
+        (contradiction, "the verdict says resolved, but .* does not"),
+        (broken_report, "is no report on"),
+        (other_dataset, "submit it with --split verified, not lite"),
+    ],
+)
+def test_a_run_that_gives_no_package_leaves_nothing(
+    spoil: Callable[[Path], None], said: str, build: Build, run: Path, tmp_path: Path
+) -> None:
+    spoil(run)
+    with pytest.raises(UserError, match=said) as caught:
+        build()
+    assert "\n" not in str(caught.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["meta", "out"]
+
+
+def test_a_package_that_is_there_is_not_written_over(build: Build) -> None:
+    before = (entry_of(build()[1]) / "README.md").stat().st_mtime_ns
+    with pytest.raises(UserError, match="exists already"):
+        build(name="Other")
+    path = entry_of(build(place="other")[1])
+    assert (path.parents[4] / "package").is_dir()
+    assert (entry_of(path.parents[4] / "package") / "README.md").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("words", [["--submission", "d"], ["--validate", "/nowhere"], []])
+def test_the_command_line_names_what_is_missing(words: list[str], tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, str(TOP / "report.py"), *words],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env=dict(os.environ),
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
