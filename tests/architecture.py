@@ -1,0 +1,261 @@
+"""The six rules of the structure: each is a function from a source tree to its violations.
+
+``python -m tests.architecture`` prints the violations of this tree, as ``architecture.json`` has
+them: those that are left from before a rule was made.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+# From the ground up: a room imports only rooms before it. A room may be absent.
+ROOMS = ("core", "llm", "agent", "environments", "runs", "bench", "reports", "exercises")
+SCRIPTS = ("harness.py", "report.py")
+ABOVE_ALL = ("demo", "benchmarks", "tests")
+MOST_MODULES, MOST_LINES, FEW_LINES = 12, 300, 30
+# Modules that a look-up table names: formats, environments, evaluators and runners.
+REGISTERED = (
+    "agent/formats", "environments", "reports/evaluation/evaluators", "bench/regression",
+)  # fmt: skip
+# Files of others, which several modules may name.
+FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml"}
+FILE_NAME = re.compile(r"[A-Za-z_][\w-]*\.(jsonl?|ya?ml|log|diff)")
+DOTTED = re.compile(r"\w+(\.\w+)+")
+OPTION = re.compile(r"--[a-z][a-z-]*")
+HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
+# The loader splits a row. Of all that harness.py imports, it alone may name the evaluation half.
+LOADER = ("bench/instances/instances.py", "bench/instances/dataset.py")
+BANNED = (
+    "mend", "anew", "begun", "whoever", "nobody knows", "blot out", "parcel", "clerks", "crew",
+    "flights", "mailbox", "last rites",
+)  # fmt: skip
+BANNED_WORD = re.compile(rf"(?<![A-Za-z])({'|'.join(BANNED)})(?![A-Za-z])", re.IGNORECASE)
+TEXTS = {".py", ".md", ".json", ".yaml", ".html", ".js", ".css", ".toml", ".txt", ""}
+# Texts that models read or that a run records, and this list itself.
+NOT_READ = (
+    "agent/prompts", "demo/repositories", "demo/tasks", "demo/replies", "tests/data",
+    "tests/architecture", "tests/test_architecture",
+)  # fmt: skip
+
+
+def tree(path: Path) -> ast.Module:
+    """Parse a file."""
+    return _parsed(path.read_text(encoding="utf-8"))
+
+
+_parsed = cache(ast.parse)
+
+
+def sources(top: Path, *folders: str) -> Iterator[tuple[str, Path]]:
+    """Yield the modules of folders and the scripts among them, with their relative paths."""
+    for name in folders:
+        place = top / name
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            shown = path.relative_to(top).as_posix()
+            if not shown.startswith(("demo/repositories", "tests/data")):
+                yield shown, path
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules that a file imports, and the names that it takes from them."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def upward_imports(top: Path) -> set[str]:
+    """Rule 1: a room imports only rooms below it; only the two commands and tests import demo."""
+    found = set()
+    for number, room in enumerate(ROOMS):
+        higher = {*ROOMS[number + 1 :], *ABOVE_ALL}
+        for shown, path in sources(top, room):
+            first = {name for name in imported(path) if name.partition(".")[0] in higher}
+            found |= {f"{shown} imports {name}" for name in first if module_of(top, name)}
+    return found
+
+
+def module_of(top: Path, name: str) -> str | None:
+    """Return the path of a module of this tree, or None for a name that is no module here."""
+    place = top.joinpath(*name.split("."))
+    for path in (place.with_suffix(".py"), place / "__init__.py"):
+        if path.is_file():
+            return path.relative_to(top).as_posix()
+    return None
+
+
+def sizes(top: Path) -> set[str]:
+    """Rule 2: modules in a folder, lines in a module, and small modules with one importer."""
+    found = set()
+    folders: dict[str, int] = defaultdict(int)
+    importers: dict[str, set[str]] = defaultdict(set)
+    lines = {}
+    everything = [*sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL)]
+    for shown, path in everything:
+        lines[shown] = len(path.read_text(encoding="utf-8").splitlines())
+        if lines[shown] > MOST_LINES:
+            found.add(f"{shown} is too long")
+        folder = shown.rpartition("/")[0]
+        if path.stem.startswith("__") or shown.startswith("tests/"):
+            continue
+        if folder and not folder.startswith(("benchmarks", "demo")):
+            folders[folder] += 1
+        for name in imported(path):
+            importers[module_of(top, name) or ""].add(shown)
+    found |= {f"{folder} is too full" for folder, n in folders.items() if n > MOST_MODULES}
+    for shown, count in lines.items():
+        registered = shown.rpartition("/")[0] in REGISTERED or shown.endswith("__init__.py")
+        if count < FEW_LINES and len(importers[shown]) == 1 and not registered:
+            found.add(f"{shown} is small and has one importer")
+    return found
+
+
+def shared_names(top: Path) -> set[str]:
+    """Rule 3: no two public classes have one name."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for shown, path in sources(top, *SCRIPTS, *ROOMS, "demo", "benchmarks"):
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(shown)
+    return {f"{name}: {', '.join(at)}" for name, at in places.items() if len(at) > 1}
+
+
+def repeated_facts(top: Path) -> set[str]:
+    """Rule 4: one module names a file format, declares an option, states its default.
+
+    A default is stated twice where two modules give one name of an option one value.
+    """
+    modules = [(shown, tree(path)) for shown, path in sources(top, *SCRIPTS, *ROOMS)]
+    options = {option for _, module in modules for option in _options(module)}
+    places: dict[str, set[str]] = defaultdict(set)
+    for shown, module in modules:
+        defaults = {d for d in _defaults(module) if d.partition(" = ")[0] in options}
+        for fact in _files_named(module) | _options(module) | defaults:
+            places[fact].add(shown)
+    return {f"{fact}: {', '.join(sorted(at))}" for fact, at in places.items() if len(at) > 1}
+
+
+def _files_named(module: ast.Module) -> set[str]:
+    return {s for s in _strings(module) if FILE_NAME.fullmatch(s)} - FOREIGN
+
+
+def _options(module: ast.Module) -> set[str]:
+    """Return the names of the options that a module declares."""
+    calls = [n for n in ast.walk(module) if isinstance(n, ast.Call)]
+    declared = [call for call in calls if _called(call).endswith("Option")]
+    return {s for call in declared for a in call.args for s in _strings(a) if OPTION.fullmatch(s)}
+
+
+def _defaults(module: ast.Module) -> Iterator[str]:
+    """Yield ``--some-name = 4`` for each field or argument with a number or a text as default."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield from _default(node.target.id, node.value)
+        elif isinstance(node, ast.arguments):
+            plain = [*node.posonlyargs, *node.args]
+            with_default = plain[len(plain) - len(node.defaults) :]
+            pairs = [*zip(with_default, node.defaults, strict=True)]
+            for arg, value in [*pairs, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]:
+                yield from _default(arg.arg, value)
+
+
+def _default(name: str, value: ast.expr | None) -> Iterator[str]:
+    if isinstance(value, ast.Constant) and value.value and not isinstance(value.value, bool):
+        said = float(value.value) if isinstance(value.value, int | float) else value.value
+        yield f"--{name.replace('_', '-')} = {said!r}"
+
+
+def _strings(node: ast.AST) -> set[str]:
+    values = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
+    return {value for value in values if isinstance(value, str)}
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def hidden_names(top: Path) -> set[str]:
+    """Rule 5: nothing that harness.py imports names the evaluation half, except the loader.
+
+    ``tests/test_leaks.py`` runs the harness and looks for the values; this looks for the names.
+    """
+    found = set()
+    for shown in closure(top, "harness.py"):
+        if not shown.startswith(LOADER):
+            found |= {f"{shown} names {name}" for name in HIDDEN & _words(tree(top / shown))}
+    return found
+
+
+def closure(top: Path, script: str) -> set[str]:
+    """Return the modules of this tree that a script imports, directly or not, at any time."""
+    found, waiting = set[str](), [script]
+    while waiting:
+        shown = waiting.pop()
+        if shown not in found:
+            found.add(shown)
+            # harness.py names the module that it starts, and a string may do so elsewhere.
+            dotted = {s for s in _strings(tree(top / shown)) if DOTTED.fullmatch(s)}
+            names = imported(top / shown) | dotted
+            waiting += filter(None, (module_of(top, name) for name in names))
+    return found
+
+
+def _words(module: ast.Module) -> set[str]:
+    found = set()
+    for node in ast.walk(module):
+        for field in ("id", "attr", "value", "arg", "name"):
+            word = getattr(node, field, None)
+            if isinstance(word, str):
+                found.add(word)
+    return found
+
+
+def banned_words(top: Path) -> set[str]:
+    """Rule 6: words that the project does not use, in texts, names and file names."""
+    found = set()
+    for path in texts(top):
+        shown = path.relative_to(top).as_posix()
+        words = f"{shown}\n{joined(path.read_text(encoding='utf-8'))}"
+        found |= {f"{shown}: {m.group(1).lower()}" for m in BANNED_WORD.finditer(words)}
+    return found
+
+
+def texts(top: Path) -> Iterator[Path]:
+    """Yield the texts of source, tests and documents."""
+    folders = (*ROOMS, *ABOVE_ALL, "docs")
+    inside = (path for folder in folders for path in sorted((top / folder).rglob("*")))
+    for path in [*sorted(top.glob("*")), *inside]:
+        shown = path.relative_to(top).as_posix()
+        if path.is_file() and path.suffix in TEXTS and not shown.startswith((".", *NOT_READ)):
+            yield path
+
+
+def joined(text: str) -> str:
+    """Join what lines, comments and adjacent strings break, and split names of classes."""
+    text = re.sub(r"""["']\s*\n\s*(#\s*)?f?["']|\n\s*(#\s*)?""", " ", text)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[ \t]+", " ", text))
+
+
+RULES: dict[str, Callable[[Path], set[str]]] = {
+    "1 imports": upward_imports,
+    "2 sizes": sizes,
+    "3 class names": shared_names,
+    "4 one place": repeated_facts,
+    "5 evaluation half": hidden_names,
+    "6 words": banned_words,
+}
+
+
+if __name__ == "__main__":
+    left = {name: sorted(found) for name, rule in RULES.items() if (found := rule(TOP))}
+    print(json.dumps(left, indent=1, ensure_ascii=False))
