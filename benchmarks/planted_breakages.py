@@ -118,7 +118,7 @@ def judged(
             said = word(judging.outcome(breakage.changes))
             seconds = time.monotonic() - started
             head = f"{instance.instance_id} {kind.value} {said:<9} {seconds:5.1f} s"
-            why = f" ({silence})" if (silence := judging.tests.silence) else ""
+            why = f" ({silence})" if (silence := judging.tests.untested) else ""
             print(f"{head}  {breakage.kind.value}: {breakage.what}{why}", flush=True)
             yield breakage, said
 

@@ -89,7 +89,7 @@ class Judging:
 
     def outcome(self, changes: Changes) -> bool | None:
         """Return False when a test newly fails, None when no test can speak."""
-        return self.tests.judge(changes).outcome
+        return self.tests.run(changes).outcome
 
 
 def word(outcome: bool | None) -> str:

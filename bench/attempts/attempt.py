@@ -195,8 +195,9 @@ class Attempt:
         assert self.tests is not None
         self.services.stop.check()
         self._step(model, Step.TESTING)
-        self.ran.append(self.tests.kept(changes))
-        return self.tests.judge(changes)
+        report = self.tests.run(changes)
+        self.ran.append(self.tests.tested)
+        return report
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
         try:
@@ -224,7 +225,7 @@ class Attempt:
             edit=result.edit,
             lint=result.lint,
             test=test,
-            untested=self.tests.silence if self.tests and test is None else "",
+            untested=self.tests.untested if self.tests and test is None else "",
             status=status_of(found, result.ending, task.limits),
             edits_test_configuration=found.edits is not ConfigurationEdits.NONE,
         )

@@ -1,4 +1,4 @@
-"""Docker: a candidate is set up once in its instance's image; commands run in copies of that."""
+"""Docker: set a changed project up once in its image, and run commands in containers of that."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from environments.limits import ResourceLimits
 
 __all__ = ["LABEL", "DockerEnvironment", "DockerSession", "label_of"]
 
-# Set-up may compile extensions; it does not count as time of the tests.
+# Set-up may compile extensions; its time is not the tests'.
 _SETUP_SECONDS = 1800.0
 
 
 def label_of(run_key: str) -> dict[str, str]:
-    """Return the label that all of a run's containers and images carry."""
+    """Return the label of all containers and images of a run."""
     return {f"{LABEL}.run": run_key}
 
 
 @dataclass(frozen=True)
 class DockerEnvironment:
-    """Sessions in containers of one engine, which carry ``run_key`` as a label."""
+    """Sessions in containers of one engine, labelled with ``run_key``."""
 
     client: Any
     run_key: str = ""
@@ -96,7 +96,7 @@ class DockerSession:
 
     @contextmanager
     def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[DockerPrepared]:
-        """Set ``changes`` up in one container and keep its files as an image; see ``Session``."""
+        """Set ``changes`` up in a container and save its files as an image; see ``Session``."""
         from docker.errors import ImageNotFound
 
         token = secrets.token_hex(16)
@@ -112,15 +112,15 @@ class DockerSession:
                 self.containers.client.images.remove(image, force=True, noprune=True)
 
     def stop(self) -> None:
-        """Do nothing: no container and no image outlives its use."""
+        """Do nothing: containers and images are removed right after use."""
 
 
 @dataclass(frozen=True)
 class DockerPrepared:
     """A tree that is set up, as an image; each command runs in a new container of it.
 
-    So what a command leaves behind (processes, files of the tree, of site-packages, of the home
-    folder and of ``/tmp``) is gone before the next one.
+    So nothing that a command leaves (processes; files of the tree, site-packages, the home folder
+    and ``/tmp``) reaches the next one.
     """
 
     containers: Containers
@@ -128,6 +128,6 @@ class DockerPrepared:
     failed: tuple[FailedCommand, ...]
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        """Run ``command`` in a container of its own; see ``Prepared``."""
+        """Run ``command`` in a new container; see ``Prepared``."""
         with self.containers.started(self.image) as container:
             return container.bash(["-c", command_script(command)], timeout)

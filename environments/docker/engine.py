@@ -1,4 +1,4 @@
-"""The Docker engine: connecting to it, and its errors in the harness's words."""
+"""Connect to the Docker engine, and translate its errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def engine_error_types(*others: type[Exception]) -> tuple[type[Exception], ...]:
 
 
 def connect() -> Any | None:  # noqa: ANN401 - the SDK has no types
-    """Return a client of the engine that the environment names, None when none answers."""
+    """Return a client of the engine that the environment variables name; None if none answers."""
     import docker
 
     try:
@@ -42,7 +42,7 @@ def engine_answers() -> bool:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turn what the SDK raises into the harness's word for it."""
+    """Raise InfrastructureError in place of the SDK's errors."""
     try:
         yield
     except engine_error_types() as error:

@@ -1,4 +1,4 @@
-"""``--agent-sandbox``: a command as an agent, shut in such that it writes to its checkout alone."""
+"""``--agent-sandbox``: run an agent's command where it can write to its checkout only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_pla
 from environments.local.launcher import launched
 
 _SHEBANG_BYTES = 256
-# A name without a slash is looked up in PATH, as env does.
+# Names without a slash are looked up in PATH, as env does.
 _NAME_MISSING = """for name; do
     [ -e "$name" ] || [ -L "$name" ] || command -v "$name" >/dev/null || printf '%s\\n' "$name"
 done"""
@@ -25,23 +25,23 @@ done"""
 
 @dataclass(frozen=True)
 class SandboxedCommand:
-    """Makes the command lines of agents that are shut in; see ``agent.outside.Wrap``.
+    """Makes the command line of an agent in a sandbox; see ``agent.outside.Wrap``.
 
     Attributes:
-        readable: paths that are seen besides the system's programs.
-        network: whether there is one.
+        readable: visible paths besides the system's programs.
+        network: whether the sandbox has one.
     """
 
     readable: tuple[Path, ...]
     network: bool
 
     def __call__(self, argv: Sequence[str], root: Path, folder: Path) -> list[str]:
-        """Return ``argv`` such that it runs in ``root`` and can write there and to ``folder``."""
+        """Return the command line; only ``root``, its working folder, and ``folder`` are writable."""
         words = bubblewrapped_in_place(argv, (root, folder), self.readable, network=self.network)
         return launched(words)
 
     def missing(self, program: str) -> list[str]:
-        """Return what of ``program`` is not seen: itself, where it links to, its interpreter.
+        """Return the invisible ones of ``program``, the targets of its links and its interpreter.
 
         Raises:
             UserError: the sandbox cannot be made.
@@ -104,7 +104,7 @@ def _check(readable: Sequence[Path]) -> None:
 
 
 def _needed(program: Path) -> Iterator[str]:
-    """Yield ``program`` and the targets of its links, then the same of its interpreter."""
+    """Yield ``program`` and the target of its links, then the same for its interpreter."""
     yield str(program)
     yield str(program.resolve())
     words = _shebang(program)
@@ -125,7 +125,7 @@ def _shebang(program: Path) -> list[str]:
 
 
 def _folder_to_show(missing: str) -> Path:
-    """Return the folder that the user should show: with ``bin/python`` goes ``lib`` beside it."""
+    """Return the folder to show for ``missing``: ``bin/python`` needs the ``lib`` beside it too."""
     place = Path(shutil.which(missing) or missing)
     whole = place.parent.name == "bin" and not place.is_symlink()
     return place.parent.parent if whole else place.parent

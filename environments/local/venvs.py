@@ -1,4 +1,4 @@
-"""Virtual environments: the dependencies once per version, the project once per instance."""
+"""Virtual environments: dependencies are shared per group and version, each project has its own."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _COMPILE_SECONDS = 1800.0
 _BACKENDS = ("pip", "wheel", "setuptools-scm", "flit_core")
 # setuptools 69 and later refuse much of what old setup.py files do.
 _SETUPTOOLS = "setuptools<69"
-# Where the name sorts last, so that the instance's own packages come first.
+# Sorts last, so that the project's own packages come first.
 _BASE_LINK = "zz_base_packages.pth"
 
 
 @dataclass(frozen=True)
 class Built:
-    """A project installed for one instance.
+    """An installed project.
 
     Attributes:
-        python: the interpreter that sees the project and its dependencies.
-        readable: folders that a sandbox must show for it to work.
-        template: the base commit's tree as installed; copies of it are put at ``testbed``.
+        python: the interpreter that can import the project and its dependencies.
+        readable: folders that must be visible in a sandbox.
+        template: the installed tree; it is copied to ``testbed``.
         testbed: the path that the installation points to.
     """
 
@@ -49,11 +49,11 @@ class Built:
 
 @dataclass(frozen=True)
 class Venvs:
-    """Builds environments under ``root`` and keeps them.
+    """Builds environments below ``root`` and keeps them.
 
     Attributes:
-        failed: why a version cannot be built, so that it is tried once a run and not per instance.
-        check: raises when the run stops; what is being built is given up then.
+        failed: why shared environments cannot be built; each is tried only once a run.
+        check: raises when the run stops; a build is aborted then.
     """
 
     root: Path
@@ -132,7 +132,7 @@ def spec_key(spec: VenvSpec, more: Sequence[str] = ()) -> str:
 
 
 def find_python(version: str) -> Path | None:
-    """Return an interpreter of ``version`` (``3``, ``3.9``): from pyenv, uv or the path."""
+    """Return an interpreter of ``version`` (``3``, ``3.9``) from pyenv, uv or PATH."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version in ("", "3", own):
         return Path(os.path.realpath(sys.executable)) if sys.prefix == sys.base_prefix else _own()
@@ -147,7 +147,7 @@ def find_python(version: str) -> Path | None:
 
 
 def _own() -> Path:
-    """Return the interpreter that this one's virtual environment was made with."""
+    """Return the interpreter that this virtual environment was created with."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return Path(os.path.realpath(Path(sys.base_prefix) / "bin" / name))
 
@@ -162,7 +162,7 @@ def _uv_python(version: str) -> Path | None:
 
 
 def _uv() -> str:
-    """Return uv's path: the one that is installed beside this interpreter, else the system's."""
+    """Return the path of uv: installed with this interpreter, else the system's."""
     from uv import find_uv_bin
 
     return str(find_uv_bin())
@@ -171,7 +171,7 @@ def _uv() -> str:
 def _make_shared(steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: Path) -> None:
     steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, folder])
     python = folder / "bin" / "python"
-    # Linked files would be those of uv's cache and of every other environment.
+    # Linked files would be shared with uv's cache and every other environment.
     install: list[str | Path] = [_uv(), "pip", "install", "-q", "--link-mode", "copy"]
     install += ["--python", python]
     own = [*spec.packages, *spec.pip_packages]
@@ -186,7 +186,7 @@ def _make_shared(steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: P
     ):
         if names:
             steps.run(f"install the {what}", [*install, *names])
-    # The sandbox cannot write bytecode, and warnings of old code must not come up in every run.
+    # The sandbox cannot write bytecode, and old code must not warn in every run.
     run_limited(
         [str(python), "-m", "compileall", "-q", str(folder / "lib")],
         folder, without_secrets(os.environ), _COMPILE_SECONDS, check=steps.check,
@@ -211,7 +211,7 @@ def _make_project(
 
 
 def _install(python: Path, target: str, interpreter: Path) -> list[str | Path]:
-    """Return pip's command; it sees the shared packages, so only what is missing is fetched."""
+    """Return pip's command; it sees the shared packages, so it fetches missing ones only."""
     install: list[str | Path] = [python, "-m", "pip", "install", "-q", "--no-build-isolation"]
     if "3.6" in str(interpreter):
         return [*install, "--no-use-pep517", "-e", target]

@@ -302,8 +302,8 @@ def test_no_verdict_on_it_is_a_pass(
         identity=place.way,
         log=logging.getLogger("test"),
     )
-    assert tests.judge({"textkit/slug.py": f"{source}\n".encode()}).outcome is True
-    assert tests.judge({"textkit/slug.py": f"{code}\n{source}".encode()}).outcome is False
+    assert tests.run({"textkit/slug.py": f"{source}\n".encode()}).outcome is True
+    assert tests.run({"textkit/slug.py": f"{code}\n{source}".encode()}).outcome is False
 
 
 def test_a_tree_that_does_not_fit_is_infrastructure(local: LocalSession) -> None:

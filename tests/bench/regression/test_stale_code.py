@@ -124,12 +124,12 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> Preexisting:
 def test_the_code_that_is_tested_is_the_candidates(
     tests: Preexisting, path: str, text: str, words: str
 ) -> None:
-    report = tests.judge(edit(path, text))
+    report = tests.run(edit(path, text))
     assert report.outcome is False
     assert words in report.failures[0].name
     assert "broken" in report.failures[0].detail
-    (ground,) = {g.setup.way for g in tests._grounds.values()}
-    assert ground is SetupWay.NO_ISOLATION
+    (way,) = {g.setup.way for g in tests._setups.values()}
+    assert way is SetupWay.NO_ISOLATION
 
 
 @pytest.mark.docker
@@ -137,11 +137,11 @@ def test_an_installation_that_cannot_work_is_replaced_by_the_path(
     image: str, tmp_path: Path
 ) -> None:
     tests = judging(image, tmp_path, "python -m pip install --no-such-option .")
-    report = tests.judge(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
+    report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
     assert report.outcome is False
-    assert tests.judge(edit("wares/hooks.py", FILES["wares/hooks.py"] + "#\n")).outcome is True
-    assert {g.setup for g in tests._grounds.values()} == {Setup(SetupWay.ON_PATH, ("",))}
-    report = tests.judge(edit("setup.py", RAISES))
+    assert tests.run(edit("wares/hooks.py", FILES["wares/hooks.py"] + "#\n")).outcome is True
+    assert {g.setup for g in tests._setups.values()} == {Setup(SetupWay.ON_PATH, ("",))}
+    report = tests.run(edit("setup.py", RAISES))
     assert "installation of the project" in report.failures[0].name
 
 
@@ -152,10 +152,10 @@ def test_modules_of_an_editable_installation_need_no_new_one(image: str, tmp_pat
     editable = f"cd / && S={site} && rm -r $S/wares && echo /testbed >$S/wares.pth; cd /testbed"
     tests = judging(image, tmp_path, editable, "python -m pip install --no-such-option .")
     fails = f"def dispatch(value):\n    {RAISES}"
-    assert tests.judge(edit("wares/hooks.py", fails)).outcome is False
-    assert {g.setup.way for g in tests._grounds.values()} == {SetupWay.INSTALLED}
-    assert tests.judge({**edit("wares/hooks.py", fails), "wares/data.c": b""}).outcome is False
-    assert {g.setup.way for g in tests._grounds.values()} > {SetupWay.INSTALLED}
+    assert tests.run(edit("wares/hooks.py", fails)).outcome is False
+    assert {g.setup.way for g in tests._setups.values()} == {SetupWay.INSTALLED}
+    assert tests.run({**edit("wares/hooks.py", fails), "wares/data.c": b""}).outcome is False
+    assert {g.setup.way for g in tests._setups.values()} > {SetupWay.INSTALLED}
 
 
 @pytest.mark.docker
@@ -195,10 +195,10 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
         identity="folder",
         log=logging.getLogger("test"),
     )
-    report = tests.judge(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
+    report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
     assert report.outcome is None
-    assert "the tests import wares from" in tests.silence
-    assert "not from the work tree" in tests.silence
+    assert "the tests import wares from" in tests.untested
+    assert "not from the work tree" in tests.untested
 
 
 @pytest.mark.parametrize(
