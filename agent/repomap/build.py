@@ -16,7 +16,7 @@ from agent.repomap.ranking.rank import RankedFile, Ranker, Ranking
 from agent.repomap.rendering import FileEntry, Form, render_file
 from agent.repomap.scanning.store import TagStore
 from agent.repomap.scanning.tags import SCANNER, Definition
-from agent.repomap.select import Choice, Material, choices
+from agent.repomap.select import MapChoice, Material, choices
 from llm.chat import estimate_tokens
 from llm.tokens import Count
 
@@ -96,7 +96,7 @@ class RepoMap:
     def _ranker(self) -> Ranker:
         return Ranker(self.index)
 
-    def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[Choice]:
+    def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[MapChoice]:
         """Return the choices in order, enough for any counter to find the limit among them."""
         index, definition = self.index, cache(self.index.definition)
         left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
@@ -112,7 +112,7 @@ class RepoMap:
         )
         spent = 0
 
-        def affordable(choice: Choice) -> bool:
+        def affordable(choice: MapChoice) -> bool:
             nonlocal spent
             unit, path = choice.unit, index.paths[choice.file]
             spent += len(path if unit is None else definition(unit).name)
@@ -120,7 +120,7 @@ class RepoMap:
 
         return list(takewhile(affordable, choices(material, characters)))
 
-    def _shown(self, chosen: Sequence[Choice]) -> dict[int, dict[int, Form]]:
+    def _shown(self, chosen: Sequence[MapChoice]) -> dict[int, dict[int, Form]]:
         """Return, by file, the form of each chosen definition by its place in the file."""
         shown: dict[int, dict[int, Form]] = {}
         for choice in chosen:
