@@ -14,9 +14,11 @@ from core.processes import CommandResult
 
 __all__ = [
     "AS_GIVEN",
+    "AgentSandbox",
     "Changes",
     "CommandResult",
     "Environment",
+    "EnvironmentKind",
     "FailedCommand",
     "Prepared",
     "Session",
@@ -24,6 +26,21 @@ __all__ = [
     "SetupWay",
     "UnavailableError",
 ]
+
+
+class EnvironmentKind(str, Enum):
+    """The environments by their names on the command line."""
+
+    NONE = "none"
+    LOCAL = "local"
+    DOCKER = "docker"
+
+
+class AgentSandbox(str, Enum):
+    """Whether a command in the agent sandbox has a network."""
+
+    NETWORK = "network"
+    OFFLINE = "offline"
 
 
 class UnavailableError(Exception):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from llm.catalogue import filled, takes_temperature
-from llm.registry import map_entry, missing_key, the_litellm
+from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
 from llm.settings import ModelSettings
 
 _COLUMNS = (

@@ -21,10 +21,9 @@ from core.plaintext import counted
 from environments.docker.engine import engine_answers
 from environments.docker.images import missing_images
 from environments.local.agentsandbox import agent_of
-from llm.catalogue import filled
 from llm.chat import estimate_tokens
 from llm.pricing import Price, cheapest_price, dearest_price
-from llm.registry import missing_key
+from llm.registry import filled, missing_key
 from runs.scale import Money
 
 _GB = 1e9
