@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from agent.repomap import TagStore
 from bench.attempts.services import Services
 from bench.cli.config import RunConfig
-from bench.cli.selection import INSTANCES, Selection
+from bench.cli.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
-from core.options import Folder, option, option_group
 from core.stop import Stop
 from demo.setup import build_mirrors
 from environments import Environment
 from environments.choice import make_environment
 from environments.local.agentsandbox import agent_of
-from llm.models import RetryPolicy
-from llm.options import LIMITS
 from llm.registry import provider_of
-from llm.settings import SettingsBook, our_settings
 from runs.calls.budget import Budget
 from runs.calls.hub import CallHub, Hub, charge_budget
 from runs.calls.journal import Journal
@@ -30,60 +23,12 @@ from runs.calls.ledger import Ledger
 from runs.calls.modelsource import LiveModels, ModelSource, ReplayedModels, replay_folder
 from runs.calls.throttle import Throttle, ThrottlePolicy
 from runs.progress.steps import Steps
-from runs.scale import Money, Places, Scale, Start
 from runs.slots import Slots
 from runs.storage.damage import ledger_was_damaged, owner_of
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]
 _PATIENCE = 30.0
-
-
-@option_group
-class Options(Start, Places):
-    """The options of ``harness.py`` that are not part of the run's configuration.
-
-    Attributes:
-        given: the options as they were chosen, by name, for ``run.json``.
-    """
-
-    dataset: str = option(
-        "lite",
-        "lite, verified, full, demo, a hub id, a file or a folder.",
-        "--dataset",
-        "-d",
-        panel=INSTANCES,
-    )
-    split: str = option("test", "Split of the dataset.", "--split", panel=INSTANCES)
-    selection: Selection = field(default_factory=Selection)
-    prior: tuple[Path, ...] = option(
-        (),
-        "Skip what this earlier run has a plausible patch for; repeatable.",
-        "--prior",
-        panel=INSTANCES,
-    )
-    repos: Folder | None = option(
-        None,
-        "Folder of bare mirrors; default: in the cache.",
-        "--repos",
-        panel=INSTANCES,
-        given=Path,
-    )
-    scale: Scale = field(default_factory=Scale)
-    money: Money = field(default_factory=Money)
-    retries: RetryPolicy = option(
-        None,
-        "Calls again after a transient error.",
-        "--call-retries",
-        panel=LIMITS,
-        factory=RetryPolicy,
-        shown=RetryPolicy().attempts - 1,
-        least=0,
-        given=int,
-        read=lambda _, again, __: RetryPolicy(attempts=1 + again),
-    )
-    settings: SettingsBook = field(default_factory=our_settings)
-    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_mirrors(options: Options) -> Mirrors:

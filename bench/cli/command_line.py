@@ -11,15 +11,15 @@ import typer
 
 from agent.agents import is_command
 from agent.formats import format_names
-from bench.assembly import Options
 from bench.cli.cli import About
 from bench.cli.config import RunConfig
 from bench.cli.configfile import options_given
+from bench.cli.options import Options, TryAgent
 from bench.cli.selection import INSTANCES
 from bench.instances.dataset import ALIASES
 from core.address import Address, parse_address, without_logins
 from core.errors import UserError
-from core.options import built, command, option, option_group
+from core.options import built, command
 from environments.base import EnvironmentKind
 from environments.options import AGENT, TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelBook, ModelChoice, names_of
@@ -27,20 +27,6 @@ from llm.settings import SettingsBook, load_settings
 from runs.calls.budget import MONEY
 from runs.calls.throttle import SCALE
 from runs.scale import RUN
-
-
-@option_group
-class TryAgent:
-    """Whether to run an agent once, by itself."""
-
-    try_agent: str | None = option(
-        None,
-        "Run this agent once on a demo instance and show what it did.",
-        "--try-agent",
-        panel=AGENT,
-        recorded=False,
-    )
-
 
 GROUPS = (RunConfig, ModelBook, TryAgent, Options, About)
 PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)

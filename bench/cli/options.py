@@ -1,0 +1,76 @@
+"""The options of ``harness.py`` beside those that decide what a run does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from bench.cli.selection import INSTANCES, Selection
+from core.options import Folder, option, option_group
+from environments.options import AGENT
+from llm.models import RetryPolicy
+from llm.options import LIMITS
+from llm.settings import SettingsBook, our_settings
+from runs.scale import Money, Places, Scale, Start
+
+
+@option_group
+class Options(Start, Places):
+    """The options of ``harness.py`` that are not part of the run's configuration.
+
+    Attributes:
+        given: the options as they were chosen, by name, for ``run.json``.
+    """
+
+    dataset: str = option(
+        "lite",
+        "lite, verified, full, demo, a hub id, a file or a folder.",
+        "--dataset",
+        "-d",
+        panel=INSTANCES,
+    )
+    split: str = option("test", "Split of the dataset.", "--split", panel=INSTANCES)
+    selection: Selection = field(default_factory=Selection)
+    prior: tuple[Path, ...] = option(
+        (),
+        "Skip what this earlier run has a plausible patch for; repeatable.",
+        "--prior",
+        panel=INSTANCES,
+    )
+    repos: Folder | None = option(
+        None,
+        "Folder of bare mirrors; default: in the cache.",
+        "--repos",
+        panel=INSTANCES,
+        given=Path,
+    )
+    scale: Scale = field(default_factory=Scale)
+    money: Money = field(default_factory=Money)
+    retries: RetryPolicy = option(
+        None,
+        "Calls again after a transient error.",
+        "--call-retries",
+        panel=LIMITS,
+        factory=RetryPolicy,
+        shown=RetryPolicy().attempts - 1,
+        least=0,
+        given=int,
+        read=lambda _, again, __: RetryPolicy(attempts=1 + again),
+    )
+    settings: SettingsBook = field(default_factory=our_settings)
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+@option_group
+class TryAgent:
+    """Whether to run an agent once, by itself."""
+
+    try_agent: str | None = option(
+        None,
+        "Run this agent once on a demo instance and show what it did.",
+        "--try-agent",
+        panel=AGENT,
+        recorded=False,
+    )
