@@ -116,9 +116,10 @@ def option_group(cls: type[T]) -> type[T]:
 
 def _mistake(group: type[Any], error: ValidationError) -> Exception:
     """Return the first mistake in one line that names the option and what it may be."""
-    first = error.errors()[0]
-    info = _fields(group).get(str(first["loc"][0])) if first["loc"] else None
-    mark = _mark(info) if info else None
+    first, fields = error.errors()[0], _fields(group)
+    place = first["loc"][0] if first["loc"] else ""
+    name = [*fields][place] if isinstance(place, int) else place
+    mark = _mark(fields[name]) if name in fields else None
     if mark is None:
         return TypeError(str(error))
     least = mark.least if first["type"] in ("greater_than_equal", "finite_number") else None

@@ -70,8 +70,15 @@ class BudgetLimits:
         given=str,
         read=lambda name, text, resolve: parse_per_model(text, resolve, name),
     )
+    # A limit of 0 is sound, but on a command line it is a slip.
     calls: int | None = option(
-        None, "Requests of the run.", Scope.CALLS.value, panel=MONEY, least=1
+        None,
+        "Requests of the run.",
+        Scope.CALLS.value,
+        panel=MONEY,
+        least=1,
+        given=int,
+        read=lambda _, calls, __: calls,
     )
 
     def of(self, scope: Scope, model: str) -> Decimal | None:
