@@ -6,6 +6,8 @@ from __future__ import annotations
 import sys
 
 from bench.cli.launch import launch
+from demo import register
 
 if __name__ == "__main__":
+    register()
     sys.exit(launch("bench.cli.command_line", "harness.py"))

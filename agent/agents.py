@@ -1,4 +1,4 @@
-"""Agents by the names that ``--agent`` takes."""
+"""Load the agent that ``--agent`` names."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def load_agent(
     """Return the agent ``name``: ``builtin``, ``command:…``, an entry point, ``module:attribute``.
 
     Args:
-        name: as ``--agent`` takes it.
+        name: the value of ``--agent``.
         env: names of the environment variables that a command gets.
-        seconds: a command's time.
-        wrap: makes the command line by which a command is run.
+        seconds: the time limit of a command.
+        wrap: returns the command line that runs a command.
 
     Raises:
-        UserError: there is none, or it is none.
+        UserError: the name is unknown, or names something else than an agent.
     """
     if name == BUILTIN:
         return BuiltinAgent()
@@ -46,7 +46,7 @@ def load_agent(
     return agent
 
 
-def _found(name: str) -> Any:  # noqa: ANN401 - whatever somebody wrote
+def _found(name: str) -> Any:  # noqa: ANN401 - third-party code
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
     try:
         if name in known:

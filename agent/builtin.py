@@ -1,4 +1,4 @@
-"""Our own agent, as the harness sees agents: the coder's conversation on a workspace."""
+"""The built-in agent: a conversation of ``Coder`` with a model about a workspace."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from llm.chat import BudgetUsedError, RequestRefusedError, TimeUsedError
 
 @dataclass(frozen=True)
 class BuiltinAgent:
-    """Leads a ``Coder`` through one attempt."""
+    """Runs one conversation of ``Coder`` for each attempt."""
 
     def work(self, task: Task) -> Work:
         """See ``Agent``."""
         workspace = Workspace(task.root, submodules=task.submodules)
-        judge = task.run_tests
-        run = (lambda: judge(_changes(workspace))) if judge else None
+        run_tests = task.run_tests
+        run = (lambda: run_tests(_changes(workspace))) if run_tests else None
         coder = Coder(
             workspace=workspace,
             files=task.files,
@@ -34,7 +34,7 @@ class BuiltinAgent:
         try:
             return Work(coder.run(task.message, task.repo_map))
         except RequestRefusedError as error:
-            # What was edited before the refusal is still a candidate.
+            # The edits before the refusal are still a candidate.
             return Work(coder.result(Ending.REFUSED), str(error))
         except BudgetUsedError as error:
             late = isinstance(error, TimeUsedError)
@@ -45,6 +45,6 @@ class BuiltinAgent:
 
 
 def _changes(workspace: Workspace) -> Changes:
-    """Return the present bytes of every file that was written."""
+    """Return the current bytes of every written file."""
     places = {path: workspace.root / path for path in workspace.originals}
     return {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}

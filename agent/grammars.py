@@ -15,7 +15,7 @@ _BY_SUFFIX = {
     ".py": "python",
     ".pyi": "python",
     ".c": "c",
-    # Headers are read as C++, whose grammar takes nearly all of C.
+    # Headers are read as C++, whose grammar reads nearly all of C.
     ".h": "cpp",
     ".cc": "cpp",
     ".cpp": "cpp",
@@ -44,7 +44,7 @@ def language_of(path: str) -> str | None:
 
 
 def parser(language: str) -> Parser:
-    """Return a new parser: parsers are not to be shared between threads, grammars are."""
+    """Return a new parser: threads may share grammars but not parsers."""
     from tree_sitter import Parser
 
     return Parser(grammar(language))
@@ -60,7 +60,7 @@ def grammar(language: str) -> Language:
 
 @cache
 def grammars_version() -> str:
-    """Return the version of the grammars: what is parsed with another one may differ.
+    """Return the version of the grammars, on which the result of parsing depends.
 
     Read from the name of the package's metadata folder, where there is one: importing
     ``importlib.metadata`` takes a twentieth of a whole map whose tags are cached.

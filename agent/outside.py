@@ -1,4 +1,4 @@
-"""Any command as an agent: run in the checkout, with little environment and one limit, time."""
+"""Run any command as an agent: in the checkout, with few variables and a time limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from llm.chat import Call, Message, Reply, request_sha256
 
 PREFIX = "command:"
 Wrap = Callable[[Sequence[str], Path, Path], list[str]]
-"""Returns a command line that runs another one; it is given the checkout and a scratch folder."""
+"""Wraps a command line in another one, given the checkout and a scratch folder."""
 _PLACEHOLDERS = ("message_file", "model", "result_file", "temperature")
 _PLACEHOLDER = re.compile(r"\{(\{[a-z_]+\})\}|\{([a-z_]+)\}")
 # Not ${NAME} of a shell, nor {{name}}, which stands for {name}.
@@ -36,13 +36,13 @@ _LONGEST_LINE = 300
 
 @dataclass(frozen=True)
 class CommandAgent:
-    """Runs a command; whoever made the candidate, the harness judges it.
+    """Runs a command; the harness checks the resulting tree as it does for any agent.
 
     Attributes:
-        argv: the template's words, with placeholders.
-        environment: what reaches the command besides ``PATH``, ``HOME``, ``TMPDIR`` and ``LANG``.
-        seconds: after which it is killed with all that it started.
-        wrap: makes the command line that is really run.
+        argv: the words of the template, with placeholders.
+        environment: variables of the command besides ``PATH``, ``HOME``, ``TMPDIR``, ``LANG``.
+        seconds: the time limit; then the command and all its processes are killed.
+        wrap: returns the command line that is run.
     """
 
     argv: tuple[str, ...]
@@ -56,7 +56,7 @@ class CommandAgent:
         task.transcript.messages.append(asked)
         folder = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="agent."))
         errors = Tail(0, _ERROR_BYTES)
-        # Trajectories are published; a command may print what it was given.
+        # Trajectories are published, and a command may print the secrets that it gets.
         redact = Redactor.of_environment({**os.environ, **self.environment})
         try:
             result, spent = self._run(task, folder, errors)
@@ -123,8 +123,8 @@ def command_agent(
     """Return the agent that runs ``template``.
 
     Args:
-        template: words as a shell would split them; no shell runs them.
-        names: environment variables that reach the command.
+        template: split as a shell splits words; no shell runs it.
+        names: environment variables that the command gets.
         seconds: the time limit.
         wrap: see ``CommandAgent``.
 
@@ -166,7 +166,7 @@ def _refuse_unknown_placeholders(template: str) -> None:
 
 
 def _refuse_secrets(template: str) -> None:
-    """The template stands in ``run.json``, which is published."""
+    """Refuse secrets in the template: ``run.json`` records it and is published."""
     if name := Redactor.of_environment(os.environ).named_in(template):
         raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
     if has_password(template):

@@ -1,4 +1,4 @@
-"""Which names a model may give files: those that every system takes for the same file."""
+"""Check the file names that a model gives: every system must read them as the same file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import unicodedata
 from pathlib import Path
 
-# Room for what is put around a name while its file is being written.
+# Room for the prefix and suffix of the temporary file.
 _LONGEST_NAME = 255 - 16
 _LONGEST_PATH = 1024
 
 
 def problem_of(path: str) -> str:
-    """Return why ``path`` is no path of a file in a checkout, empty when it may be one."""
+    """Return why ``path`` cannot be a file of a checkout; empty when it can."""
     parts = path.split("/")
     shown = f"{path[:80]!a}"
     lengths = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
@@ -34,11 +34,11 @@ def problem_of(path: str) -> str:
 
 
 def is_dot_git(name: str) -> bool:
-    """Tell whether some file system takes ``name`` for ``.git``.
+    """Return whether some file system reads ``name`` as ``.git``.
 
-    After git's own checks (``is_ntfs_dotgit`` in path.c): any case, dots and spaces at the end,
-    NTFS's short name and its streams. HFS+ passes over invisible characters; these are refused
-    anyway.
+    The checks are those of git (``is_ntfs_dotgit`` in path.c): any case, dots and spaces at the
+    end, the short name of NTFS and its streams. HFS+ ignores invisible characters, which are
+    refused in any name.
     """
     plain = name.split(":", 1)[0].rstrip(". ").casefold()
     return plain in (".git", "git~1")

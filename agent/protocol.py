@@ -1,7 +1,8 @@
-"""What an agent is: something that works on one checkout, and says how it went.
+"""The protocol of agents: an agent edits one checkout and reports how it ended.
 
-Ours is ``agent.builtin``; ``agent.outside`` runs any command. Others are Python entry points of
-the group ``swe_retry_harness.agents``, or named as ``module:attribute`` (docs/agents.md).
+``agent.builtin`` is the built-in agent; ``agent.outside`` runs any command. Other agents are
+Python entry points of the group ``swe_retry_harness.agents``, or named as ``module:attribute``
+(docs/agents.md).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Changes = Mapping[str, bytes | None]
 
 @dataclass
 class Transcript:
-    """What was said and what it cost; an agent fills it, and it is kept however the work ends."""
+    """Messages and calls of an attempt, filled by the agent and kept after any end."""
 
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -32,25 +33,25 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Task:
-    """One attempt's work.
+    """The input of one attempt.
 
     Attributes:
-        root: the checkout; to be edited in place.
+        root: the checkout, which the agent edits in place.
         message: the issue.
-        repo_map: a map of the repository that fits the run's budget; may be empty.
+        repo_map: a map of the repository within the run's budget; may be empty.
         files: the tracked files.
-        model: answers conversations, for agents that do not call models themselves.
-        model_name: the model whose turn it is, by litellm's name.
-        edit_format: the name of the format that this model writes; agents may ignore it.
-        temperature: of this try.
-        limits: of a conversation.
-        run_tests: the verdict of the pre-existing tests on a changed tree; None without tests.
-        transcript: to be filled.
-        log: takes a line for the instance's log.
-        linter: tells which problems an edit brings in.
-        matching: how the lines of an edit are looked for.
-        on_failure: what becomes of a reply's good edits when others fail.
-        submodules: folders of other repositories, of which the checkout holds nothing.
+        model: answers requests, for agents that do not call models themselves.
+        model_name: litellm's name of the model.
+        edit_format: the name of the model's edit format; agents may ignore it.
+        temperature: sampling temperature of this try.
+        limits: the limits of a conversation.
+        run_tests: runs the regression tests on a changed tree; None without tests.
+        transcript: filled by the agent.
+        log: writes a line to the instance's log.
+        linter: finds the problems that an edit introduces.
+        matching: how the lines of an edit are found.
+        on_failure: whether the good edits of a reply are kept when others fail.
+        submodules: folders of other repositories; the checkout holds none of their files.
     """
 
     root: Path
@@ -76,9 +77,9 @@ class Work:
     """How an agent's work ended.
 
     Attributes:
-        result: its outcomes; None leaves the verdict on the tree to the harness.
-        error: what went wrong; empty when nothing did.
-        ending: how it ended where ``result`` is None and it did not end normally.
+        result: the outcomes; None lets the harness check the tree.
+        error: the error; empty without one.
+        ending: an abnormal end where ``result`` is None.
     """
 
     result: Result | None = None
@@ -91,10 +92,10 @@ class Agent(Protocol):
     """Edits a checkout."""
 
     def work(self, task: Task) -> Work:
-        """Work on ``task.message`` in ``task.root``; what is left there is the candidate.
+        """Work on ``task.message`` in ``task.root``; the resulting tree is the candidate.
 
         Raises:
-            InfrastructureError: something outside failed; the attempt costs no try.
-            UserError: the run cannot go on.
-            Exception: any other is recorded, and the attempt counts as an error.
+            InfrastructureError: an engine, network or disk failed; the attempt uses no try.
+            UserError: the run cannot continue.
+            Exception: any other exception is recorded; the attempt counts as an error.
         """

@@ -1,4 +1,4 @@
-"""What an outside agent says that it spent, in a file that nobody need believe or parse."""
+"""Read the costs that an outside agent reports, in an optional and untrusted file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ UNKNOWN = Spent()
 
 
 def read_spent(path: Path) -> Spent:
-    """Return what ``path`` says: ``{"cost": dollars, "tokens": {"prompt": n, …}}``.
+    """Return the content of ``path``: ``{"cost": dollars, "tokens": {"prompt": n, …}}``.
 
-    A file that is not there is no mistake; one that cannot be read leaves a note.
+    A missing file is no error; an unreadable file gives a note.
     """
     if path.is_symlink() or not path.exists():
         return UNKNOWN

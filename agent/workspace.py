@@ -1,4 +1,4 @@
-"""The files of one checkout, read and written on behalf of a model that nobody trusts."""
+"""Read and write the files of one checkout for an untrusted model."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from core.atomic import write_bytes_atomic
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined"})
-# Larger files are no sources, and would not fit into the memory several times.
+# Larger files are no sources, and several copies would not fit into memory.
 _LARGEST = 512 * 1024 * 1024
 OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE})
-"""What fails with these numbers is no fault of the path."""
+"""Error numbers that do not depend on the path."""
 
 
 class UnsafePathError(ValueError):
@@ -27,7 +27,7 @@ class UnsafePathError(ValueError):
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file as text with ``\\n`` line ends, and what is needed to write it back as it was.
+    """A file as text with ``\\n`` line ends, with the encoding and line ends for writing it back.
 
     Attributes:
         text: the content; only ``\\r\\n`` becomes ``\\n``, and only when every line ends so.
@@ -70,7 +70,7 @@ class TextFile:
 
 
 def _encoding(data: bytes) -> str:
-    """Return the codec for ``data``; latin-1, which reads anything, is the last resort."""
+    """Return the codec for ``data``; latin-1 where no other fits, as it decodes any bytes."""
     cookies = [name for name in _cookies(data) if _is_charset(name)]
     candidates = ["utf-8-sig"] if data.startswith(codecs.BOM_UTF8) else cookies
     for name in [*candidates, "utf-8"]:
@@ -102,8 +102,8 @@ class Workspace:
 
     Attributes:
         root: the checkout; nothing outside it is read or written.
-        originals: bytes before the first write by path, None for files that were not there.
-        submodules: paths of other repositories: what lies there is in no patch of this one.
+        originals: by path, the bytes before the first write; None for new files.
+        submodules: paths of other repositories; their files are in no patch of this one.
     """
 
     root: Path
@@ -111,7 +111,7 @@ class Workspace:
     submodules: frozenset[str] = frozenset()
 
     def read(self, path: str) -> str | None:
-        """Return the text of the regular file ``path``, None when there is none to be had."""
+        """Return the text of the regular file ``path``, None where it cannot be read."""
         try:
             place = self._place(path)
             return TextFile.decode(place.read_bytes()).text if place.is_file() else None
@@ -126,7 +126,7 @@ class Workspace:
         return None if data is None else TextFile.decode(data).text
 
     def edited(self) -> set[str]:
-        """Return the files that are not what they were before the first edit."""
+        """Return the files that differ from their content before the first edit."""
         return {path for path in self.originals if self.read(path) != self.original(path)}
 
     def write(
@@ -143,7 +143,7 @@ class Workspace:
         """
         places = {path: self.check(path) for path in contents}
         models = {path: self._place((moved or {}).get(path, path)) for path in contents}
-        # Files that go are read by those that come, so they go last.
+        # Moved files are read from their old paths, so deletions come last.
         for path, text in sorted(contents.items(), key=lambda item: item[1] is None):
             try:
                 if text is None:

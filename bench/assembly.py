@@ -11,7 +11,6 @@ from bench.cli.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.stop import Stop
-from demo.setup import build_mirrors
 from environments import Environment
 from environments.choice import make_environment
 from environments.local.agentsandbox import agent_of
@@ -33,8 +32,8 @@ _PATIENCE = 30.0
 
 def make_mirrors(options: Options) -> Mirrors:
     """Return the mirrors that a run reads."""
-    if options.dataset == "demo":
-        return Mirrors(build_mirrors(options.cache / "demo-mirrors"))
+    if bundled := options.bundled.get(options.dataset):
+        return Mirrors(bundled.build_mirrors(options.cache / f"{options.dataset}-mirrors"))
     return Mirrors(options.repos or options.cache / "mirrors")
 
 

@@ -32,7 +32,8 @@ from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path
 from core.git import git
 from core.stop import Stop
-from demo.setup import DEMO_DATASET, build_mirrors
+from demo import register
+from demo.setup import build_mirrors
 from llm.chat import Message, Reply, Tool, Traits, Usage, estimate_tokens
 from llm.gate import Gate
 from llm.tokens import ESTIMATE, count_tokens, counter_name
@@ -179,7 +180,8 @@ def main(
     limit: Annotated[float, typer.Option(help="Exit 1 above so many ms per attempt.")] = _GOAL,
 ) -> None:
     """Print the CPU per attempt and where it went, in milliseconds."""
-    loaded = load_dataset(dataset, "test", DEMO_DATASET)
+    register()
+    loaded = load_dataset(dataset, "test")
     chosen = Selection(tuple(filter(None, instances.split(",")))).apply(loaded.instances())
     counter = functools.partial(count_tokens, tokenizer) if tokenizer else estimate_tokens
     with tempfile.TemporaryDirectory() as folder:

@@ -29,6 +29,7 @@ import typer
 from bench.cli.cli import run_cli
 from benchmarks.damage import KINDS, Damage
 from benchmarks.evaluated_demo import Made, derived_of_package, derived_of_run, make
+from demo import register
 from reports.cli.command_line import main as report
 
 _LINE = re.compile(r"\bline \d+|:\d+:")
@@ -179,6 +180,7 @@ def main(
     seconds: Annotated[float, typer.Option(help="What one command may take.")] = 5.0,
 ) -> None:
     """Print what became of the damages; exit code 1 when one raised, took long or went unseen."""
+    register()
     numbers = range(count // 2) if only is None else range(only, only + 1)
     with TemporaryDirectory() as folder:
         made = make(Path(folder))

@@ -35,8 +35,8 @@ from agent.formats.base import (
     Matching,
     OnFailure,
     Scope,
+    after_failures,
     feedback,
-    settled,
 )
 from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
@@ -191,7 +191,7 @@ def _applied(
     chat = tuple(sorted(arena.known)[:3])
     edits = edit_format.parse(reply, Scope(arena.known, chat))
     report = edit_format.apply(safe_edits(edits, space), space.read, chat)
-    return write_report(settled(report, source.choice(list(OnFailure))), space)
+    return write_report(after_failures(report, source.choice(list(OnFailure))), space)
 
 
 def fuzz(

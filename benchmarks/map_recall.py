@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.repomap import RepoMap, TagStore
-from agent.repomap.build import render
+from agent.repomap import TagStore
+from agent.repomap.build import RepoMap, render
 from agent.repomap.rendering import FileEntry, render_file
 from bench.repos.mirrors import Mirrors
 from benchmarks.gold import innermost, touched_lines

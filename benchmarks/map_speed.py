@@ -38,7 +38,8 @@ def _used() -> float:
 
 
 def _ours(folder: Path, store: Path) -> Callable[[str], object]:
-    from agent.repomap import RepoMap, TagStore
+    from agent.repomap import TagStore
+    from agent.repomap.build import RepoMap
     from agent.repomap.scanning.tree import blobs_below
 
     repo_map = RepoMap.of(blobs_below(folder), folder, TagStore(store))

@@ -149,7 +149,7 @@ def main(
 ) -> None:
     """Print how many blocks found a place then and now, and which clean replies differ."""
     wanted = {path.stem for path in trajectories.glob("*.json")}
-    instances = load_dataset(dataset, "test", Path()).instances()
+    instances = load_dataset(dataset, "test").instances()
     judges = [
         judge
         for instance in instances

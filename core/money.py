@@ -58,15 +58,20 @@ def as_number(cost: Decimal | None) -> float | None:
     return None if cost is None else float(cost)
 
 
-def in_words(cost: Decimal | None) -> str:
-    """Return dollars for a reader, with four decimals below one dollar."""
-    return column([cost])[0]
+def in_words(cost: Decimal | float | None, places: int | None = None) -> str:
+    """Return dollars for a reader; without ``places``, four decimals below one dollar, else two."""
+    if cost is None:
+        return UNKNOWN
+    return f"${cost:,.{_places([cost]) if places is None else places}f}"
 
 
 def column(costs: Sequence[Decimal | None]) -> list[str]:
     """Return the cells of a table's column: equal decimals, four where an amount needs them."""
-    places = 4 if any(cost is not None and 0 < cost < 1 for cost in costs) else 2
-    return [UNKNOWN if cost is None else f"${cost:,.{places}f}" for cost in costs]
+    return [in_words(cost, _places(costs)) for cost in costs]
+
+
+def _places(costs: Sequence[Decimal | float | None]) -> int:
+    return 4 if any(cost is not None and 0 < cost < 1 for cost in costs) else 2
 
 
 Dollars = Annotated[Decimal, PlainSerializer(as_text, return_type=str)]

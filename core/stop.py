@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING
 
 from core.errors import StoppedError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 _PATIENCE = 0.5
 
@@ -54,6 +56,8 @@ class Stop:
 @contextmanager
 def waited_for(lock: FileLock, check: Callable[[], None]) -> Iterator[None]:
     """Hold ``lock``; ``check`` may end the waiting for it by raising."""
+    from filelock import Timeout
+
     while True:
         check()
         try:

@@ -13,9 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import docker
-import docker.errors
-
 from core.errors import InfrastructureError
 from demo.setup import DEMO_DATASET, build_mirrors
 
@@ -26,6 +23,7 @@ def build_images(instance_ids: Sequence[str]) -> None:
     Raises:
         InfrastructureError: the engine failed, or the base image cannot be had.
     """
+    import docker
     from swebench.task.repo import load_task_repo
 
     try:
@@ -39,6 +37,8 @@ def build_images(instance_ids: Sequence[str]) -> None:
 
 
 def _has(client: Any, image: str) -> bool:  # noqa: ANN401 - the SDK has no types
+    import docker.errors
+
     try:
         client.images.get(image)
     except docker.errors.ImageNotFound:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from filelock import FileLock
-
 from core.atomic import scratch_folder
 from core.git import git
 
@@ -22,6 +20,9 @@ def build_mirrors(root: Path) -> Path:
 
     Dates and names are fixed, so the commits always have the hashes that the instances name.
     """
+    # Here, so that the entry scripts can register the demo before packages are installed.
+    from filelock import FileLock
+
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / ".lock"):
         for folder in sorted(path for path in REPOSITORIES.iterdir() if path.is_dir()):

@@ -6,8 +6,6 @@ import contextlib
 import re
 from typing import Any
 
-import docker.errors
-
 from environments.docker.docker import label_of
 from environments.docker.engine import engine_errors
 from environments.local.cgroups import remove_groups
@@ -29,13 +27,15 @@ def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 -
     """
     if not run_key:
         raise ValueError("a run has a key")
+    from docker.errors import ImageNotFound
+
     ((name, value),) = label_of(run_key).items()
     ours = {"label": f"{name}={value}"}
     with engine_errors():
         containers = _remove(client.containers.list(all=True, filters=ours))
         images = client.images.list(filters=ours)
         for image in images:
-            with contextlib.suppress(docker.errors.ImageNotFound):
+            with contextlib.suppress(ImageNotFound):
                 client.images.remove(image.id, force=True, noprune=True)
     found = [f"container {name}" for name in containers]
     return sorted(found + [f"image {image.short_id}" for image in images])
@@ -53,7 +53,9 @@ def remove_named(client: Any, names: re.Pattern[str]) -> list[str]:  # noqa: ANN
 
 
 def _remove(containers: list[Any]) -> list[str]:
+    from docker.errors import NotFound
+
     for container in containers:
-        with contextlib.suppress(docker.errors.NotFound):
+        with contextlib.suppress(NotFound):
             container.remove(force=True, v=True)
     return sorted(container.name for container in containers)

@@ -9,11 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tenacity
-
-from agent.conversation.context import size
 from core.address import basic_auth
 from core.errors import InfrastructureError
 from core.money import dollars
@@ -32,8 +29,11 @@ from llm.gate import Answered, Ask, Failed, Gate, OpenGate, Refused
 from llm.pricing import Price, dearest_price
 from llm.registry import filled, price_entry, provider_of, takes_temperature, the_litellm, traits
 from llm.settings import ModelSettings
-from llm.tokens import count_tokens
+from llm.tokens import count_tokens, size
 from llm.wire import continuation, messages_as_sent, prefill, tool_calls_of, tools_as_sent
+
+if TYPE_CHECKING:
+    import tenacity
 
 _NO_KEY = "no-key-needed"
 _PRIMING = 3
@@ -97,15 +97,8 @@ class LiteLLMModel:
         recorded = self.gate.recorded(request_sha256(messages))
         if recorded is not None:
             return recorded
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TransientError),
-            stop=_stop(policy),
-            wait=_wait(policy),
-            sleep=self.gate.pause,
-            reraise=True,
-        )
         try:
-            return retrying(self._call_once, messages, tools)
+            return _retrying(policy, self.gate.pause)(self._call_once, messages, tools)
         except TransientError as error:
             raise InfrastructureError(
                 f"{self.name} did not answer in {_calls(policy.attempts)}: {error}"
@@ -236,8 +229,14 @@ class LiteLLMModel:
         return dollars(Decimal(repr(into)) + Decimal(repr(out)))
 
 
-def _stop(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], bool]:
+def _retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:
+    """Return what repeats a call after transient errors, until those that count are too many."""
+    import tenacity
+
     used = 0
+    backoff = tenacity.wait_exponential_jitter(
+        multiplier=policy.first_wait, max=policy.longest_wait, jitter=policy.first_wait
+    )
 
     def used_up(state: tenacity.RetryCallState) -> bool:
         nonlocal used
@@ -245,20 +244,18 @@ def _stop(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], bool]:
         used += isinstance(error, TransientError) and error.uses_try
         return used >= policy.attempts
 
-    return used_up
-
-
-def _wait(policy: RetryPolicy) -> Callable[[tenacity.RetryCallState], float]:
-    backoff = tenacity.wait_exponential_jitter(
-        multiplier=policy.first_wait, max=policy.longest_wait, jitter=policy.first_wait
-    )
-
     def seconds(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
         asked = error.failure.retry_after if isinstance(error, TransientError) else None
         return backoff(state) if asked is None else min(asked, policy.longest_wait)
 
-    return seconds
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(TransientError),
+        stop=used_up,
+        wait=seconds,
+        sleep=pause,
+        reraise=True,
+    )
 
 
 def _usage(response: Any) -> Usage | None:  # noqa: ANN401

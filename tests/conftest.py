@@ -11,11 +11,13 @@ import pytest
 
 from bench.instances.instances import Instance
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
+from demo import register
 from demo.setup import commit_all
 from tests.provider import Provider
 
 MakeMirror = Callable[..., tuple[Path, str]]
 MakeCheckout = Callable[[dict[str, bytes | str]], Checkout]
+register()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with the tree as the edits left it: the lint first, then the tests."""
+"""Lint and test the tree after each edit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from agent.workspace import Workspace
 
 @dataclass
 class Checks:
-    """Judges one workspace, and remembers what the model was told of its tests.
+    """Checks one workspace, and keeps the failures that the model has seen.
 
     Attributes:
-        run_tests: runs the tests on the tree as it is; None where none can run.
+        run_tests: runs the tests on the current tree; None where none can run.
     """
 
     workspace: Workspace
@@ -26,26 +26,26 @@ class Checks:
     run_tests: Callable[[], TestReport] | None = None
     _linted: tuple[list[lint.Change], tuple[lint.Finding, ...]] = ([], ())
     _tested: TestReport | None = None
-    _told: tuple[Failure, ...] = ()
+    _reported: tuple[Failure, ...] = ()
 
     def changed(self) -> None:
-        """Forget the tests' verdict: the tree is not what it was."""
+        """Discard the test results, because the tree has changed."""
         self._tested = None
 
     def problem(self) -> tuple[Topic, str] | None:
-        """Return what the model must mend, and under which topic; None when all is well."""
+        """Return the next problem as a message with its topic; None without a problem."""
         if found := self._findings():
             texts = {finding.path: self.workspace.read(finding.path) or "" for finding in found}
             return Topic.LINT, render("lint_failed", findings=lint.describe(found, texts))
         report = self._test()
         if report.outcome is not False:
             return None
-        text = describe(report.failures, self._told)
-        self._told = report.failures
+        text = describe(report.failures, self._reported)
+        self._reported = report.failures
         return Topic.TEST, render("tests_failed", report=text)
 
     def outcomes(self) -> tuple[Outcome, Outcome]:
-        """Return the outcomes of lint and tests; tests run when they have not yet."""
+        """Return the outcomes of lint and tests; runs the tests if they have not run yet."""
         clean = not self._findings() if self.workspace.originals else None
         return clean, self._test().outcome if clean else None
 

@@ -1,4 +1,4 @@
-"""One attempt's conversation: ask, apply the edits, lint, test, and tell the model what failed."""
+"""One attempt's conversation: ask, apply the edits, lint, test, and report failures."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.conversation.checks import Checks
-from agent.conversation.context import AFTER_CUT, Window, size, without_oldest
+from agent.conversation.context import AFTER_CUT, ContextWindow, without_oldest
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import Ending, Limits, Outcome, Result
-from agent.conversation.reflections import Spending, Topic
+from agent.conversation.reflections import ReflectionsUsed, Topic
 from agent.conversation.showing import show_files
 from agent.formats.base import (
     ApplyReport,
@@ -18,8 +18,8 @@ from agent.formats.base import (
     MalformedReplyError,
     OnFailure,
     Scope,
+    after_failures,
     feedback,
-    settled,
 )
 from agent.formats.reading.fences import shortest_fence
 from agent.formats.safe import safe_edits, write_report
@@ -34,8 +34,9 @@ from llm.chat import (
     Reply,
     request_sha256,
 )
+from llm.tokens import size
 
-# Tokens of the words around the files when earlier rounds were left out.
+# Tokens of the sentence around the files when earlier rounds were removed.
 _FOR_WORDS = 80
 
 
@@ -45,10 +46,10 @@ class _ContextFullError(Exception):
 
 @dataclass(frozen=True)
 class _Next:
-    """What to say next, and which budget it is taken from.
+    """The next message and the topic whose budget pays for it.
 
     Attributes:
-        text: the message; with ``prefill`` none, since the model goes on with its own last one.
+        text: the message; empty with ``prefill``: the model continues its own last message.
     """
 
     topic: Topic
@@ -58,15 +59,11 @@ class _Next:
 
 @dataclass
 class Coder:
-    """Leads one conversation about one checkout.
+    """Holds one conversation about one checkout.
 
-    ``messages`` and ``calls`` are filled as the conversation goes on, so that whoever holds the
-    coder can save them even when it ends in an exception. Requests only ever grow at their end,
-    so that what providers can cache stays the same, until the window is full.
-
-    Attributes:
-        checks: lint and tests of the same workspace.
-        on_failure: what becomes of a reply's good edits when others of it fail.
+    ``messages`` and ``calls`` grow during the conversation, so the caller can save them even
+    after an exception. Until the window is full, each request begins with the one before, so
+    providers can cache it.
     """
 
     workspace: Workspace
@@ -86,10 +83,10 @@ class Coder:
     _opening: str = ""
 
     def run(self, issue: str, repo_map: str) -> Result:
-        """Work on ``issue`` until there is nothing left to say, and return the outcomes.
+        """Work on ``issue`` until no message is left to send, and return the outcomes.
 
         Raises:
-            RequestRefusedError, InfrastructureError, UserError: from the model, as it raised them.
+            RequestRefusedError, InfrastructureError, UserError: raised by the model.
         """
         self._rules = self.edit_format.instructions(shortest_fence([issue]))
         reminder = self.model.traits.reminder
@@ -104,7 +101,7 @@ class Coder:
             return self.result(Ending.CONTEXT)
 
     def _open(self, message: str, issue: str) -> None:
-        """Ask the first question, without the map where it is the map that does not fit."""
+        """Send the first request, without the map if it does not fit with it."""
         self._opening = render("opening", repo_map="", problem=issue)
         request = self._request(_Next(Topic.LOCATE, message))
         if not self._window.holds(request, self.model.count):
@@ -112,8 +109,8 @@ class Coder:
         self._ask(_Next(Topic.LOCATE, message))
 
     def _lead(self, step: _Next | None) -> Ending:
-        """Go on until nothing is left to say or a budget has run out."""
-        spending = Spending(self.limits.reflections)
+        """Continue until no message is left or a budget is used up."""
+        spending = ReflectionsUsed(self.limits.reflections)
         while True:
             if step is None and self.limits.until_exhausted:
                 step = _Next(Topic.LOCATE, render("go_on"))
@@ -124,15 +121,15 @@ class Coder:
             step = self._react(self._ask(step))
 
     @property
-    def _window(self) -> Window:
-        return Window.of(self.model.traits)
+    def _window(self) -> ContextWindow:
+        return ContextWindow.of(self.model.traits)
 
     def _ask(self, step: _Next) -> Reply:
         request = self._fitting(self._request(step))
         reply = self.model.complete(request, self.edit_format.tools)
         self.calls.append(Call(request_sha256(request), reply))
         if step.prefill:
-            # The model went on with its last message: both are one.
+            # The model continued its last message: join both.
             reply = replace(reply, content=request.pop().content + reply.content)
         calls = tuple(
             replace(call, id=call.id or f"call_{len(self.calls)}_{number}")
@@ -154,7 +151,7 @@ class Coder:
         """Return ``request``, without its oldest rounds when it does not fit the window.
 
         Raises:
-            _ContextFullError: nothing helps.
+            _ContextFullError: the request fits in no way.
         """
         window, count = self._window, self.model.count
         if window.tokens is None or window.holds(request, count):
@@ -163,7 +160,7 @@ class Coder:
         if len(request) < 3:
             raise _ContextFullError
         if last.role == "assistant":
-            # A prefill: our words do not belong into it.
+            # A prefill stays as the model wrote it.
             return self._first_that_fits(
                 [[*without_oldest(request[:-1], window.tokens // 2, count), last]]
             )
@@ -195,7 +192,7 @@ class Coder:
         return sorted(newest_first, key=lambda path: path not in edited)
 
     def _react(self, reply: Reply) -> _Next | None:
-        """Carry out what ``reply`` asks for and return the next message, None for the end."""
+        """Carry out ``reply`` and return the next message, None for the end."""
         text = self.edit_format.join(self._partial, reply.content)
         if reply.truncated:
             self._partial = text
@@ -216,7 +213,7 @@ class Coder:
         return self._with_new(step, text)
 
     def _go_on(self, reply: Reply) -> _Next:
-        """Ask for the rest of a reply that was cut off, in the way that the model understands."""
+        """Ask for the rest of a reply that was cut off, by prefill where the model supports it."""
         if self.model.traits.prefill and reply.content and not reply.tool_calls:
             self._partial = ""
             return _Next(Topic.EDIT, prefill=True)
@@ -226,7 +223,7 @@ class Coder:
         )
 
     def _with_new(self, step: _Next | None, text: str) -> _Next | None:
-        """Add the files that ``text`` names to the chat, and to what is said next."""
+        """Add the files that ``text`` names to the chat and to the next message."""
         added = self._mention(text)
         if step is None or not added:
             return step
@@ -244,7 +241,7 @@ class Coder:
         return _Next(Topic.LOCATE, render("name_files"))
 
     def _edit_lint_test(self, edits: Sequence[Edit]) -> _Next | None:
-        """Apply ``edits`` and check the result; return the reflection, None when all is well."""
+        """Apply ``edits`` and check the result; return the reflection, None without a problem."""
         report = self._apply(edits)
         self._edit = not report.failed
         if report.contents:
@@ -260,7 +257,7 @@ class Coder:
     def _apply(self, edits: Sequence[Edit]) -> ApplyReport:
         safe = safe_edits(edits, self.workspace)
         applied = self.edit_format.apply(safe, self.workspace.read, tuple(self._chat))
-        report = write_report(settled(applied, self.on_failure), self.workspace)
+        report = write_report(after_failures(applied, self.on_failure), self.workspace)
         for result in report.results:
             for path in (result.path, result.landed_in):
                 if path in self.files.paths or path in report.contents:
@@ -284,7 +281,7 @@ class Coder:
         return show_files(paths, self.workspace.read, room, self.model.count)
 
     def result(self, ending: Ending) -> Result:
-        """Return the outcomes of the tree as it is now; tests run when they have not yet."""
+        """Return the outcomes of the current tree; runs the tests if they have not run on it."""
         edited = sorted(self.workspace.edited())
         clean, test = self.checks.outcomes()
         return Result(

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm.chat import Message, Traits
+from llm.tokens import Count, most_tokens, size
 
-Count = Callable[[str], int]
-
-# Below this share of the window the conversation is cut when it is cut: cutting a little each
-# time would change the cached prefix with every message.
+# A full conversation is cut to this share of the window: cutting a little each time would change
+# the cached prefix with every message.
 AFTER_CUT = 0.6
 _MOST_FOR_REPLY = 8192
-_PER_MESSAGE = 4
-"""Tokens that a message costs beside its text (OpenAI's counting guide gives three or four)."""
 
 
 @dataclass(frozen=True)
-class Window:
-    """How many tokens a request may have; None when the model's limit is unknown."""
+class ContextWindow:
+    """The number of tokens that a request may have; None when the model's limit is unknown."""
 
     tokens: int | None
 
     @classmethod
-    def of(cls, traits: Traits) -> Window:
-        """Return the window of a model, less the room that its reply needs."""
+    def of(cls, traits: Traits) -> ContextWindow:
+        """Return the window of a model without the tokens that its reply needs."""
         if traits.context is None:
             return cls(None)
         return cls(traits.context - min(traits.context // 4, _MOST_FOR_REPLY))
 
     def holds(self, messages: Sequence[Message], count: Count) -> bool:
-        """Tell whether ``messages`` fit; they are only counted where that is in doubt."""
+        """Return whether ``messages`` fit; counts their tokens only if their bytes do not fit."""
         return (
             self.tokens is None
             or size(messages, most_tokens) <= self.tokens
@@ -39,26 +36,11 @@ class Window:
         )
 
 
-def size(messages: Sequence[Message], count: Count) -> int:
-    """Return the tokens of ``messages``."""
-    return sum(_PER_MESSAGE + count(_text(message)) for message in messages)
-
-
-def most_tokens(text: str) -> int:
-    """Return the most tokens that ``text`` can be: tokenizers make none of less than a byte."""
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _text(message: Message) -> str:
-    calls = "".join(call.name + call.arguments for call in message.tool_calls)
-    return message.content + calls
-
-
 def without_oldest(messages: Sequence[Message], room: int, count: Count) -> tuple[Message, ...]:
     """Return ``messages`` without as many of their oldest rounds as it takes to fit ``room``.
 
-    The first two stay: the system message, and the one with the issue. A round is a reply with
-    what was said to it.
+    The system message and the message with the issue stay. A round is a reply with the messages
+    that answer it.
     """
     head, rest = tuple(messages[:2]), list(messages[2:])
     while rest and size((*head, *rest), count) > room:

@@ -1,10 +1,10 @@
-"""Which tracked files a text names: one pass over its words, each looked up in hash tables.
+"""Find the tracked files that a text names, by looking each of its words up in hash tables.
 
-A file is named by its path, by the end of its path where no other file ends so, by its base name
-where that is unique, and as a dotted module, with at most two names from inside it behind. Around
-it may stand what texts put there: quotes, brackets, ``./``, line numbers, ``::test_name``, the
-folders of another machine, or the address of a web page. A name that fits several files names
-none, nor does a plain word without a dot, a dash or an underscore.
+A file is named by its path, by a unique end of its path, by its base name where that is unique,
+and as a dotted module with at most two names behind it. The name may stand within quotes,
+brackets, ``./``, line numbers, ``::test_name``, the folders of another machine, or the address of
+a web page. A name that fits several files names none, nor does a plain word without a dot, a dash
+or an underscore.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class FileIndex:
                 return path
             if _DOTTED.fullmatch(form):
                 return self._by_module(form)
-        # A file at the top has no folder to be known by: only these say that it is ours.
+        # A file in the root folder has no folder name; only these marks show that it is meant.
         rooted = _ROOTED.search(token)
         return rooted[1] if rooted and rooted[1] in self.paths else None
 
@@ -91,7 +91,7 @@ class FileIndex:
             return form
         if "/" not in form:
             return self.by_end.get(form) if _LIKE_A_FILE.search(form) else None
-        # A base name alone says nothing where the text gives other folders than ours.
+        # A base name alone does not count where the text gives other folders.
         for end in (form, *_ends(form)):
             if "/" in end and (end in self.paths or end in self.by_end):
                 return end if end in self.paths else self.by_end[end]
@@ -117,7 +117,7 @@ def _ends(path: str) -> Iterator[str]:
 
 
 def _forms(token: str) -> Iterator[str]:
-    """Yield the ways to read ``token`` as a path: as it stands, then without what is around it."""
+    """Yield the ways to read ``token`` as a path: whole, then without surrounding marks."""
     bare = token.strip(".:?&%~").rstrip("-+/\\") if token[:1] != "." else token.rstrip(".:?&%-+/")
     yield bare
     path = _ORIGIN.sub("", bare.replace("\\", "/"))

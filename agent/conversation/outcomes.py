@@ -1,4 +1,4 @@
-"""What a conversation may use up, how it ends, and what it leaves behind."""
+"""Limits, end and outcomes of a conversation."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Ending(str, Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a conversation may go on.
+    """The limits of a conversation.
 
     Attributes:
-        reflections: how many messages may follow the first.
-        until_exhausted: go on until a replay has no more replies, whatever the other limit says.
+        reflections: the number of messages after the first.
+        until_exhausted: continue until a replay has no more replies; no other limit counts.
     """
 
     reflections: Reflections = field(default_factory=Reflections)
@@ -39,12 +39,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Result:
-    """What one conversation left behind.
+    """The outcomes of one conversation.
 
     Attributes:
         edit: all edits of the last reply with edits were applied; None when none had any.
         lint: no new fatal finding in the edited files; None when nothing was edited.
-        test: no test fails that did not fail before; None when no test could speak.
+        test: no test fails that did not fail before; None when no test could tell.
         chat_files: files whose contents the model was shown or edited, in that order.
     """
 

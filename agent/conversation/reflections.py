@@ -1,4 +1,4 @@
-"""How many messages may follow the first, by what they are about."""
+"""Budgets for the messages after the first, by topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PART = re.compile(r"^\s*([a-z]+)\s*=\s*(\d+)\s*$")
 
 
 class Topic(str, Enum):
-    """What a message to the model is about."""
+    """The reason for a message to the model."""
 
     LOCATE = "locate"
     EDIT = "edit"
@@ -23,8 +23,8 @@ class Topic(str, Enum):
 class Reflections:
     """The budgets: one for each topic, or ``shared`` for all together.
 
-    One shared budget of four is what 496 of 865 recorded conversations of the reference agent ran
-    out of; docs/agent.md argues the defaults.
+    496 of 865 recorded conversations of the reference agent used up a shared budget of four;
+    docs/agent.md gives the reasons for the defaults.
     """
 
     locate: int = 2
@@ -38,7 +38,7 @@ class Reflections:
         """Read ``4`` (shared) or ``locate=2,edit=2,lint=2,test=3`` (those left out keep theirs).
 
         Raises:
-            ValueError: saying what is wrong.
+            ValueError: the text has another form.
         """
         if text.strip().isdigit():
             return cls(shared=int(text))
@@ -66,15 +66,15 @@ class Reflections:
         return sum(self.of(topic) for topic in Topic) if self.shared is None else self.shared
 
     def __str__(self) -> str:
-        """Return what ``parse`` reads."""
+        """Return the text that ``parse`` reads."""
         if self.shared is not None:
             return str(self.shared)
         return ",".join(f"{topic.value}={self.of(topic)}" for topic in Topic)
 
 
 @dataclass
-class Spending:
-    """What one conversation has used of its budgets."""
+class ReflectionsUsed:
+    """Counts the messages of one conversation against its budgets."""
 
     budget: Reflections
     used: Counter[Topic] = field(default_factory=Counter)

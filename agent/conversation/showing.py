@@ -1,13 +1,13 @@
-"""Show files to a model: in fences that nothing inside can close, within a limit."""
+"""Show files to a model in fences that their content cannot close, within a limit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from agent.conversation.context import most_tokens
 from agent.formats.reading.fences import shortest_fence
+from llm.tokens import Count, most_tokens
 
-# What is shown in one message when the window is unknown: about 80,000 tokens.
+# The limit of one message when the window is unknown: about 80,000 tokens.
 _MOST_CHARACTERS = 320_000
 
 
@@ -15,14 +15,14 @@ def show_files(
     paths: Iterable[str],
     read: Callable[[str], str | None],
     room: int | None = None,
-    count: Callable[[str], int] = len,
+    count: Count = len,
 ) -> str:
-    """Return the files in fences; what no model can read, or has no room, is named only.
+    """Return the files in fences; unreadable files, and those without room, are only named.
 
     Args:
         paths: the files, the most important first.
-        read: gives a file's text, None when it is none.
-        room: how much may be shown, in what ``count`` counts; None for 320,000 characters.
+        read: returns the text of a file, None where it is no text.
+        room: the limit, in the unit of ``count``; None for 320,000 characters.
         count: the size of a text.
     """
     shown: dict[str, str] = {}
@@ -31,7 +31,7 @@ def show_files(
         room, count = _MOST_CHARACTERS, len
     texts = {path: read(path) for path in paths}
     if sum(map(most_tokens, filter(None, texts.values()))) <= room:
-        count = most_tokens  # all fit: what they really count matters no more
+        count = most_tokens  # all fit: no exact count is needed
     for path, text in texts.items():
         if text is None or "\0" in text:
             notes.append(f"{path} is not a text file.")

@@ -1,4 +1,4 @@
-"""What a test run found, and how it is told to the model. Pure."""
+"""The failures of a test run, and the message that reports them to the model. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALIKE_SHOWN = 5
 _SMALLEST_DETAIL = 400
 # Room for the sentence that says how many tests have no details.
 _RESERVE = 80
-# Line numbers and clock times: they differ between two runs that fail in the same way.
+# Line numbers and clock times differ between two runs that fail in the same way.
 _VOLATILE = re.compile(r"\d+(?=:\d)|(?<=:)\d+|(?<=\bline )\d+")
 
 
@@ -23,7 +23,7 @@ class Failure:
     Attributes:
         name: unique among the failures of a run.
         detail: why, trimmed and without noise: the last frames and the message; may be empty.
-        cause: what it shares with tests that fail for the same reason; the detail when empty.
+        cause: equal for tests that fail for the same reason; the detail when empty.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class TestReport:
-    """A test run's verdict on the tree as it is; ``outcome`` is None when no test could speak."""
+    """The result of a test run; ``outcome`` is None when no test could tell."""
 
     __test__ = False  # the name makes pytest think that this is a test
 
@@ -42,7 +42,7 @@ class TestReport:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FailureChanges:
     """Two runs' failures side by side: names that ended, and failures of the second run."""
 
     gone: tuple[str, ...]
@@ -51,12 +51,12 @@ class Comparison:
     new: tuple[Failure, ...]
 
 
-def compare(previous: Sequence[Failure], current: Sequence[Failure]) -> Comparison:
-    """Tell what became of ``previous``; line numbers and clock times make no difference."""
+def compare(previous: Sequence[Failure], current: Sequence[Failure]) -> FailureChanges:
+    """Compare two runs' failures; line numbers and clock times make no difference."""
     before = {failure.name: _kind(failure) for failure in previous}
     now = {failure.name for failure in current}
     known = [failure for failure in current if failure.name in before]
-    return Comparison(
+    return FailureChanges(
         gone=tuple(name for name in before if name not in now),
         same=tuple(failure for failure in known if _kind(failure) == before[failure.name]),
         changed=tuple(failure for failure in known if _kind(failure) != before[failure.name]),
@@ -76,8 +76,8 @@ def describe(
 ) -> str:
     """Return ``failures`` as a message of at most ``tokens`` tokens, 50 or more.
 
-    ``previous`` are the failures that the model was told last. The message then begins with what
-    became of them, and what still fails in the same way is not explained again.
+    ``previous`` are the failures of the last report. The message then begins with their changes
+    and does not repeat the details of failures that stayed the same.
     """
     budget = int(tokens * characters_per_token)
     if previous:
@@ -91,8 +91,8 @@ def describe(
     return "\n\n".join([head, *_details(explained, budget - len(head) - 2)])
 
 
-def _changes(comparison: Comparison, before: int) -> str:
-    """Return the sentences on what became of the failures of the last report."""
+def _changes(comparison: FailureChanges, before: int) -> str:
+    """Return the sentences on the changes since the last report."""
     gone, same, changed = comparison.gone, comparison.same, comparison.changed
     rows = [
         (f"no longer failing ({len(gone)} of {before})", _listed(gone)),
@@ -103,10 +103,10 @@ def _changes(comparison: Comparison, before: int) -> str:
             _listed_names(comparison.new),
         ),
     ]
-    told = [f"- {what}: {names}" for what, names in rows if names]
+    changes = [f"- {what}: {names}" for what, names in rows if names]
     if not (gone or changed or comparison.new):
-        told.append("The last edits made no difference to the failures; they are not repeated.")
-    return "\n".join(["Since the last report of failing tests:", *told])
+        changes.append("The last edits made no difference to the failures; they are not repeated.")
+    return "\n".join(["Since the last report of failing tests:", *changes])
 
 
 def _listed_names(failures: Sequence[Failure]) -> str:
@@ -127,7 +127,7 @@ def _more(count: int, before: str = "") -> list[str]:
 
 
 def _details(failures: Sequence[Failure], room: int) -> list[str]:
-    """Return why tests fail, what many share only once, in at most ``room`` characters."""
+    """Return the details of failures, shared ones once, in at most ``room`` characters."""
     groups: dict[str, list[Failure]] = {}
     for failure in failures:
         if failure.detail:
@@ -153,9 +153,9 @@ def _title(alike: Sequence[Failure]) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """Return ``text`` in at most ``room`` characters: whole lines, and how many are left out.
+    """Return ``text`` in at most ``room`` characters: whole lines, and the number left out.
 
-    The first lines say what failed and the last ones why: those in the middle go first.
+    The first lines say what failed, the last ones why; lines in the middle go first.
     """
     if len(text) <= room:
         return text

@@ -19,8 +19,8 @@ from agent.formats.base import (
     Matching,
     OnFailure,
     Scope,
+    after_failures,
     feedback,
-    settled,
 )
 from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
@@ -32,7 +32,7 @@ FormatName = Annotated[str, typer.Option("--format", help=f"One of {', '.join(fo
 
 @app.command()
 def show(form: FormatName, fence: Annotated[str, typer.Option()] = "```") -> None:
-    """Print what a model is told about a format."""
+    """Print the instructions of a format."""
     print(_format(form, Matching.TOLERANT).instructions(fence))
 
 
@@ -47,7 +47,7 @@ def apply(
     ] = OnFailure.KEEP,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
 ) -> None:
-    """Apply a reply to the files below a folder and print what became of each edit as JSON."""
+    """Apply a reply to the files below a folder and print the result of each edit as JSON."""
     edit_format = _format(form, matching)
     if not root.is_dir():
         _refuse(f"--root {root}: no such folder")
@@ -86,7 +86,7 @@ def _applied(
     if not edits:
         return f"the reply holds no edit in the format {edit_format.name}"
     safe: list[Edit] = safe_edits(edits, space)
-    return settled(edit_format.apply(safe, space.read, scope.chat), on_failure)
+    return after_failures(edit_format.apply(safe, space.read, scope.chat), on_failure)
 
 
 def _described(report: ApplyReport | str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Carry out the edits of a reply on texts: the part that all formats share."""
+"""Apply the edits of a reply to texts; all formats share this."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from agent.formats.base import (
 )
 from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
 from agent.formats.matching.lines import final_newline, to_lines, to_text
-from agent.formats.matching.settle import Block, settle
+from agent.formats.matching.settle import Placement, place_edits
 
 Numbered = tuple[int, Edit]
 
-# Looking for the nearest lines takes time, and a model that errs this often needs no more.
+# The search for the nearest lines takes time, and more reports do not help the model.
 _MOST_EXPLAINED = 20
-# Each edit is looked for in its whole file. No recorded reply has a tenth of this.
+# The search for an edit reads its whole file. No recorded reply has a tenth of this.
 MOST_EDITS = 500
 
 
 class EngineFormat(EditFormat):
-    """A format whose edits this engine carries out."""
+    """A format whose edits ``apply_edits`` applies."""
 
     def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Carry out ``edits``; see ``apply_edits``."""
+        """Apply ``edits``; see ``apply_edits``."""
         return apply_edits(edits, read)
 
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
-    """Carry out ``edits`` in order on the texts that ``read`` gives, and report on each."""
+    """Apply ``edits`` in order to the texts that ``read`` returns, and report on each."""
     seen: dict[str, str | None] = {}
 
     def read_once(path: str) -> str | None:
@@ -60,7 +60,7 @@ def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
 
 
 def _runs(edits: Sequence[Edit]) -> Iterator[list[Numbered]]:
-    """Yield the edits one by one, but all neighbouring blocks together."""
+    """Yield the edits one by one, but all blocks in a row together."""
     for blocks, run in groupby(enumerate(edits), lambda pair: isinstance(pair[1], SearchReplace)):
         if blocks:
             yield list(run)
@@ -70,7 +70,7 @@ def _runs(edits: Sequence[Edit]) -> Iterator[list[Numbered]]:
 
 @dataclass
 class _Session:
-    """The texts as the edits so far have left them."""
+    """The texts after the edits so far."""
 
     read: Reader
     texts: dict[str, str | None] = field(default_factory=dict)
@@ -142,14 +142,14 @@ class _Session:
             }
         if rest and text is not None:
             lines = to_lines(text)
-            blocks = settle(lines, [edit for _, edit in rest])
+            blocks = place_edits(lines, [edit for _, edit in rest])
             after = to_text(lines, text)
             results |= {n: self._judged(b, after) for (n, _), b in zip(rest, blocks, strict=True)}
             if any(block.span for block in blocks):
                 self.texts[path] = after
         return results
 
-    def _judged(self, block: Block, text: str) -> EditResult:
+    def _judged(self, block: Placement, text: str) -> EditResult:
         edit = block.edit
         if block.span is not None:
             step = block.step.value if block.step else ""
@@ -185,7 +185,7 @@ class _Session:
 
 
 def _looks_for_lines(edit: SearchReplace, text: str | None) -> bool:
-    """Tell whether the edit has lines to look for; blank ones only if they are the whole file."""
+    """Return whether the edit has lines to find; blank lines count if they are the whole file."""
     if edit.search.strip() or edit.headers:
         return True
     if text is not None and any(search.strip() for search, _ in edit.readings):
@@ -194,7 +194,7 @@ def _looks_for_lines(edit: SearchReplace, text: str | None) -> bool:
 
 
 def too_many(path: str) -> EditResult:
-    """Return the result of an edit that was not tried because of those before it."""
+    """Return the result of an edit that was not tried because too many came before it."""
     return _refused(
         path, "it was not tried, because the reply holds too many edits. Send it in the next reply."
     )

@@ -1,4 +1,4 @@
-"""What every edit format shares: edits, the report on them, and the protocol.
+"""Edits, the report on them, and the protocol of edit formats.
 
 A format is pure: text in, values out. The coder reads and writes the files.
 """
@@ -15,26 +15,26 @@ from agent.prompts import render
 from llm.chat import Reply, Tool
 
 Reader = Callable[[str], str | None]
-"""Gives a file's text with ``\\n`` line ends by its path, None when there is no such file."""
+"""Returns the text of a file with ``\\n`` line ends, None when there is no such file."""
 
 
 class MalformedReplyError(ValueError):
-    """A reply breaks its edit format; the message tells the model what is wrong and where."""
+    """A reply breaks its edit format; the message explains the error to the model."""
 
 
-_MOST_TOLD = 20
+_MOST_EXPLAINED = 20
 _MOST_LISTED = 500
 
 
 class Matching(str, Enum):
-    """How the lines that an edit names are looked for (docs/edit-formats.md)."""
+    """How the lines of an edit are found (docs/edit-formats.md)."""
 
     TOLERANT = "tolerant"
     REFERENCE = "reference"
 
 
 class OnFailure(str, Enum):
-    """What becomes of a reply's good edits when others of it fail."""
+    """Whether the good edits of a reply are kept when others fail."""
 
     KEEP = "keep"
     ROLL_BACK = "roll-back"
@@ -45,10 +45,10 @@ class SearchReplace:
     """Replace the lines ``search`` of the file ``path`` with ``replace`` (texts with newlines).
 
     Attributes:
-        readings: further ways to read the block, as (search, replace), tried after the first.
-        appends: the reply says that the lines go to the end of the file.
+        readings: other ways to read the block, as (search, replace), tried after the first.
+        appends: the lines go to the end of the file.
         blank_end: one blank line at the end of either section may be decoration.
-        line: where the lines begin (from 1), as the reply says; only settles between places.
+        line: where the lines begin (from 1), as the reply says; only decides between places.
         headers: lines that come before the place, outermost first (the ``@@`` lines of V4A).
         at_end: the lines are the last ones of the file.
     """
@@ -83,7 +83,7 @@ class DeleteFile:
 
 @dataclass(frozen=True)
 class MoveFile:
-    """Give the file ``path`` the name ``to``."""
+    """Rename the file ``path`` to ``to``."""
 
     path: str
     to: str
@@ -91,7 +91,7 @@ class MoveFile:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A part of a reply that was meant as an edit and cannot be read as one."""
+    """A part of a reply that looks like an edit and cannot be read."""
 
     path: str
     problem: str
@@ -102,14 +102,14 @@ Edit = SearchReplace | WholeFile | DeleteFile | MoveFile | Unreadable
 
 @dataclass(frozen=True)
 class EditResult:
-    """What became of one edit.
+    """The result of one edit.
 
     Attributes:
         path: the file that the edit names.
         applied: whether the edit was carried out.
-        landed_in: the file that was changed; another than ``path`` when the lines stood there.
-        problem: why it was not applied, for the model; empty when it was.
-        step: which step of the matching found the place; empty where nothing was looked for.
+        landed_in: the changed file; not ``path`` when the lines were found in another file.
+        problem: the reason for the model why it was not applied; empty when it was.
+        step: the step of the matching that found the place; empty without a search.
     """
 
     path: str
@@ -124,8 +124,8 @@ class ApplyReport:
     """New contents by path (None: the file is gone), and one result per edit, in their order.
 
     Attributes:
-        moved: new path to old path of files that were given another name.
-        rolled_back: good edits were taken back because others failed.
+        moved: new path to old path of renamed files.
+        rolled_back: good edits were undone because others failed.
     """
 
     contents: dict[str, str | None] = field(default_factory=dict)
@@ -135,17 +135,17 @@ class ApplyReport:
 
     @property
     def failed(self) -> tuple[EditResult, ...]:
-        """The edits that were not carried out."""
+        """The edits that were not applied."""
         return tuple(result for result in self.results if not result.applied)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a reply may speak of.
+    """The files that a reply may name.
 
     Attributes:
-        known: paths of the files that are there.
-        chat: those that the model was shown, in that order.
+        known: paths of all files.
+        chat: the files shown to the model, in that order.
     """
 
     known: Collection[str] = ()
@@ -161,16 +161,16 @@ class Scope:
 
 
 class EditFormat(ABC):
-    """One way for a model to write down edits."""
+    """A notation in which models write edits."""
 
     name: str
-    """What ``--models MODEL@NAME`` takes."""
+    """The name in ``--models MODEL@NAME``."""
     plain_mentions: bool = False
     """Whether only plainly written paths bring files into the conversation."""
     joins: bool = False
-    """Whether a reply that was cut off can be gone on with; see ``join``."""
+    """Whether the model can continue a reply that was cut off; see ``join``."""
     tools: tuple[Tool, ...] = ()
-    """The functions that the model calls to edit; none for formats that are written as text."""
+    """The functions that the model calls to edit; none for text formats."""
 
     def instructions(self, fence: str) -> str:
         """Return the rules and the example for the system message."""
@@ -180,50 +180,50 @@ class EditFormat(ABC):
     def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
         """Return the edits of ``reply``, in order.
 
-        What cannot be read is an ``Unreadable`` where the rest of the reply can.
+        An unreadable part is an ``Unreadable`` where the rest of the reply can be read.
 
         Raises:
-            MalformedReplyError: nothing of the reply can be relied on.
+            MalformedReplyError: no part of the reply can be trusted.
         """
 
     @abstractmethod
     def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Carry out ``edits`` on the texts that ``read`` gives; ``chat`` as in ``Scope``."""
+        """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``Scope``."""
 
     @abstractmethod
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return the reply that turns ``before`` into ``after`` (None: there is no file).
 
-        Parsed and applied it gives ``after`` again; used to write examples and to test formats.
+        Parsed and applied, it gives ``after``; used for examples and to test formats.
 
         Raises:
-            ValueError: the format cannot say this (deleting a file, mostly).
+            ValueError: the format cannot express the change, such as deleting a file.
         """
 
     def join(self, partial: str, reply: str) -> str:
         """Return the text to parse when ``reply`` follows ``partial``, which was cut off.
 
-        That is both together when ``reply`` goes on in the middle of an edit, else ``reply``.
+        Returns both joined when ``reply`` continues in the middle of an edit, else ``reply``.
         """
         return reply
 
 
-def settled(report: ApplyReport, on_failure: OnFailure) -> ApplyReport:
-    """Return what ``on_failure`` leaves of ``report``: all that was applied, or nothing."""
+def after_failures(report: ApplyReport, on_failure: OnFailure) -> ApplyReport:
+    """Return ``report``, without the applied edits where ``on_failure`` rolls them back."""
     if on_failure is OnFailure.ROLL_BACK and report.failed:
         return replace(report, contents={}, moved={}, rolled_back=True)
     return report
 
 
 def feedback(report: ApplyReport) -> str:
-    """Return what to tell the model about ``report``; empty when every edit was applied."""
+    """Return the message to the model about ``report``; empty when every edit was applied."""
     if not report.failed:
         return ""
     total = len(report.results)
     parts = [f"# {len(report.failed)} of {total} edits could not be applied."]
     failed = [(n, result) for n, result in enumerate(report.results, 1) if not result.applied]
-    parts += [f"## Edit {n} of {total}: {result.problem}" for n, result in failed[:_MOST_TOLD]]
-    if more := [str(n) for n, _ in failed[_MOST_TOLD:]]:
+    parts += [f"## Edit {n} of {total}: {result.problem}" for n, result in failed[:_MOST_EXPLAINED]]
+    if more := [str(n) for n, _ in failed[_MOST_EXPLAINED:]]:
         parts.append(f"## The edits {_listed(more)} could not be applied either.")
     return "\n\n".join([*parts, _what_to_resend(report)])
 

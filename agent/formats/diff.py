@@ -48,7 +48,7 @@ class DiffFormat(EngineFormat):
 
 
 class DiffFencedFormat(DiffFormat):
-    """The same with the file's name as the first line inside the fence."""
+    """The ``diff`` format with the file's name as the first line inside the fence."""
 
     name = "diff-fenced"
 

@@ -1,4 +1,4 @@
-"""The ``diff-func`` format: lines and what takes their place, as a call of ``replace_lines``."""
+"""The ``diff-func`` format: lines and their replacement, as a call of ``replace_lines``."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ from llm.chat import Reply, Tool, ToolCall
 
 
 class FunctionFormat(EngineFormat):
-    """Edits written as calls of one function, one file or place each, or a list of them."""
+    """Edits as calls of one function, with one edit or a list of edits each."""
 
     function: str
     """The function's name."""
     contents: tuple[str, ...]
-    """Names of the arguments that hold text, ours first."""
+    """Names of the arguments that hold text, the documented one first."""
     lists: tuple[str, ...]
-    """Names of an argument that holds several edits, each with the arguments of one."""
+    """Names of an argument that holds a list of edits."""
 
     def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
         """Return the edits of all calls of ``reply``, in order."""
@@ -41,7 +41,7 @@ class FunctionFormat(EngineFormat):
             yield Unreadable("", str(error))
             return
         known = call.name in (self.function, "python")
-        # Another name is only understood when the arguments leave no doubt.
+        # Another function name counts only when the arguments are unambiguous.
         if not known and first_of(arguments, (*PATH_NAMES, *self.lists)) is None:
             yield Unreadable("", f"there is no function {call.name}: call {self.function}.")
             return
@@ -60,7 +60,7 @@ class FunctionFormat(EngineFormat):
         return self._edit(clean_name(given), item, scope)
 
     def _arguments(self, call: ToolCall, scope: Scope) -> Mapping[str, Any]:
-        """Models trained on a code interpreter call ``python`` with bare code, or with JSON."""
+        """Read the arguments; models with a code interpreter call ``python`` with bare code."""
         try:
             return arguments_of(call, (*PATH_NAMES, *self.lists, *self.contents, "explanation"))
         except MalformedReplyError:

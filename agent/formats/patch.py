@@ -1,6 +1,6 @@
 """The ``patch`` format, known as V4A: Begin Patch, Add, Update with Move, Delete, End Patch.
 
-The grammar is the one that OpenAI's prompting guide for GPT-4.1 gives (April 2025).
+The grammar is that of OpenAI's prompting guide for GPT-4.1 (April 2025).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PatchFormat(EngineFormat):
         return tuple(edit for section in sections for edit in section.edits(scope))
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return the patch that does it."""
+        """Return the patch for the change."""
         return Reply("\n".join([_BEGIN, *_rendered(path, before, after), _END, ""]))
 
 
@@ -60,7 +60,7 @@ def _rendered(path: str, before: str | None, after: str | None) -> list[str]:
 
 @dataclass
 class _Section:
-    """One action on one file, with the lines that belong to it."""
+    """One action on one file, with its lines."""
 
     verb: str
     given: str
@@ -101,7 +101,7 @@ def _sections(lines: Sequence[str]) -> Iterator[_Section]:
 
 
 def _without_fence(lines: list[str]) -> list[str]:
-    """Cut a patch without an end off at the fence that stands around it."""
+    """Cut a patch without an end marker off at its closing fence."""
     end = next((n for n, line in enumerate(lines) if line[:1] in "`~" and fence_of(line)), None)
     return lines[:end]
 

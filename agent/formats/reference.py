@@ -1,4 +1,4 @@
-"""The ``diff`` format as the reference agent read it in May 2024, to replay what it recorded."""
+"""The ``diff`` format as the reference agent read it in May 2024, to replay its recordings."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _REPLACE = re.compile(r"^>{5,9} REPLACE\s*$")
 class ReferenceDiffFormat(DiffFormat):
     """SEARCH/REPLACE blocks with the reference agent's parsing and its steps of matching.
 
-    A block can land in any file of the chat, so it matters which files come into it.
+    A block can land in any file of the chat, so the choice of these files matters.
     """
 
     plain_mentions = True
 
     def parse(self, reply: Reply, scope: Scope) -> Sequence[SearchReplace]:
-        """Return the blocks of ``reply``; one that cannot be read spoils all of them.
+        """Return the blocks of ``reply``; an unreadable block makes all of them fail.
 
         Raises:
             MalformedReplyError: a block has no name or no end.
@@ -101,7 +101,7 @@ def _blocks(lines: list[str], known: Collection[str]) -> Iterator[SearchReplace]
 
 
 def _unwrap(lines: list[str], path: str) -> str:
-    """Return a section's text without what models wrap it in: the file's name, a fence.
+    """Return a section's text without a wrapping file name or fence.
 
     One blank line at the end is taken off as well, as the reference agent does on both sides.
     """

@@ -1,4 +1,4 @@
-"""Between formats, which are pure, and the files: nothing unsafe is tried, nothing is half done."""
+"""Write the results of formats, which are pure, to files: safe paths only, all or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.workspace import UnsafePathError, Workspace
 
 
 def safe_edits(edits: Sequence[Edit], space: Workspace) -> list[Edit]:
-    """Return ``edits`` with those of paths that must not be written made unreadable."""
+    """Return ``edits`` with those of unsafe paths as ``Unreadable``."""
     return [_safe(edit, space) for edit in edits]
 
 
@@ -26,10 +26,10 @@ def _safe(edit: Edit, space: Workspace) -> Edit:
 
 
 def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
-    """Write the new contents; a file that cannot be written makes its edits failed ones."""
+    """Write the new contents; edits of a file that cannot be written fail."""
     written: dict[str, str | None] = {}
     refused: dict[str, str] = {}
-    # A file that was moved comes and goes in one step.
+    # A move writes the new file and removes the old one in one step.
     groups = [(to, old) for to, old in report.moved.items()]
     single = [(path,) for path in report.contents if not any(path in group for group in groups)]
     for paths in (*groups, *single):

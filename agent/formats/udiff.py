@@ -1,4 +1,4 @@
-"""The ``udiff`` format: unified diffs, whose line numbers and counts need not be right."""
+"""The ``udiff`` format: unified diffs, whose line numbers and counts may be wrong."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "rena
 
 
 class UnifiedDiffFormat(EngineFormat):
-    """Parse and apply unified diffs; hunks are found by their lines, not by their numbers."""
+    """Parse and apply unified diffs; places are found by lines, not by line numbers."""
 
     name = "udiff"
 
     def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
-        """Return an edit for each hunk, in order; prose around diffs is passed over."""
+        """Return an edit for each hunk, in order; text around diffs is ignored."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         return tuple(_files(text.removesuffix("\n").split("\n"), scope))
 
@@ -141,8 +141,8 @@ def _ends(lines: Sequence[str], at: int) -> bool:
 def _counted(lines: Sequence[str], start: int, head: re.Match[str]) -> int:
     """Return how many lines the counts of a hunk's header stand for, 0 where they are wrong.
 
-    Right counts tell removed lines that begin with ``-- `` from headers, and lines that look like
-    a fence from one.
+    Right counts distinguish removed lines that begin with ``-- `` from headers, and lines that look
+    like a fence from fences.
     """
     if head[1] is None:
         return 0
@@ -171,7 +171,7 @@ def _hunks(path: str, body: Sequence[Hunk]) -> Iterator[Edit]:
 
 
 def _content(body: Sequence[Hunk]) -> list[str]:
-    """Return the marked lines of all hunks, without blank lines at the end and remarks."""
+    """Return the marked lines of all hunks, without remarks and final blank lines."""
     lines = [line for _, part in body for line in part if not line.startswith("\\ ")]
     while lines and not lines[-1]:
         lines.pop()
@@ -179,6 +179,6 @@ def _content(body: Sequence[Hunk]) -> list[str]:
 
 
 def _side(lines: Sequence[str], sign: str) -> list[str]:
-    """Return the old (``-``) or new (``+``) lines; a line without a mark is one that stays."""
+    """Return the old (``-``) or new (``+``) lines; lines without a mark are kept lines."""
     other = "+" if sign == "-" else "-"
     return [unmarked(line) for line in lines if not line.startswith(other)]

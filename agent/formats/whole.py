@@ -35,7 +35,7 @@ class WholeFormat(EngineFormat):
     joins = True
 
     def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
-        """Return the files of ``reply``; fences without a name at them are prose."""
+        """Return the files of ``reply``; fences without a name are no files."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         return tuple(_files(text.split("\n"), scope))
 
@@ -78,24 +78,24 @@ def _files(lines: list[str], scope: Scope) -> Iterator[Edit]:
 
 
 def _name(lines: Sequence[str], index: int, scope: Scope) -> tuple[str | None, int]:
-    """Return the file that the fence at ``index`` is about, and where its content begins."""
+    """Return the file of the fence at ``index``, and where its content begins."""
     known = scope.known
     info = (fence_of(lines[index]) or ("", ""))[1]
     path = path_in_info(info, known) or path_above(lines[max(0, index - 2) : index], known)
     if path or index + 1 >= len(lines):
         return path, index + 1
     inside = path_in_line(lines[index + 1], known)
-    # A first line that is a file's name is content as well as a name, unless the file is known.
+    # A file name as the first line is also content, unless the file is known.
     return (inside, index + 2) if inside in known else (None, index + 1)
 
 
 def _closing(lines: Sequence[str], start: int, fence: str, path: str | None) -> int | None:
     """Return the line that closes the fence that opens at or before ``start``, None without one.
 
-    A file may hold fences itself (documentation does): shorter ones do not count, one with a
-    language is closed by the next bare one. Where the lines up to a bare one are not a complete
-    program, but those up to a later one are, the later one is meant; a text has no such test, so
-    there the last bare one before the next named fence is.
+    A file may hold fences itself, as documentation does: shorter ones do not count, and a bare
+    fence closes the last one with a language. Where the lines up to a bare fence are no complete
+    program, but those up to a later one are, the later one closes the file. For texts there is no
+    such test: the last bare fence before the next named one closes them.
     """
     bare = _bare_fences(lines, start, fence)
     first = next((n for n, depth in bare if depth == 0), None)
@@ -109,7 +109,7 @@ def _closing(lines: Sequence[str], start: int, fence: str, path: str | None) -> 
 
 
 def _bare_fences(lines: Sequence[str], start: int, fence: str) -> Iterator[tuple[int, int]]:
-    """Yield the lines that could close the fence, with how many fences stay open after each."""
+    """Yield the lines that could close the fence, with the number of fences open after each."""
     depth = 1
     for number in range(start + 1, len(lines)):
         mark = fence_of(lines[number])

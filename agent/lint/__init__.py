@@ -1,4 +1,4 @@
-"""Fatal problems in edited files, and only those that the edit brought in."""
+"""Find the fatal problems that an edit introduces."""
 
 from agent.lint.compilers import (
     Compiler,

@@ -1,4 +1,4 @@
-"""Python's own compilers: this one's, and that of another interpreter in a process of its own."""
+"""Compile Python with this interpreter, or with another one in a separate process."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _PER_FINALLY = 5_000
 
 
 class CompilerFailedError(Exception):
-    """The compiler itself is missing, hung or crashed: it has no verdict."""
+    """The compiler is missing, hung or crashed, so it gives no result."""
 
 
 class Compiler(Protocol):
-    """Tells whether files can be compiled; nothing of them is run."""
+    """Checks whether files compile, without running them."""
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
         """Return the first syntax error of each (path, text), None for a file without one.
 
         Raises:
-            CompilerFailedError: there is no verdict on any of them.
+            CompilerFailedError: there is no result for any file.
         """
 
 
@@ -42,8 +42,8 @@ class OwnCompiler:
     """The compiler of the Python that the harness runs on.
 
     Attributes:
-        version: stands for an interpreter of this version, as ``InterpreterCompiler`` would start
-            one: it reads files as they are saved, and findings name it.
+        version: act as the ``InterpreterCompiler`` of this version: read files as they are saved,
+            and name the version in findings.
     """
 
     version: str = ""
@@ -68,7 +68,7 @@ class OwnCompiler:
 
 @dataclass(frozen=True)
 class RememberingCompiler:
-    """Asks ``compiler`` once for each text: of an edited file, one of two was judged before."""
+    """Asks ``compiler`` once for each text: the text before an edit was usually checked before."""
 
     compiler: Compiler
     _known: dict[tuple[str, str], Finding | None] = field(default_factory=dict)
@@ -82,10 +82,10 @@ class RememberingCompiler:
 
 
 def _surely_quick(text: str) -> bool:
-    """Tell whether ``text`` can be compiled in this process, where nothing can stop it.
+    """Return whether ``text`` can be compiled in this process, where no limit holds.
 
-    Each way out of a ``try`` has a copy of its ``finally``, so nested ones double and double;
-    many functions of one name take the square of their number.
+    Each way out of a ``try`` has a copy of its ``finally``, so the code doubles with each level;
+    many functions of one name take quadratic time.
     """
     return len(text) + _PER_FINALLY * text.count("finally") < _LONGEST_QUICK
 
@@ -102,8 +102,8 @@ def _compile(path: str, text: str | bytes) -> Finding | None:
     return None
 
 
-# Runs on any Python from 2.7 on. `-c` puts the current folder on the path: it is taken off before
-# anything is imported.
+# Runs on Python 2.7 and later. `-c` puts the current folder on the path; the script removes it
+# before it imports anything.
 _SCRIPT = """
 import sys
 sys.path.pop(0)
@@ -129,10 +129,10 @@ print(json.dumps(["%d.%d" % sys.version_info[:2], [check(data) for data in json.
 class InterpreterCompiler:
     """The compiler of the interpreter ``python``, started once for each batch of files.
 
-    It neither reads nor writes anything: no site packages, no bytecode, no environment.
+    It uses no site packages, no bytecode files and no environment variables.
 
     Attributes:
-        seconds: how long a batch may take.
+        seconds: the time limit of a batch.
     """
 
     python: Path

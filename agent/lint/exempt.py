@@ -1,4 +1,4 @@
-"""Files that no linter can judge: templates, notebooks, generated and minified code."""
+"""Recognise files that no linter can check: templates, notebooks, generated and minified code."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _GENERATED_NAMES = re.compile(
     r"(_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|(^|/)(parsetab|lextab|yacctab)\.py|[.-]min\.[cm]?js"
     r"|\.bundle\.js)$"
 )
-# Only where a comment begins so: much code speaks of what is generated.
+# Only at the start of a comment: much code mentions generated files.
 _GENERATED_MARK = re.compile(
     r"^\s*(#|//|/?\*|<!--|;)[\s*#-]*(.*@generated\b|.*\bdo not (edit|modify)\b"
     r"|((this|the) [\w ]{2,30}(is|was|has been) )?(code )?(auto(matically)?[- ]?)?generated\b)",
     re.IGNORECASE,
 )
 _TEMPLATE_MARK = re.compile(r"\{\{-?\s*cookiecutter\.|^# In\[[\d ]*\]:$", re.MULTILINE)
-# A tag alone on its line (a comment sign may hide it), a magic or a shell command of a notebook.
+# A tag alone on its line, perhaps behind a comment sign; a magic or shell command of a notebook.
 _TEMPLATE_LINE = re.compile(
     r"\s*(#|//)?\s*\{%-?\s*(if|for|block|extends|include|import|from|set|macro|raw|end\w+|else"
     r"|elif)\b.*%\}\s*$|[%!]\w+ "
-    # A name to be filled in, where no string can be open before it.
+    # A placeholder, where no string can be open before it.
     r"|[^'\"`#]*\{\{-?\s*[A-Za-z_][\w.]*\s*(\|.*)?-?\}\}"
 )
 
 
 def is_exempt(change: Change) -> bool:
-    """Tell whether ``change`` is to a file that is not judged at all.
+    """Return whether the file of ``change`` is not checked at all.
 
-    An existing file is taken for what it was before the edit: an edit cannot excuse itself by
-    adding a mark.
+    For an existing file the text before the edit counts: an edit cannot excuse itself by adding a
+    mark.
     """
     text = change.after if change.before is None else change.before
     return (
@@ -49,10 +49,10 @@ def is_exempt(change: Change) -> bool:
 
 
 def excuses_syntax(change: Change) -> bool:
-    """Tell whether a new file is likely a template or a notebook when it cannot be parsed.
+    """Return whether a new file that cannot be parsed is likely a template or a notebook.
 
-    Such lines are common inside strings, so they say nothing about files that can be. An existing
-    template could not be parsed before the edit and is let off by that.
+    Such lines are common inside strings, so they do not count in files that can be parsed. An
+    existing template is excused because it could not be parsed before the edit either.
     """
     if change.before is not None:
         return False
@@ -74,5 +74,5 @@ def _is_generated(path: str, text: str) -> bool:
 
 
 def _is_other_format(text: str) -> bool:
-    """Qt's translations are XML files called ``.ts``."""
+    """Return whether the file is XML: translations of Qt are called ``.ts``, too."""
     return text.lstrip().startswith(("<?xml", "<!DOCTYPE TS"))

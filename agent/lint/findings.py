@@ -1,4 +1,4 @@
-"""The values of the linter: what changed, and what is wrong with it."""
+"""The input and the output of the linter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """A fatal problem: where it is (line from 1) and what it is."""
+    """A fatal problem and its line, counted from 1."""
 
     path: str
     line: int

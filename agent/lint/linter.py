@@ -1,4 +1,4 @@
-"""What an edit broke: Python by its compilers and pyflakes, other languages by tree-sitter."""
+"""Lint edits: Python with compilers and pyflakes, other languages with tree-sitter."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from agent.lint.syntax import new_errors
 
 
 @dataclass(frozen=True)
-class _Verdict:
-    """What one compiler says of a file before (None also for a new file) and after an edit."""
+class _Compiled:
+    """The findings of one compiler before (None also for a new file) and after an edit."""
 
     before: Finding | None
     after: Finding | None
@@ -28,62 +28,62 @@ class _Verdict:
 
 @dataclass(frozen=True)
 class Linter:
-    """Finds fatal problems that edits brought in.
+    """Finds the fatal problems that edits introduce.
 
     Attributes:
-        compiler: that of the Python which the edited project runs on; without one, or where it
-            fails, the harness's own judges.
-        own: the harness's own compiler.
+        compiler: the compiler of the edited project's Python; ``own`` takes its place where there
+            is none or it fails.
+        own: the compiler of the harness's Python.
     """
 
     compiler: Compiler | None = None
     own: Compiler = field(default_factory=lambda: RememberingCompiler(OwnCompiler()))
 
     def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
-        """Return what is fatal in the texts after the edits and was not before, in order."""
-        judged = [change for change in map(_from_scratch, changes) if not is_exempt(change)]
-        python = [change for change in judged if language_of(change.path) == "python"]
+        """Return the fatal findings after the edits that were not there before, in order."""
+        checked = [change for change in map(_from_scratch, changes) if not is_exempt(change)]
+        python = [change for change in checked if language_of(change.path) == "python"]
         found = [*self._python(python)]
-        for change in judged:
+        for change in checked:
             if language_of(change.path) != "python" and not excuses_syntax(change):
                 found += new_errors(change)
         return tuple(sorted(found, key=lambda finding: (finding.path, finding.line)))
 
     def _python(self, changes: Sequence[Change]) -> Iterator[Finding]:
-        own = _verdicts(self.own, changes)
+        own = _compiled(self.own, changes)
         for change, theirs, ours in zip(changes, self._theirs(changes) or own, own, strict=True):
-            yield from _judge(change, theirs, ours)
+            yield from _check_python(change, theirs, ours)
 
-    def _theirs(self, changes: Sequence[Change]) -> list[_Verdict] | None:
+    def _theirs(self, changes: Sequence[Change]) -> list[_Compiled] | None:
         if self.compiler is None or not changes:
             return None
         try:
-            return _verdicts(self.compiler, changes)
+            return _compiled(self.compiler, changes)
         except CompilerFailedError:
             return None
 
 
 def _from_scratch(change: Change) -> Change:
-    """Return a change of a blank file as a new file: there is nothing to compare with."""
+    """Return a change of a blank file as a new file, as there is no text to compare with."""
     return change if (change.before or "").strip() else replace(change, before=None)
 
 
-def _verdicts(compiler: Compiler, changes: Sequence[Change]) -> list[_Verdict]:
-    """Return the verdicts on all changes; one batch, because starting an interpreter takes time."""
+def _compiled(compiler: Compiler, changes: Sequence[Change]) -> list[_Compiled]:
+    """Compile all files in one batch, because starting an interpreter takes time."""
     before = [(change.path, change.before or "") for change in changes]
     found = compiler.check([*before, *((change.path, change.after) for change in changes)])
     return [
-        _Verdict(*pair) for pair in zip(found[: len(before)], found[len(before) :], strict=True)
+        _Compiled(*pair) for pair in zip(found[: len(before)], found[len(before) :], strict=True)
     ]
 
 
-def _judge(change: Change, theirs: _Verdict, ours: _Verdict) -> tuple[Finding, ...]:
-    """Hold a file to the first compiler that took it before the edit, then to its names.
+def _check_python(change: Change, theirs: _Compiled, ours: _Compiled) -> tuple[Finding, ...]:
+    """Check a file with the first compiler that accepted it before the edit, then its names.
 
-    What none took before is Python 2, a template, or broken on purpose. Tree-sitter's grammar
-    takes Python 2 as well, so it judges those.
+    A file that none accepted is Python 2, a template, or broken on purpose. Tree-sitter checks
+    those, as its grammar accepts Python 2 as well.
     """
-    fitting = next((verdict for verdict in (theirs, ours) if verdict.before is None), None)
+    fitting = next((found for found in (theirs, ours) if found.before is None), None)
     if fitting is None:
         return new_errors(change)
     if fitting.after is not None:

@@ -1,7 +1,7 @@
-"""Undefined names and the like, by pyflakes: errors that only show when the code runs.
+"""Find undefined names and similar errors with pyflakes: they only show when the code runs.
 
-The selection is what the reference harness took from flake8 (F821, F823, F831, F406, F407, F701,
-F702, F704, F706). Style is nobody's business here, nor is ``__all__``.
+The selection is that of the reference harness from flake8 (F821, F823, F831, F406, F407, F701,
+F702, F704, F706). Style and ``__all__`` are not checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 from pyflakes import checker, messages
 
 from agent.lint.findings import Change, Finding
-from agent.lint.source import Source
+from agent.lint.source import SourceText
 
 _FATAL = (
     messages.UndefinedName,
@@ -29,35 +29,35 @@ _FATAL = (
     messages.YieldOutsideFunction,
     messages.ReturnOutsideFunction,
 )
-# A file that asks for Python's version may use the names of either.
+# A file that checks Python's version may use the names of Python 2 and 3.
 _FOR_BOTH = re.compile(r"\bversion_info\b|\bPY[23]\b|\bis_py[23]\b|\bhexversion\b")
 _PYTHON_2_BUILTINS = frozenset(
     {"apply", "basestring", "buffer", "cmp", "coerce", "execfile", "file", "intern", "long"}
     | {"raw_input", "reduce", "reload", "unichr", "unicode", "xrange"}
 )
-# Of one name, of `global`, or of `import *` in one file; no real one has a tenth.
+# Of one name, of `global`, or of `import *` in one file; no real file has a tenth of it.
 _MOST_REPEATED = 500
-# Statements right under an `if` or a `try`: each name bound again there is held against all.
+# Statements directly below an `if` or a `try`: pyflakes compares each rebound name with all.
 _LONGEST_FORK = 200
-# Each is looked for among all definitions of its file.
+# Each is searched for among all definitions of its file.
 _MOST_PLACED = 300
-# Texts: each attempt edits the same few files, and comes back to what it had.
+# Texts: each attempt edits the same few files and often restores an earlier text.
 _REMEMBERED = 256
-_Key = Callable[[Finding, Source], Hashable]
+_Key = Callable[[Finding, SourceText], Hashable]
 
 
 def new_names(change: Change) -> tuple[Finding, ...]:
     """Return the findings of ``change.after`` that ``change.before`` does not have.
 
-    A finding is an old one when the same problem was there on a line that read the same, else in
-    the same scope: lines, functions and classes may move or be renamed. One old finding excuses
-    one new one, so the same problem twice is two. Both texts must be Python that compiles here.
+    A finding is old when the same problem was on an equal line, else in the same scope: lines,
+    functions and classes may move or be renamed. One old finding excuses one new finding. Both
+    texts must be Python that compiles here.
     """
-    after = Source(change.path, change.after)
+    after = SourceText(change.path, change.after)
     found = list(_findings(change.path, change.after))
     if change.before is None or not found:
         return tuple(found)
-    before = Source(change.path, change.before)
+    before = SourceText(change.path, change.before)
     old = list(_findings(change.path, change.before))
     found, old = _without_pairs(found, after, old, before, _by_line)
     if max(len(found), len(old)) <= _MOST_PLACED and old:
@@ -67,7 +67,7 @@ def new_names(change: Change) -> tuple[Finding, ...]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _findings(path: str, text: str) -> tuple[Finding, ...]:
-    """Return pyflakes' fatal findings in order of lines; none for what it cannot cope with."""
+    """Return the fatal findings of pyflakes in order of lines; none where pyflakes fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -86,7 +86,7 @@ def _findings(path: str, text: str) -> tuple[Finding, ...]:
 
 
 def _repeats_itself(tree: ast.AST) -> bool:
-    """Tell whether pyflakes would take the square of the time: it looks back at each of these."""
+    """Return whether pyflakes would take quadratic time, as it looks back at each of these."""
     kinds: Counter[str] = Counter()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -105,16 +105,16 @@ def _is_of_python_2(message: messages.Message) -> bool:
     return undefined and message.message_args[0] in _PYTHON_2_BUILTINS
 
 
-def _by_line(finding: Finding, source: Source) -> Hashable:
+def _by_line(finding: Finding, source: SourceText) -> Hashable:
     return finding.problem, source.line(finding.line)
 
 
-def _by_scope(finding: Finding, source: Source) -> Hashable:
+def _by_scope(finding: Finding, source: SourceText) -> Hashable:
     return finding.problem, source.scope(finding.line)
 
 
 def _without_pairs(
-    found: list[Finding], after: Source, old: list[Finding], before: Source, key: _Key
+    found: list[Finding], after: SourceText, old: list[Finding], before: SourceText, key: _Key
 ) -> tuple[list[Finding], list[Finding]]:
     """Return both lists without the findings that have a partner of the same key in the other."""
     known = Counter(key(finding, before) for finding in old)
@@ -123,7 +123,7 @@ def _without_pairs(
 
 
 def _surplus(
-    findings: list[Finding], source: Source, key: _Key, partners: Counter[Hashable]
+    findings: list[Finding], source: SourceText, key: _Key, partners: Counter[Hashable]
 ) -> list[Finding]:
     left = Counter(partners)
     alone = []

@@ -1,4 +1,4 @@
-"""A source text with what the linter asks of it: its lines, and the definitions around a line."""
+"""A source text: its lines, and the definitions around a line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-
-from tree_sitter import Node, Tree
+from typing import TYPE_CHECKING
 
 from agent.grammars import language_of, parser
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Tree
 
 _DEFINITION = re.compile(
     r"(function|class|method|module|interface|struct|trait|impl|enum|namespace|constructor|mod)"
@@ -18,7 +20,7 @@ _DEFINITION = re.compile(
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """The text of ``path``; lines count from 1 and end with ``\\n`` alone."""
 
     path: str
@@ -45,8 +47,8 @@ class Source:
     def headers(self, number: int) -> tuple[range, ...]:
         """Return the lines of each signature around line ``number``, the outermost first.
 
-        Where the grammar finds no definition because the text around it is broken, the lines
-        that are indented less stand for them.
+        Where the text is broken and the grammar finds no definition, the lines with less
+        indentation take their place.
         """
         found = tuple(_headers(self._tree.root_node, number - 1)) if self._tree else ()
         if not found and self._tree and self._tree.root_node.has_error:
@@ -65,7 +67,7 @@ class Source:
 
 
 def encoded(text: str) -> bytes:
-    """Return ``text`` as the parser takes it; lone surrogates must not stop it."""
+    """Return ``text`` as bytes for the parser, also with lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -1,25 +1,27 @@
-"""Syntax errors by tree-sitter: for every language of the map, and for Python that none compiles.
+"""Find syntax errors with tree-sitter: in every language of the map, and in Python 2.
 
-The rules, the first that fits:
+The first rule that fits decides:
 
-- A grammar that read the file without an error before must do so after: every error counts.
-  Where several grammars may fit a suffix (a C++, C or Objective-C header), any will do.
-- No grammar knows a C file's macros, and half of all real headers have errors. A C or C++ file
-  that is new or had errors is only held to its brackets: balanced before and not so after counts.
-- Every error of any other new file counts.
-- Any other file with errors before is held to errors that begin on a line that the edit wrote,
-  and only when there are more errors than before.
+- If a grammar read the file without an error before, every error of it counts after. Where several
+  grammars may fit a suffix (a C++, C or Objective-C header), one without errors is enough.
+- No grammar knows a C file's macros, and half of all real headers have errors. In a C or C++ file
+  that is new or had errors, only brackets count that were balanced before and are not after.
+- In any other new file, every error counts.
+- In any other file with errors before, errors count that begin on a line of the edit, and only
+  when there are more errors than before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from tree_sitter import Node
+from typing import TYPE_CHECKING
 
 from agent.grammars import language_of, parser
 from agent.lint.findings import Change, Finding
 from agent.lint.source import encoded
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _HAS_MACROS = frozenset({"c", "cpp"})
 _CLOSES = {")": "(", "]": "[", "}": "{"}
@@ -27,7 +29,7 @@ _SHOWN = 60
 
 
 def new_errors(change: Change) -> tuple[Finding, ...]:
-    """Return the syntax errors that ``change`` brought in; none for files without a grammar."""
+    """Return the syntax errors that ``change`` introduces; none for files without a grammar."""
     languages = _languages(change)
     fitting = [language for language in languages if _took_before(language, change)]
     if any(not _parse(language, change.after).has_error for language in fitting) or not languages:
@@ -42,7 +44,7 @@ def new_errors(change: Change) -> tuple[Finding, ...]:
 
 
 def _took_before(language: str, change: Change) -> bool:
-    """Tell whether ``language`` may be held against the edit; in a new file any of them may."""
+    """Return whether ``language`` parsed the file before the edit; in a new file any counts."""
     return change.before is None or not _parse(language, change.before).has_error
 
 
@@ -54,7 +56,7 @@ def _languages(change: Change) -> list[str]:
     if change.path.lower().endswith(".h"):
         return ["cpp", "c", "objc"]
     if language == "javascript" and "@flow" in (change.before or change.after):
-        # No grammar for Flow's types is to be had; TypeScript's takes most of them.
+        # There is no grammar for the types of Flow; that of TypeScript reads most of them.
         return ["tsx", language]
     return [language]
 
@@ -73,7 +75,7 @@ def _errors(root: Node, change: Change) -> tuple[Finding, ...]:
 
 
 def _innermost(root: Node) -> Iterator[Node]:
-    """Yield the missing tokens and the errors without a further one in them."""
+    """Yield the missing tokens and the innermost errors."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -93,7 +95,7 @@ def _problem(node: Node) -> str:
 
 
 def _written(found: tuple[Finding, ...], change: Change, language: str) -> tuple[Finding, ...]:
-    """Return those of ``found`` on lines that the edit wrote, if there are more than before."""
+    """Return those of ``found`` on lines of the edit, if there are more than before."""
     before = change.before or ""
     if len(found) <= len(_errors(_parse(language, before), change)):
         return ()
@@ -125,7 +127,7 @@ def _unbalanced(root: Node) -> int | None:
 
 
 def _leaves(root: Node) -> Iterator[Node]:
-    """Yield the tokens in order, without those that the parser only imagines."""
+    """Yield the tokens in order, without those that the parser inserted."""
     waiting = [root]
     while waiting:
         node = waiting.pop()

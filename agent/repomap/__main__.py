@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from agent.repomap import RepoMap, TagStore
+from agent.repomap import TagStore
+from agent.repomap.build import RepoMap
 from agent.repomap.scanning.tree import blobs_below
 from core.errors import UserError
 

@@ -16,8 +16,9 @@ from agent.repomap.ranking.rank import RankedFile, Ranker, Ranking
 from agent.repomap.rendering import FileEntry, Form, render_file
 from agent.repomap.scanning.store import TagStore
 from agent.repomap.scanning.tags import SCANNER, Definition
-from agent.repomap.select import Choice, Material, choices
+from agent.repomap.select import MapChoice, Material, choices
 from llm.chat import estimate_tokens
+from llm.tokens import Count
 
 CHARACTERS_PER_TOKEN = 4
 """Where no model's own counter is given."""
@@ -54,7 +55,7 @@ class RepoMap:
         text: str,
         tokens: int,
         *,
-        count: Callable[[str], int] | None = None,
+        count: Count | None = None,
         chat: Collection[str] = (),
     ) -> str:
         """Return the map for ``text``, at most ``tokens`` long.
@@ -70,7 +71,7 @@ class RepoMap:
         text: str,
         tokens: int,
         *,
-        count: Callable[[str], int] | None = None,
+        count: Count | None = None,
         chat: Collection[str] = (),
     ) -> tuple[FileEntry, ...]:
         """Return what ``render`` shows, as data."""
@@ -95,7 +96,7 @@ class RepoMap:
     def _ranker(self) -> Ranker:
         return Ranker(self.index)
 
-    def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[Choice]:
+    def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[MapChoice]:
         """Return the choices in order, enough for any counter to find the limit among them."""
         index, definition = self.index, cache(self.index.definition)
         left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
@@ -111,7 +112,7 @@ class RepoMap:
         )
         spent = 0
 
-        def affordable(choice: Choice) -> bool:
+        def affordable(choice: MapChoice) -> bool:
             nonlocal spent
             unit, path = choice.unit, index.paths[choice.file]
             spent += len(path if unit is None else definition(unit).name)
@@ -119,7 +120,7 @@ class RepoMap:
 
         return list(takewhile(affordable, choices(material, characters)))
 
-    def _shown(self, chosen: Sequence[Choice]) -> dict[int, dict[int, Form]]:
+    def _shown(self, chosen: Sequence[MapChoice]) -> dict[int, dict[int, Form]]:
         """Return, by file, the form of each chosen definition by its place in the file."""
         shown: dict[int, dict[int, Form]] = {}
         for choice in chosen:
@@ -157,7 +158,7 @@ def _longest(
     entries: Callable[[int], tuple[FileEntry, ...]],
     most: int,
     tokens: int,
-    count: Callable[[str], int],
+    count: Count,
 ) -> tuple[FileEntry, ...]:
     """Return ``entries(n)`` for the largest ``n`` found to fit, by bisection."""
     best: tuple[FileEntry, ...] = ()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent.repomap.build import RepoMap, tree_key
 from agent.repomap.scanning.store import TagStore
+from llm.tokens import Count
+
+if TYPE_CHECKING:
+    from agent.repomap.build import RepoMap
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -27,9 +31,7 @@ class RenderedMaps:
     _maps: list[RepoMap] = field(default_factory=list)
     _texts: dict[str, str] = field(default_factory=dict)
 
-    def render(
-        self, root: Path, text: str, tokens: int, *, count: Callable[[str], int], counter: str
-    ) -> str:
+    def render(self, root: Path, text: str, tokens: int, *, count: Count, counter: str) -> str:
         """Return the map for ``text``, at most ``tokens`` long by ``count``.
 
         Args:
@@ -50,9 +52,14 @@ class RenderedMaps:
 
     @cached_property
     def _tree(self) -> str:
+        from agent.repomap.build import tree_key
+
         return tree_key(self.blobs)
 
     def _made(self, root: Path) -> RepoMap:
+        # Here, as it takes numpy: most runs of a command make no map.
+        from agent.repomap.build import RepoMap
+
         if not self._maps:
             self._maps.append(RepoMap.of(self.blobs, root, self.store))
         return self._maps[0]

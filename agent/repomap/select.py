@@ -19,7 +19,7 @@ UNIT_RANK = 10.0
 
 
 @dataclass(frozen=True)
-class Choice:
+class MapChoice:
     """A file's path (``unit`` is None) or one of its definitions to be shown in ``form``."""
 
     file: int
@@ -43,7 +43,7 @@ class Material:
     definition: Callable[[int], Definition]
 
 
-def choices(material: Material, characters: int) -> Iterator[Choice]:
+def choices(material: Material, characters: int) -> Iterator[MapChoice]:
     """Yield what to show in about ``characters``, the worthiest first, and on beyond them.
 
     The first definitions come with documentation or signature, as long as their share lasts;
@@ -61,22 +61,22 @@ def choices(material: Material, characters: int) -> Iterator[Choice]:
         used += _cost(material, unit, form) + _heading(material, file, seen)
         seen.add(file)
         taken += 1
-        yield Choice(file, unit, form)
+        yield MapChoice(file, unit, form)
     yield from _merged(material, taken)
 
 
-def _merged(material: Material, taken: int) -> Iterator[Choice]:
+def _merged(material: Material, taken: int) -> Iterator[MapChoice]:
     """Yield files and names in turn, whichever is worth more for its length."""
     paths, definition = material.paths, material.definition
     offers = [
-        (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, Choice(file))
+        (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, MapChoice(file))
         for rank, file in enumerate(material.files)
     ]
     offers += [
         (
             1 / (rank + UNIT_RANK) / (len(definition(unit).name) + 2),
             0,
-            Choice(material.file_of[unit], unit),
+            MapChoice(material.file_of[unit], unit),
         )
         for rank, unit in enumerate(material.units)
         if rank >= taken

@@ -16,6 +16,7 @@ from bench.cli.config import RunConfig
 from bench.cli.configfile import options_given
 from bench.cli.options import Options, TryAgent
 from bench.cli.selection import INSTANCES
+from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import ALIASES
 from core.address import Address, parse_address, without_logins
 from core.errors import UserError
@@ -79,7 +80,7 @@ def _refuse_processes(values: dict[str, Any]) -> None:
 
 
 def _list_models(values: dict[str, Any], book: SettingsBook) -> int:
-    from bench.cli.modellist import list_models
+    from bench.cli.listing import list_models
 
     names = [name.strip() for name in values["models"].split(",")] if values["models"] else []
     list_models(names, book, values["api_base"], print, as_json=values["json"])
@@ -118,7 +119,7 @@ def _given(context: typer.Context, address: Address | None) -> dict[str, Any]:
     for name, mark in (("dataset", ""), ("instances", "@")):
         path = Path(str(given.get(name, "")).removeprefix(mark)).expanduser()
         named = str(given.get(name, ""))
-        known = name == "dataset" and (named == "demo" or named in ALIASES)
+        known = name == "dataset" and named in (*ALIASES, *BUNDLED)
         if name in given and named.startswith(mark) and not known and path.exists():
             given[name] = f"{mark}{path.resolve()}"
     return given

@@ -19,7 +19,6 @@ from core.money import in_words, known_sum
 from core.plaintext import counted
 from core.redaction import Redactor
 from core.stop import Stop
-from demo.setup import DEMO_DATASET
 from environments.docker.engine import connect, engine_answers
 from environments.docker.images import pull_ahead
 from environments.local.agentsandbox import agent_of
@@ -62,7 +61,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     if not options.dry_run:
         # A wrong name is told before a dataset is fetched.
         agent_of(config)
-    dataset = load_dataset(options.dataset, options.split, DEMO_DATASET)
+    dataset = load_dataset(options.dataset, options.split)
     notes = (lambda _: None) if options.dry_run and options.as_json else say
     selected = _recorded(config, options, options.selection.apply(dataset.instances()), notes)
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cli.selection import INSTANCES, Selection
+from bench.instances.bundled import BUNDLED, Bundled
 from core.options import Folder, option, option_group
 from environments.options import AGENT
 from llm.models import RetryPolicy
@@ -22,6 +23,7 @@ class Options(Start, Places):
 
     Attributes:
         given: the options as they were chosen, by name, for ``run.json``.
+        bundled: the datasets that come with the project; workers elsewhere get them with this.
     """
 
     dataset: str = option(
@@ -61,6 +63,7 @@ class Options(Start, Places):
     )
     settings: SettingsBook = field(default_factory=our_settings)
     given: Mapping[str, Any] = field(default_factory=dict)
+    bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
 
 
 @option_group

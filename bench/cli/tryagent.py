@@ -23,7 +23,6 @@ from bench.repos.patches import fit_patch, take_patch
 from bench.repos.snapshots import Snapshot
 from core.money import in_words, total
 from core.processes import remove_tree
-from demo.setup import DEMO_DATASET
 from environments.local.agentsandbox import agent_of
 from llm.gate import OpenGate
 from runs.calls.modelsource import LiveModels, Turn
@@ -47,7 +46,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     config = validated(config)
     check_models(config, options.money)
     agent = agent_of(config)
-    rows = load_dataset("demo", "test", DEMO_DATASET).instances()
+    rows = load_dataset("demo", "test").instances()
     instance = next(row for row in rows if row.instance_id == _INSTANCE)
     mirrors = make_mirrors(replace(options, dataset="demo"))
     mirror = mirrors.get(instance.repo, instance.base_commit)

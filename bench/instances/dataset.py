@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from bench.instances.bundled import BUNDLED
 from bench.instances.instances import Instance, split_row
 from core.errors import InfrastructureError, UserError
 
@@ -73,25 +74,26 @@ class Dataset:
         return tuple(split_row(row)[0] for row in self.rows)
 
 
-def load_dataset(name: str, split: str, demo: Path) -> Dataset:
-    """Load ``name``; ``demo`` is the task repository that the name ``demo`` means.
+def load_dataset(name: str, split: str) -> Dataset:
+    """Load the rows of one split.
 
     Raises:
         UserError: there is no such dataset, or it cannot be read.
         InfrastructureError: the hub cannot be reached.
     """
     revision = ""
-    path = demo if name == "demo" else Path(name).expanduser()
+    bundled = BUNDLED.get(name)
+    path = bundled.path if bundled else Path(name).expanduser()
     if path.suffix in _FILES or path.exists():
         rows = _rows_of_path(path, split)
-        resolved = name if name == "demo" else str(path.resolve())
+        resolved = name if bundled else str(path.resolve())
     elif name in ALIASES or _HUB_ID.match(name):
         resolved = ALIASES.get(name, name)
         rows, revision = _rows_of_hub(resolved, split)
     else:
         raise UserError(
-            f"unknown dataset {name!r}: give {', '.join(ALIASES)}, demo, a hub id, a file or a "
-            f"folder; {_SUPPORTED}"
+            f"unknown dataset {name!r}: give {', '.join([*ALIASES, *BUNDLED])}, a hub id, a "
+            f"file or a folder; {_SUPPORTED}"
         )
     return Dataset(resolved, split, _checked(resolved, rows), revision)
 

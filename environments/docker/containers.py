@@ -14,14 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import docker.errors
-import docker.types
-
 from core.output import Tail
 from core.processes import CommandResult
 from environments.base import Changes
 from environments.docker.deadline import within
-from environments.docker.engine import ENGINE_ERRORS, engine_errors
+from environments.docker.engine import engine_error_types, engine_errors
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
 from environments.layout import listed
 from environments.limits import ResourceLimits
@@ -51,6 +48,8 @@ class Containers:
         Raises:
             InfrastructureError: the engine failed.
         """
+        from docker.errors import NotFound
+
         # Named before it is made, so that it is removed whatever interrupts the making of it.
         name = f"{LABEL}-{secrets.token_hex(8)}"
         self.check()
@@ -59,10 +58,12 @@ class Containers:
                 made = self._make(image, name)
             yield Container(self.client, made, self.limits, self.check)
         finally:
-            with engine_errors(), contextlib.suppress(docker.errors.NotFound):
+            with engine_errors(), contextlib.suppress(NotFound):
                 self.client.api.remove_container(name, force=True, v=True)
 
     def _make(self, image: str, name: str) -> Any:  # noqa: ANN401
+        from docker.types import Ulimit
+
         limits = self.limits
         return self.client.containers.run(
             image,
@@ -76,8 +77,8 @@ class Containers:
             memswap_limit=limits.memory,
             pids_limit=limits.processes,
             ulimits=[
-                docker.types.Ulimit(name="fsize", soft=limits.file_size, hard=limits.file_size),
-                docker.types.Ulimit(name="core", soft=0, hard=0),
+                Ulimit(name="fsize", soft=limits.file_size, hard=limits.file_size),
+                Ulimit(name="core", soft=0, hard=0),
             ],
             tmpfs={"/tmp": f"rw,exec,mode=1777,size={limits.temporary}"},
             cap_drop=["ALL"],
@@ -174,7 +175,7 @@ class Container:
 
         def watch() -> None:
             while not done.wait(_POLL):
-                with contextlib.suppress(*ENGINE_ERRORS):
+                with contextlib.suppress(*engine_error_types()):
                     if self._written() > self.limits.written:
                         self.made.kill()
                         return

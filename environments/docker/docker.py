@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import docker.errors
-
 from bench.instances.evalscript import TestSetup
 from bench.instances.instances import Instance
 from bench.repos.checkout import Checkout
@@ -104,6 +102,8 @@ class DockerSession:
     @contextmanager
     def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[DockerPrepared]:
         """Set ``changes`` up in one container and keep its files as an image; see ``Session``."""
+        from docker.errors import ImageNotFound
+
         token = secrets.token_hex(16)
         script = setup_script([*setup_lines(self.setup.setup, setup)], token)
         with self.containers.started(self.image) as container:
@@ -113,7 +113,7 @@ class DockerSession:
         try:
             yield DockerPrepared(self.containers, image, failed_commands(result.output, token))
         finally:
-            with engine_errors(), contextlib.suppress(docker.errors.ImageNotFound):
+            with engine_errors(), contextlib.suppress(ImageNotFound):
                 self.containers.client.images.remove(image, force=True, noprune=True)
 
     def stop(self) -> None:

@@ -8,12 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import docker.errors
-from docker.auth import resolve_repository_name
-from docker.utils import parse_repository_tag
-
 from core.errors import InfrastructureError
-from environments.docker.engine import ENGINE_ERRORS, connect, engine_errors
+from environments.docker.engine import connect, engine_error_types, engine_errors
 
 _GB = 1e9
 RESERVE = int(20 * _GB)
@@ -60,9 +56,11 @@ def missing_images(images: Iterable[str]) -> list[str]:
 
 def holds(client: Any, image: str) -> bool:  # noqa: ANN401 - the SDK has no types
     """Tell whether the engine holds ``image``."""
+    from docker.errors import ImageNotFound
+
     try:
         client.images.get(image)
-    except docker.errors.ImageNotFound:
+    except ImageNotFound:
         return False
     return True
 
@@ -129,7 +127,7 @@ def pull_each(
             _check_space(image, Path(client.info()["DockerRootDir"]), _free, reserve)
             say(f"pull image {number} of {len(wanted)}: {image}")
             pull(client, image)
-        except (*ENGINE_ERRORS, InfrastructureError) as error:
+        except engine_error_types(InfrastructureError) as error:
             failed[image] = str(error)
             if _NO_SUCH not in str(error):
                 closed[registry] = str(error)
@@ -138,6 +136,9 @@ def pull_each(
 
 def registry_of(image: str) -> str:
     """Return the host that ``image`` comes from: ``docker.io`` where its name says none."""
+    from docker.auth import resolve_repository_name
+    from docker.utils import parse_repository_tag
+
     registry, _ = resolve_repository_name(parse_repository_tag(image)[0])
     return str(registry)
 
@@ -163,12 +164,15 @@ def pull(client: Any, image: str) -> None:  # noqa: ANN401
     Raises:
         InfrastructureError: naming the image, the reason and the mend.
     """
+    from docker.errors import APIError
+    from docker.utils import parse_repository_tag
+
     repository, tag = parse_repository_tag(image)
     try:
         lines = client.api.pull(repository, tag=tag or "latest", stream=True, decode=True)
         # The engine answers at once and tells of most errors only in what follows.
         error = next((str(line["error"]) for line in lines if "error" in line), "")
-    except docker.errors.APIError as failure:
+    except APIError as failure:
         error = str(failure.explanation or failure)
     if error:
         raise InfrastructureError(f"cannot pull {image}: {_reason(error)}")

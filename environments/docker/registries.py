@@ -7,10 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import requests
-from docker.auth import resolve_repository_name
-from docker.utils import parse_repository_tag
-
 _HUB = "docker.io"
 _LOOPBACK = ("127.", "localhost", "[::1]")
 _MANIFESTS = ", ".join(
@@ -49,6 +45,9 @@ class Registries:
 
     def size(self, image: str) -> int | None:
         """Return the packed bytes of ``image``, None when its registry does not tell."""
+        from docker.auth import resolve_repository_name
+        from docker.utils import parse_repository_tag
+
         repository, tag = parse_repository_tag(image)
         registry, name = resolve_repository_name(repository)
         tag = tag or "latest"
@@ -57,7 +56,7 @@ class Registries:
                 return self._of_hub(name if "/" in name else f"library/{name}", tag)
             scheme = "http" if registry.startswith(_LOOPBACK) else "https"
             return self._of_registry(f"{scheme}://{registry}/v2/{name}/manifests", tag)
-        except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
     def _of_hub(self, name: str, tag: str) -> int | None:
@@ -73,6 +72,8 @@ class Registries:
         return sum(int(layer["size"]) for layer in manifest["layers"])
 
     def _json(self, address: str) -> Any:  # noqa: ANN401
+        import requests
+
         answer = requests.get(address, headers={"Accept": _MANIFESTS}, timeout=self.timeout)
         answer.raise_for_status()
         return answer.json()

@@ -9,9 +9,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
 from core.plaintext import counted
-from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.otherpatches import rounds
@@ -56,10 +56,8 @@ class Judging:
         work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say)
         if self.options.regrade:
             return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
-        demo = self._dataset_name == "demo"
-        return work.evaluate(
-            make_evaluator(self.kind, self.store, self.options, self.say, demo=demo)
-        )
+        name = self._dataset_name
+        return work.evaluate(make_evaluator(self.kind, self.store, self.options, self.say, name))
 
     def judge_others(self, run: RunData) -> int:
         """Have the patches of attempts judged that are not predicted; save what is new.
@@ -91,12 +89,12 @@ class Judging:
         Raises:
             UserError, InfrastructureError: it cannot be had.
         """
-        return load_dataset(self._dataset_name or "lite", self._split_name, DEMO_DATASET)
+        return load_dataset(self._dataset_name or "lite", self._split_name)
 
     def dataset_at_hand(self) -> Dataset | None:
         """Return the dataset where it needs no network: statistics are made without it, too."""
         name = self._dataset_name
-        local = name == "demo" or (name and Path(name).expanduser().exists())
+        local = name in BUNDLED or (name and Path(name).expanduser().exists())
         return self.dataset if local or self.kind is not EvaluatorKind.NONE else None
 
     def split(self) -> Split:

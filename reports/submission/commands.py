@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
+from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.redaction import Redactor
-from demo.setup import DEMO_DATASET
 from reports.cli.options import SubmissionOptions
 from reports.data.rundata import RunData, read_run
 from reports.submission.build import build
@@ -76,7 +76,7 @@ def validate_command(folder: Path, options: SubmissionOptions, say: Say) -> int:
     if split is None and not options.dataset:
         raise UserError(f"{folder} does not tell its split: give --split or --dataset")
     name = options.dataset or (split.dataset if split else "")
-    dataset = load_dataset(name, "test", DEMO_DATASET)
+    dataset = load_dataset(name, "test")
     return _said(folder, dataset, options, Redactor.of_environment(os.environ), say)
 
 
@@ -109,7 +109,7 @@ def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
             f"the run was made on {name}: submit it with --split {others[0].value}, not "
             f"{split.value}"
         )
-    return load_dataset(name, str(described.get("split") or "test"), DEMO_DATASET)
+    return load_dataset(name, str(described.get("split") or "test"))
 
 
 def _attempts(run: RunData) -> str:
@@ -119,5 +119,5 @@ def _attempts(run: RunData) -> str:
 
 def _mirrors(options: SubmissionOptions, dataset: str) -> Mirrors:
     """Return the mirrors in which base commits are looked up; nothing is cloned."""
-    own = "demo-mirrors" if dataset == "demo" else "mirrors"
+    own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
     return Mirrors(options.repos or options.cache / own)

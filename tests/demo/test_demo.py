@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from bench.instances.dataset import load_dataset
-from demo.setup import DEMO_DATASET, REPOSITORIES, build_mirrors
+from bench.assembly import Options
+from bench.instances.dataset import Selection, load_dataset
+from demo.setup import REPOSITORIES, build_mirrors
 
 TOP = Path(__file__).resolve().parents[2]
 STORIES = {
@@ -89,10 +91,22 @@ def test_replies_are_called_scripted_wherever_they_are_shown(demo: tuple[Path, s
 
 def test_the_instances_name_the_commits_that_the_folders_give(tmp_path: Path) -> None:
     mirrors = build_mirrors(tmp_path)
-    for row in load_dataset("demo", "test", DEMO_DATASET).rows:
+    for row in load_dataset("demo", "test").rows:
         mirror = mirrors / f"{row['repo'].replace('/', '__')}.git"
         head = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=mirror, capture_output=True, text=True, check=True
         )
         assert head.stdout.strip() == row["base_commit"]
     assert len(list(REPOSITORIES.iterdir())) == 3
+
+
+def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> None:
+    options = pickle.dumps(Options("demo", "test", Selection(), tmp_path, tmp_path))
+    code = (
+        "import pickle, sys; from bench.assembly import make_mirrors; "
+        "print(make_mirrors(pickle.loads(sys.stdin.buffer.read())).get('demo/bank', 'HEAD'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=options, cwd=TOP, capture_output=True, check=True
+    )
+    assert done.stdout.decode().strip() == str(tmp_path / "demo-mirrors" / "demo__bank.git")

@@ -20,7 +20,7 @@ from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError, UserError
 from core.processes import without_secrets
 from demo.images import build_images
-from demo.setup import DEMO_DATASET, build_mirrors
+from demo.setup import build_mirrors
 from environments import Session, UnavailableError, run_once
 from environments.choice import make_environment
 from environments.docker.docker import LABEL, DockerEnvironment
@@ -39,7 +39,7 @@ HELLO = "python -c 'import textkit; print(textkit.__file__, textkit.slugify(\"A 
 @pytest.fixture(scope="module")
 def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instance, Checkout]:
     """The demo's first instance and its base commit."""
-    instances = load_dataset("demo", "test", DEMO_DATASET).instances()
+    instances = load_dataset("demo", "test").instances()
     instance = next(i for i in instances if i.instance_id == "demo__textkit-1")
     mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(instance.repo, instance.base_commit)
     snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)

@@ -28,7 +28,7 @@ from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError
 from core.processes import CommandResult
 from demo.images import build_images
-from demo.setup import DEMO_DATASET, build_mirrors
+from demo.setup import build_mirrors
 from environments import Session, run_once
 from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect, engine_answers
@@ -50,7 +50,7 @@ IGNORES_TERM = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, sign
 
 @pytest.fixture(scope="module")
 def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instance, Checkout]:
-    instances = load_dataset("demo", "test", DEMO_DATASET).instances()
+    instances = load_dataset("demo", "test").instances()
     instance = next(i for i in instances if i.instance_id == "demo__textkit-1")
     mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(instance.repo, instance.base_commit)
     snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)

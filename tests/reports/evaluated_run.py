@@ -46,7 +46,7 @@ META: dict[str, Any] = {
 
 def demo() -> Dataset:
     """The six demo instances."""
-    return load_dataset("demo", "test", DEMO_DATASET)
+    return load_dataset("demo", "test")
 
 
 def make_run(out: Path, cache: Path) -> Path:

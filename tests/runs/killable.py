@@ -102,8 +102,10 @@ def main() -> None:
     sys.path.insert(0, str(TOP))
     from bench.cli.cli import run_cli
     from bench.cli.command_line import main as harness
+    from demo import register
     from llm.registry import the_litellm
 
+    register()
     the_litellm()
     assert threading.active_count() == 1, "a process with threads must not be forked"
     say = os.fdopen(os.dup(1), "w", buffering=1)

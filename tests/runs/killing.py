@@ -36,7 +36,7 @@ class DemoProvider(Provider):
 
     def __init__(self) -> None:
         super().__init__()
-        instances = load_dataset("demo", "test", DEMO_DATASET).instances()
+        instances = load_dataset("demo", "test").instances()
         self._issues = {i.problem_statement.strip(): i.instance_id for i in instances}
         self._replies = {name: _recorded(name) for name in self._issues.values()}
 

@@ -18,7 +18,7 @@ from bench.instances.dataset import load_dataset
 from core.errors import StoppedError
 from core.processes import run_limited
 from core.stop import Stop
-from demo.setup import DEMO_DATASET, REPOSITORIES, commit_all
+from demo.setup import REPOSITORIES, commit_all
 from runs.progress.overview import overview
 from runs.progress.standing import lines
 from runs.storage.store import RunStore
@@ -72,7 +72,7 @@ def slow(tmp_path: Path) -> Iterator[list[str]]:
         ["git", "clone", "-q", "--bare", work, mirrors / "demo__textkit.git"], check=True
     )
 
-    rows = load_dataset("demo", "test", DEMO_DATASET).rows
+    rows = load_dataset("demo", "test").rows
     row = next(r for r in rows if r["instance_id"] == ID)
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({**row, "base_commit": commit}, default=str))

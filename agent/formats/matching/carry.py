@@ -1,4 +1,4 @@
-"""Carry an edit over to lines that are not exactly those that the model copied."""
+"""Re-indent an edit for lines that differ from the model's copy."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from functools import lru_cache
 from itertools import dropwhile
 
 Opcode = tuple[str, int, int, int, int]
-# difflib looks at each pair of equal lines again for each run that it finds.
+# difflib reads each pair of equal lines again for each run that it finds.
 _MOST_PAIRS = 100_000
 
 
 @dataclass(frozen=True)
-class Shift:
-    """Turns the indentation that a model wrote into the file's: ``drop`` goes, ``add`` comes.
+class IndentShift:
+    """Changes the indentation of a model to that of the file: removes ``drop``, adds ``add``.
 
     Attributes:
-        spaces: how many spaces stand for a tab of the file; 0 where it has none.
+        spaces: the number of spaces for a tab of the file; 0 where it has no tabs.
     """
 
     drop: str = ""
@@ -27,8 +27,8 @@ class Shift:
     spaces: int = 0
 
     @classmethod
-    def between(cls, have: str, wrote: str) -> Shift:
-        """Return the shift from the indentation ``wrote`` to ``have``, without what they share."""
+    def between(cls, have: str, wrote: str) -> IndentShift:
+        """Return the shift from the indentation ``wrote`` to ``have``, less their common part."""
         tabs, spaces = have.count("\t"), wrote.count(" ")
         if have and tabs == len(have) and spaces == len(wrote) and spaces and spaces % tabs == 0:
             return cls(spaces=spaces // tabs)
@@ -39,7 +39,7 @@ class Shift:
         return cls(drop=wrote, add=have)
 
     def __call__(self, line: str) -> str:
-        """Return ``line`` shifted; blank lines, and those that do not begin so, stay."""
+        """Return ``line`` shifted; blank lines and lines without ``drop`` stay."""
         if self.spaces:
             bare = line.lstrip(" ")
             depth, rest = divmod(len(line) - len(bare), self.spaces)
@@ -52,16 +52,16 @@ class Shift:
 def counterparts(
     have: Sequence[str], search: Sequence[str], taken: Sequence[int], wanted: Sequence[int]
 ) -> list[list[str]]:
-    """Return for each line of ``search`` the lines of the file that it stands for.
+    """Return for each line of ``search`` the corresponding lines of the file.
 
-    Blank lines stand for blank lines of the file, as far as there are any; those that the file
-    has beyond them go with the line before.
+    Blank lines correspond to blank lines of the file while there are any; further blank lines of
+    the file belong to the line before.
 
     Args:
         have: the file.
         search: the lines that the model meant to copy.
         taken: the lines of the file that are not blank.
-        wanted: the lines of ``search`` that they correspond to, one to one.
+        wanted: the corresponding lines of ``search``, one to one.
     """
     parts: list[list[str]] = [[] for _ in search]
     for number, (index, line) in enumerate(zip(wanted, taken, strict=True)):
@@ -77,7 +77,7 @@ def counterparts(
 
 @lru_cache(maxsize=4)
 def _opcodes(old: tuple[str, ...], new: tuple[str, ...]) -> Sequence[Opcode]:
-    """Return difflib's opcodes; one that replaces all where equal pairs of lines are too many."""
+    """Return difflib's opcodes; with too many equal pairs of lines, one that replaces all."""
     counts = Counter(new)
     if sum(counts[line] for line in old) > _MOST_PAIRS:
         return [("replace", 0, len(old), 0, len(new))]
@@ -88,18 +88,18 @@ def carry_over(
     parts: Sequence[Sequence[str]],
     search: Sequence[str],
     replace: Sequence[str],
-    shifts: Sequence[Shift],
+    shifts: Sequence[IndentShift],
 ) -> tuple[str, ...]:
-    """Return the lines that come for ``search``, which stands for ``parts`` of the file.
+    """Return the new lines for ``search``, which corresponds to ``parts`` of the file.
 
-    What the model copied and left as it is stays as it is in the file; what it wrote anew is
-    shifted like the line in whose place it comes.
+    Unchanged lines stay as they are in the file; new lines are shifted like the line that they
+    replace.
 
     Args:
-        parts: for each line of ``search`` the lines of the file that it stands for.
+        parts: for each line of ``search`` the corresponding lines of the file.
         search: the lines that the model meant to copy.
-        replace: what it wants there instead.
-        shifts: for each line of ``search`` how its indentation differs.
+        replace: the lines in their place.
+        shifts: for each line of ``search`` the shift of its indentation.
     """
     out: list[str] = []
     for kind, first, last, start, end in _opcodes(tuple(search), tuple(replace)):
@@ -109,16 +109,16 @@ def carry_over(
             shift = _shift_at(shifts, search, first)
             new = replace[start:end]
             if first and len(parts[first - 1]) > 1:
-                # The file has the blank line already that the model wants to add.
+                # The file already has the blank line that the model adds.
                 new = list(dropwhile(lambda line: not line.strip(), new))
             out += [shift(line) for line in new]
     return tuple(out)
 
 
-def _shift_at(shifts: Sequence[Shift], search: Sequence[str], index: int) -> Shift:
-    """Return the shift of the nearest line that is not blank, the one at ``index`` first."""
+def _shift_at(shifts: Sequence[IndentShift], search: Sequence[str], index: int) -> IndentShift:
+    """Return the shift of the nearest line that is not blank, beginning at ``index``."""
     for distance in range(len(search) + 1):
         for near in (index - distance, index + distance):
             if 0 <= near < len(search) and search[near].strip():
                 return shifts[near]
-    return Shift()
+    return IndentShift()

@@ -1,4 +1,4 @@
-"""Tell a model why its lines found no place, with the nearest lines that are there."""
+"""Explain to a model why its lines were not found, with the nearest lines of the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_LINE = 1_000
 
 
 def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> str:
-    """Return a paragraph for the model about lines for ``path`` that could not be found."""
+    """Return a paragraph for the model about lines of ``path`` that were not found."""
     if text is None:
         return f"there is no file {path}; these lines were looked for in it:\n{_quoted(search)}"
     parts = [f"these lines are not in {path}:\n{_quoted(search)}"]
@@ -34,7 +34,7 @@ def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> 
 
 
 def explain_ambiguity(path: str, search: str, starts: Sequence[int], text: str) -> str:
-    """Return a paragraph about lines that stand in several places (``starts`` from 0)."""
+    """Return a paragraph about lines that were found in several places (``starts`` from 0)."""
     lines = text.split("\n")
     shown = [f"{start + 1:5d}  {_around(lines, start)}" for start in starts[:_MOST_PLACES]]
     more = len(starts) - len(shown)
@@ -73,8 +73,8 @@ def _around(lines: Sequence[str], start: int) -> str:
 def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
     """Return the numbered lines most like ``search``, with some context; empty if none is like it.
 
-    Likeness is the normalized Indel similarity of the stripped lines (rapidfuzz), a line counting
-    as one symbol; ties go to the first place.
+    Likeness is the normalized Indel similarity of the stripped lines (rapidfuzz), with a line as
+    one symbol; ties go to the first place.
     """
     wanted = [line.strip() for line in search][:_MOST_LINES]
     have = [line.strip() for line in lines]
@@ -92,7 +92,7 @@ def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def _likely_starts(have: Sequence[str], wanted: Collection[str], size: int) -> list[int]:
-    """Return where the most of ``wanted`` stand within ``size`` lines, the best few places."""
+    """Return the few places where most of ``wanted`` stand within ``size`` lines."""
     sums = [0, *accumulate(line in wanted for line in have)]
     starts = range(max(1, len(have) - size + 1))
     counts = {start: sums[min(start + size, len(have))] - sums[start] for start in starts}

@@ -1,4 +1,4 @@
-"""Write the change between two texts as lines to look for and lines to put there."""
+"""Write the change between two texts as lines to find and lines to put there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from agent.formats.base import SearchReplace
 from agent.formats.matching.lines import to_lines, with_ends
-from agent.formats.matching.settle import settle
+from agent.formats.matching.settle import place_edits
 
 _CONTEXT = 3
 
@@ -41,7 +41,7 @@ def _with_context(old: Sequence[str], new: Sequence[str], context: int) -> list[
 def _leads_to(old: Sequence[str], new: Sequence[str], found: Sequence[tuple[str, str]]) -> bool:
     lines = list(old)
     edits = [SearchReplace("", search, replace, blank_end=True) for search, replace in found]
-    blocks = settle(lines, edits)
+    blocks = place_edits(lines, edits)
     return lines == list(new) and all(block.span is not None for block in blocks)
 
 
@@ -58,5 +58,5 @@ def marked(search: str, replace: str) -> list[str]:
 
 
 def unmarked(line: str) -> str:
-    """Return a line of a diff without its mark; one that has none is as it is."""
+    """Return a line of a diff without its mark, if it has a mark."""
     return line[1:] if line[:1] in (" ", "+", "-") else line

@@ -1,17 +1,17 @@
-"""Texts as lists of lines, and back, with the final newline kept as it was."""
+"""Split texts into lines and join them, with the final newline as before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-# What a code point can stand for; the first is for lines that are not looked for.
+# Code points that stand for lines; the first is for all lines that are not searched for.
 _MOST_KINDS = 0x10FFFF
-# Places that overlap are looked at one by one, each over the whole length of what is looked for.
+# Overlapping places are compared one by one, each over the whole length of the search.
 _MOST_OVERLAPPING = 2_000_000
 
 
 def to_lines(text: str) -> list[str]:
-    """Return the lines without their ends; only ``\\n`` ends one, so form feeds survive."""
+    """Return the lines without their ends; only ``\\n`` ends a line, so form feeds stay."""
     if not text:
         return []
     return text.removesuffix("\n").split("\n")
@@ -41,10 +41,10 @@ def with_ends(lines: Sequence[str]) -> str:
 
 
 def starts_of(have: Sequence[str], search: Sequence[str]) -> Iterator[int]:
-    """Yield where in ``have`` the lines of ``search`` stand, in time linear in both.
+    """Yield the places of the lines of ``search`` in ``have``, in linear time.
 
-    Each line becomes a character and Python's search in strings does the rest. Of places that
-    overlap at a great length, only the first are found, two at least.
+    Each line becomes a character, and Python searches in the strings. Of long overlapping places
+    only the first are found, at least two.
     """
     kinds = {line: number for number, line in enumerate(dict.fromkeys(search), 1)}
     if not search or len(search) > len(have) or len(kinds) > _MOST_KINDS:

@@ -1,25 +1,27 @@
-"""Which parts of a file are prose: words there may differ, identifiers may not."""
+"""Find the comments and other prose of a file: words may differ there, identifiers may not."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-
-from tree_sitter import Node
+from typing import TYPE_CHECKING
 
 from agent.grammars import language_of, parser
 
-# A string that is a sentence, not a name: three plain words and more in one line.
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# A string that is a sentence, not a name: three or more plain words in one line.
 _SENTENCE = re.compile(rb"(?:\b[A-Za-z]+\b[,;:]? +){2,}[A-Za-z]+")
 
 
-def prose_columns(
+def comment_columns(
     lines: Sequence[str], path: str, asked: Collection[int]
 ) -> Mapping[int, frozenset[int]]:
     """Return for each of the lines ``asked`` (from 0) the columns, in characters, that are prose.
 
-    That is in comments, docstrings, and strings of one line that are sentences. A file of an
-    unknown language is code from end to end.
+    Prose is in comments, docstrings, and strings of one line that are sentences. A file in an
+    unknown language has none.
     """
     language = language_of(path)
     if language is None:

@@ -1,4 +1,4 @@
-"""Find the lines of a SEARCH block in a file and replace them; the reference agent's steps.
+"""Find the lines of a SEARCH block and replace them, in the steps of the reference agent.
 
 The steps are those of the May 2024 run on SWE-bench Lite (see docs/edit-formats.md): exact lines,
 a uniform difference in leading white space, both again without a leading blank line, then ``...``
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from agent.formats.matching.lines import starts_of
 
-# Each piece between dots is looked for in the whole file.
+# The search for each piece between dots reads the whole file.
 _MOST_PIECES = 100
 
 

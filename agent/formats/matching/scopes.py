@@ -1,4 +1,4 @@
-"""The indented block around a line: which function or class it is in, in any language."""
+"""Find the function or class around a line by indentation, in any language."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _CONTAINER = re.compile(
 def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
     """Return the lines (first, end) of the function or method around line ``at`` (from 0).
 
-    That is the outermost block that is no class or the like: a line with less indentation than
-    those that follow it, and these. Judged by indentation, so it holds for any language that is
-    laid out as usual; the whole file when line ``at`` stands at the margin.
+    That is the outermost block that is no class or similar: a line and the lines with more
+    indentation that follow it, in any language with the usual layout. It is the whole file when
+    line ``at`` has no indentation.
     """
     heads = _heads(lines, at)[::-1]
     if not heads:

@@ -1,7 +1,7 @@
-"""Find the places of all the blocks that one reply has for one file, and carry them out.
+"""Place the edits that one reply has for one file, and apply them.
 
-Blocks are taken in the order of the reply, each on the text that those before it left. A block
-that fits several places waits: the places of its neighbours may settle which one is meant.
+Edits are applied in the order of the reply, each to the text after those before it. An edit that
+fits several places waits: the places of its neighbours may decide between them.
 """
 
 from __future__ import annotations
@@ -13,43 +13,42 @@ from dataclasses import dataclass
 from agent.formats.base import SearchReplace
 from agent.formats.matching.lines import to_lines
 from agent.formats.matching.scopes import scope_of
-from agent.formats.matching.tolerant import Place, Step, find_places, stands_exactly
+from agent.formats.matching.tolerant import MatchStep, Place, find_places, stands_exactly
 
-# Looking for likeness takes time, and a model that errs this often does not copy at all.
+# The search for likeness takes time, and a model that errs this often does not copy at all.
 _MOST_LIKENED = 20
-# Lines to compare for the blocks that one reply has for one file; a place counts as several.
+# Lines to compare for the edits of one reply to one file; a place counts as several lines.
 _MOST_COMPARED = 5_000_000
 _PLACE = 10
-# Each is looked for in the whole file; definitions do not nest deeper.
+# The search for each reads the whole file; definitions do not nest deeper.
 _MOST_HEADERS = 20
-# No reply has as many equal blocks as this.
+# No recorded reply has so many equal edits.
 _MOST_EQUAL = 2_000
-# Steps that find the same lines, whatever the white space around them.
-_SURE = (Step.EXACT, Step.TRAILING_SPACE, Step.INDENTATION)
+# Steps that find equal lines, apart from the white space around them.
+_SURE = (MatchStep.EXACT, MatchStep.TRAILING_SPACE, MatchStep.INDENTATION)
 
 
 @dataclass
-class Block:
-    """One edit on its way to its place.
+class Placement:
+    """One edit and its place.
 
     Attributes:
-        edit: the edit.
-        found: the places of the last look, in the text as it was then.
+        found: the places of the last search, in the text at that time.
         step: the step that found them.
-        span: where its new lines are now, as (first, end), once it is carried out.
-        looked: it was looked for; not so when the blocks before it took too much time.
+        span: the new lines as (first, end), once the edit is applied.
+        looked: a search was made; False when the edits before it took too much time.
     """
 
     edit: SearchReplace
     found: list[Place]
-    step: Step | None = None
+    step: MatchStep | None = None
     span: tuple[int, int] | None = None
     looked: bool = False
 
 
-def settle(lines: list[str], edits: Sequence[SearchReplace]) -> list[Block]:
-    """Carry out ``edits`` on ``lines``, in place, and return what became of each."""
-    blocks = [Block(edit, []) for edit in edits]
+def place_edits(lines: list[str], edits: Sequence[SearchReplace]) -> list[Placement]:
+    """Apply ``edits`` to ``lines``, in place, and return the placement of each."""
+    blocks = [Placement(edit, []) for edit in edits]
     effort = _Effort()
     _round(lines, blocks, effort, settling=False)
     while any(block.span is None for block in blocks):
@@ -60,15 +59,15 @@ def settle(lines: list[str], edits: Sequence[SearchReplace]) -> list[Block]:
 
 @dataclass
 class _Effort:
-    """What may still be spent on looking for the blocks of one file."""
+    """Limits the work of the search for the edits of one file."""
 
     compared: int = 0
     missed: int = 0
 
     def look(
         self, lines: Sequence[str], edit: SearchReplace
-    ) -> tuple[Step | None, list[Place]] | None:
-        """Return the places of ``edit``, None when too much was spent before."""
+    ) -> tuple[MatchStep | None, list[Place]] | None:
+        """Return the places of ``edit``, None after too much work."""
         if self.compared > _MOST_COMPARED:
             return None
         readings = 1 + len(edit.readings)
@@ -79,11 +78,13 @@ class _Effort:
         return step, found
 
 
-def _round(lines: list[str], blocks: Sequence[Block], effort: _Effort, *, settling: bool) -> bool:
-    """Try each block that has no place yet; tell whether one has found it.
+def _round(
+    lines: list[str], blocks: Sequence[Placement], effort: _Effort, *, settling: bool
+) -> bool:
+    """Try each edit without a place; return whether one of them was placed.
 
-    What matches nothing is tried again only when a block before it has waited, since its lines
-    may be that block's.
+    An edit that matched nothing is tried again only after an edit that waited, as its lines may be
+    those of that edit.
     """
     waited = False
     for block in blocks:
@@ -96,13 +97,13 @@ def _round(lines: list[str], blocks: Sequence[Block], effort: _Effort, *, settli
             return False
         block.looked = True
         block.step, block.found = looked
-        if _said_before(block, blocks):
+        if _is_repeated(block, blocks):
             continue
-        if settling and _carry_out_equals(lines, block, blocks):
+        if settling and _apply_equals(lines, block, blocks):
             return True
         place = _choose(lines, block, blocks, settling=settling)
         if place is not None:
-            _carry_out(lines, block, place, blocks)
+            _apply(lines, block, place, blocks)
             if settling:
                 return True
         waited = waited or bool(block.found)
@@ -111,10 +112,10 @@ def _round(lines: list[str], blocks: Sequence[Block], effort: _Effort, *, settli
 
 def look(
     lines: Sequence[str], edit: SearchReplace, *, likeness: bool = True
-) -> tuple[Step | None, list[Place]]:
+) -> tuple[MatchStep | None, list[Place]]:
     """Return the places of ``edit`` by the first of its readings that has any."""
     if edit.headers and not edit.search:
-        return Step.EXACT, _behind_headers(lines, edit)
+        return MatchStep.EXACT, _behind_headers(lines, edit)
     for search, replace in _readings(lines, edit):
         step, found = find_places(lines, search, replace, edit.path, likeness=likeness)
         found = _after_headers(lines, edit, found)
@@ -131,10 +132,10 @@ def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str]
         wanted, new = to_lines(search), to_lines(replace)
         if edit.blank_end and wanted != list(lines):
             bare = _without_blank_end(wanted), _without_blank_end(new)
-            # Where blank lines are all that differs, they are what is meant.
+            # Where only blank lines differ, the edit is about them.
             wanted, new = bare if bare[0] != bare[1] else (wanted, new)
         readings.append((wanted, new))
-    # An exact place for a later reading goes before a likely one for the first.
+    # An exact place of a later reading takes precedence over a likely place of the first.
     if len(readings) > 1:
         readings.sort(key=lambda reading: not _stands_exactly(lines, reading[0]))
     return readings
@@ -152,8 +153,8 @@ def _without_blank_end(lines: list[str]) -> list[str]:
 def _after_headers(lines: Sequence[str], edit: SearchReplace, found: list[Place]) -> list[Place]:
     """Return the places right behind the header lines of ``edit``, all places without headers.
 
-    Behind each line that the headers can mean it is the first place; the headers may leave
-    several, and a header that is not there leaves them all.
+    For each line that the headers can mean it is the first place behind it. Several places may
+    remain, and all of them where a header is not found.
     """
     heads = _last_headers(lines, edit.headers)
     starts = [place.start for place in found]
@@ -168,7 +169,7 @@ def _behind_headers(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
 
 
 def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
-    """Return the lines that the last header can mean, each behind the nearest one before it."""
+    """Return the lines that the last header can mean, each behind a line of the header before."""
     heads: list[int] | None = None
     for header in headers[-_MOST_HEADERS:]:
         hits = _hits(lines, header.strip())
@@ -180,7 +181,7 @@ def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
 
 
 def _hits(lines: Sequence[str], header: str) -> list[int]:
-    """Return the lines that are ``header``, else those that begin with it at a word's end."""
+    """Return the lines equal to ``header``, else those that begin with its words."""
     bare = [line.strip() for line in lines]
     exact = [n for n, line in enumerate(bare) if line == header]
     return exact or [n for n, line in enumerate(bare) if _begins(line, header)]
@@ -192,9 +193,9 @@ def _begins(line: str, header: str) -> bool:
 
 
 def _choose(
-    lines: Sequence[str], block: Block, blocks: Sequence[Block], *, settling: bool
+    lines: Sequence[str], block: Placement, blocks: Sequence[Placement], *, settling: bool
 ) -> Place | None:
-    """Return the place of ``block`` when there is one, or when something settles it."""
+    """Return the only place of ``block``, or the one that its line or neighbours decide for."""
     found = block.found
     if len(found) == 1:
         return found[0]
@@ -209,8 +210,8 @@ def _choose(
     return _among_neighbours(lines, block, blocks)
 
 
-def _said_before(block: Block, blocks: Sequence[Block]) -> bool:
-    """A block that the reply holds twice, word for word, for one place is carried out once."""
+def _is_repeated(block: Placement, blocks: Sequence[Placement]) -> bool:
+    """Apply an edit that the reply repeats for the same place only once."""
     twins = [b for b in blocks if b.span and b.edit == block.edit]
     places = block.found
     for twin in twins:
@@ -221,19 +222,19 @@ def _said_before(block: Block, blocks: Sequence[Block]) -> bool:
     return False
 
 
-def _carry_out_equals(lines: list[str], block: Block, blocks: Sequence[Block]) -> bool:
+def _apply_equals(lines: list[str], block: Placement, blocks: Sequence[Placement]) -> bool:
     pairs = _among_equals(lines, block, blocks)
     for equal, own in reversed(pairs):
-        _carry_out(lines, equal, own, blocks)
+        _apply(lines, equal, own, blocks)
     return bool(pairs)
 
 
 def _among_equals(
-    lines: Sequence[str], block: Block, blocks: Sequence[Block]
-) -> list[tuple[Block, Place]]:
-    """As many equal blocks as equal places: each has its own, in their order.
+    lines: Sequence[str], block: Placement, blocks: Sequence[Placement]
+) -> list[tuple[Placement, Place]]:
+    """Give equal edits the equal places in order, where there are as many of both.
 
-    What an equal block has put down may hold the same lines again, and is no place for another.
+    The new lines of an equal edit may hold the same lines again, and are no place for another.
     """
     if len(block.found) > _MOST_EQUAL:
         return []
@@ -247,13 +248,15 @@ def _among_equals(
     ]
     if len(free) < 2 or len(waiting) != len(free) or block.step not in _SURE:
         return []
-    # Their new lines may differ, so each looks for itself; their places are the same.
+    # Their new lines may differ, so each has its own search; the places are the same.
     found = [block.found if b.edit == block.edit else look(lines, b.edit)[1] for b in waiting]
     return [(b, f[n]) for b, f, n in zip(waiting, found, free, strict=True)]
 
 
-def _among_neighbours(lines: Sequence[str], block: Block, blocks: Sequence[Block]) -> Place | None:
-    """Return the one place between the blocks around it, or in the definition of one of them."""
+def _among_neighbours(
+    lines: Sequence[str], block: Placement, blocks: Sequence[Placement]
+) -> Place | None:
+    """Return the only place between the edits around it, or in the definition of one of them."""
     index = next(n for n, other in enumerate(blocks) if other is block)
     before = next((b.span for b in reversed(blocks[:index]) if b.span), None)
     after = next((b.span for b in blocks[index + 1 :] if b.span), None)
@@ -270,7 +273,7 @@ def _among_neighbours(lines: Sequence[str], block: Block, blocks: Sequence[Block
     return None
 
 
-def _carry_out(lines: list[str], block: Block, place: Place, blocks: Sequence[Block]) -> None:
+def _apply(lines: list[str], block: Placement, place: Place, blocks: Sequence[Placement]) -> None:
     lines[place.start : place.end] = place.lines
     grown = len(place.lines) - (place.end - place.start)
     for other in blocks:

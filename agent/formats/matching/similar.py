@@ -1,4 +1,4 @@
-"""The last resort of the search: lines alike, with a clear lead and no changed identifier."""
+"""The last step of the search: similar lines with a clear lead and no changed identifier."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from functools import lru_cache
 from rapidfuzz.distance import Indel, Opcodes
 
 from agent.formats.matching.carry import counterparts
-from agent.formats.matching.prose import prose_columns
+from agent.formats.matching.prose import comment_columns
 
 Lines = Sequence[str]
 Found = tuple[int, int, list[list[str]]]
-"""First line, number of lines, and for each line of the search those that it stands for."""
+"""First line, number of lines, and for each line of the search the corresponding lines."""
 
 _LEAST = 0.85
 _LEAST_LINE = 0.8
@@ -25,14 +25,14 @@ _OPERATOR = re.compile(r"[<>=!+\-*/%&|^~@]")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " ", "–": "-", "—": "-"})
 _MOST_LINES = 400
-# Likeness compares each line of the one with those of the other, character by character.
+# The comparison takes each line of one text with each of the other, by character.
 _MOST_PAIRS = 2_000_000
 _LONGEST_LINE = 1_000
 _LARGEST_FILE = 2_000_000
 
 
 def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
-    """Return the one place whose lines are like ``search``, or nothing.
+    """Return the only place whose lines are like ``search``, or nothing.
 
     Likeness is the mean over the lines of the normalized Indel similarity (rapidfuzz), white
     space, blank lines and the kind of quotes aside. It must be at least 0.85 and lead any place
@@ -47,7 +47,7 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
         return []
     looked_for = [_plain(search[n]) for n in wanted]
     plain = _plain_lines(tuple(have))
-    # A text of which most lines are nowhere in the file is not worth a look at every place.
+    # Where most lines are nowhere in the file, the places are not compared.
     if 2 * sum(line in plain.known for line in looked_for) < len(wanted) - 2:
         return []
     best = _best([plain.lines[n] for n in numbers], looked_for)
@@ -107,18 +107,18 @@ def _likeness(line: str, wrote: str) -> float:
 
 
 def _may_stand_for(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> bool:
-    """Tell whether the lines of the file can be those that the model wrote, by their words."""
+    """Return whether the words allow the lines of the file to be those of the model."""
     differing = [(n, line) for n, line in pairs if _plain(have[n]) != _plain(line)]
     if not differing:
         return True
     if any(max(len(have[n]), len(line)) > _LONGEST_LINE for n, line in differing):
         return False
-    prose = prose_columns(have, path, {n for n, _ in differing})
+    prose = comment_columns(have, path, {n for n, _ in differing})
     return all(_harmless(have[n], line, prose.get(n, frozenset())) for n, line in differing)
 
 
 def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
-    """Tell whether ``line`` and ``wrote`` differ in marks, and in plain words of prose, only.
+    """Return whether ``line`` and ``wrote`` differ only in marks and in plain words of prose.
 
     A name (with an underscore, a digit, or a capital inside) may not differ even in prose, and
     nothing may differ inside a string that is no prose. The operators are the same.

@@ -1,9 +1,8 @@
-"""Where the lines of an edit stand in a file: from exact to alike, in a fixed order.
+"""Find the lines of an edit in a file, from exact to similar lines.
 
-Each step returns every place that it finds, and the first step that finds any decides: whether
-several places mean that the edit is ambiguous is the caller's business. The order (documented in
-docs/edit-formats.md): exact lines; trailing white space; a uniform difference in indentation;
-blank lines; ``...`` elisions; likeness.
+The first step that finds any place decides and returns all its places; the caller decides whether
+several places are ambiguous. The order, documented in docs/edit-formats.md: exact lines; trailing
+white space; a uniform difference in indentation; blank lines; ``...`` elisions; likeness.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from enum import Enum
 from functools import cached_property, partial
 from itertools import pairwise
 
-from agent.formats.matching.carry import Shift, carry_over, counterparts
+from agent.formats.matching.carry import IndentShift, carry_over, counterparts
 from agent.formats.matching.lines import indent_of, starts_of
 from agent.formats.matching.similar import similar_places
 
 _DOTS = frozenset({"...", "…", "# ...", "// ...", "/* ... */", "# …", "// …"})
-# Each piece is looked for in the whole file.
+# The search for each piece reads the whole file.
 _MOST_PIECES = 50
 
 
-class Step(str, Enum):
+class MatchStep(str, Enum):
     """The steps of the search, in their order."""
 
     EXACT = "exact"
@@ -36,7 +35,7 @@ class Step(str, Enum):
 
 @dataclass(frozen=True)
 class Place:
-    """Lines ``start`` to ``end`` (from 0, end not included), and what ``make``s their new ones."""
+    """Lines ``start`` to ``end`` (from 0, end not included); ``make`` returns the new lines."""
 
     start: int
     end: int
@@ -44,7 +43,7 @@ class Place:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """What takes their place; made when the place is chosen, as there may be thousands."""
+        """The new lines, made when the place is chosen, as there may be thousands of places."""
         return self.make()
 
 
@@ -54,24 +53,24 @@ _Search = Callable[[Lines, Lines, Lines], list[Place]]
 
 def find_places(
     have: Lines, search: Lines, replace: Lines, path: str = "", *, likeness: bool = True
-) -> tuple[Step | None, list[Place]]:
+) -> tuple[MatchStep | None, list[Place]]:
     """Return the first step that finds places for ``search`` in ``have``, and these places.
 
-    ``path`` only tells the language, for the last step, which ``likeness`` switches off.
+    ``path`` gives the language for the last step; without ``likeness`` that step is left out.
     """
     if not any(line.strip() for line in search):
-        # Blank lines alone name no place, unless they are all that the file has.
+        # Blank lines alone have no place, unless the file has no other lines.
         whole = list(search) == list(have) and bool(have)
-        return (Step.EXACT, [_place(0, len(have), tuple(replace))]) if whole else (None, [])
-    steps: tuple[tuple[Step, _Search], ...] = (
-        (Step.EXACT, _exact),
-        (Step.TRAILING_SPACE, _trailing),
-        (Step.INDENTATION, _indented),
-        (Step.BLANK_LINES, _without_blanks),
-        (Step.ELISION, _elided),
-        (Step.LIKENESS, lambda h, s, r: _similar(h, s, r, path)),
+        return (MatchStep.EXACT, [_place(0, len(have), tuple(replace))]) if whole else (None, [])
+    steps: tuple[tuple[MatchStep, _Search], ...] = (
+        (MatchStep.EXACT, _exact),
+        (MatchStep.TRAILING_SPACE, _trailing),
+        (MatchStep.INDENTATION, _indented),
+        (MatchStep.BLANK_LINES, _without_blanks),
+        (MatchStep.ELISION, _elided),
+        (MatchStep.LIKENESS, lambda h, s, r: _similar(h, s, r, path)),
     )
-    # Places are made when chosen: what the file holds now must not change until then.
+    # New lines are made when a place is chosen: they need the lines of now.
     have = tuple(have)
     for step, find in steps if likeness else steps[:-1]:
         if places := find(have, search, replace):
@@ -89,19 +88,21 @@ def _exact(have: Lines, search: Lines, replace: Lines) -> list[Place]:
 
 
 def stands_exactly(have: Lines, search: Lines) -> bool:
-    """Tell whether the first step finds a place."""
+    """Return whether the first step finds a place."""
     return next(starts_of(have, search), None) is not None
 
 
 def _trailing(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     bare = [line.rstrip() for line in have]
     return [
-        _one_to_one(have, start, search, replace, Shift())
+        _one_to_one(have, start, search, replace, IndentShift())
         for start in starts_of(bare, [line.rstrip() for line in search])
     ]
 
 
-def _one_to_one(have: Lines, start: int, search: Lines, replace: Lines, shift: Shift) -> Place:
+def _one_to_one(
+    have: Lines, start: int, search: Lines, replace: Lines, shift: IndentShift
+) -> Place:
     end = start + len(search)
 
     def make() -> tuple[str, ...]:
@@ -121,18 +122,18 @@ def _indented(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     return found
 
 
-def uniform_shift(window: Lines, search: Lines) -> Shift | None:
-    """Return what turns the indentation of ``search`` into that of ``window``, if one thing does.
+def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
+    """Return the shift from the indentation of ``search`` to that of ``window``, if it is uniform.
 
     Lines correspond one to one; blank ones do not count.
     """
     pairs = zip(window, search, strict=True)
-    shifts = {Shift.between(indent_of(h), indent_of(s)) for h, s in pairs if h.strip()}
+    shifts = {IndentShift.between(indent_of(h), indent_of(s)) for h, s in pairs if h.strip()}
     return shifts.pop() if len(shifts) == 1 else None
 
 
 def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    """Match when only blank lines are too many or too few, before, after or in between."""
+    """Match lines that differ only by blank lines before, after or between them."""
     numbers = [n for n, line in enumerate(have) if line.strip()]
     wanted = [n for n, line in enumerate(search) if line.strip()]
     full = [have[n] for n in numbers]
@@ -154,14 +155,14 @@ def _around_blanks(
     replace: Lines,
     taken: Sequence[int],
     wanted: Sequence[int],
-    shift: Shift,
+    shift: IndentShift,
 ) -> tuple[str, ...]:
     parts = counterparts(have, search, taken, wanted)
     return carry_over(parts, search, replace, [shift] * len(search))
 
 
 def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    """Match the pieces between lines of dots in order; what the dots stand for is kept."""
+    """Match the pieces between lines of dots in order; the lines in between are kept."""
     wanted, new = _pieces(search), _pieces(replace)
     if len(wanted) == 1 or len(wanted) != len(new) or len(wanted) > _MOST_PIECES:
         return []
@@ -201,7 +202,7 @@ def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Plac
     places = []
     for start, size, parts in found:
         shifts = [
-            Shift.between(indent_of(part[0]), indent_of(line)) if part else Shift()
+            IndentShift.between(indent_of(part[0]), indent_of(line)) if part else IndentShift()
             for part, line in zip(parts, search, strict=True)
         ]
         lines = carry_over(parts, search, replace, shifts)

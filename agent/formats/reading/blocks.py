@@ -1,4 +1,4 @@
-"""Read SEARCH/REPLACE blocks, however a model has dressed them up."""
+"""Read SEARCH/REPLACE blocks in the variants that models write."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _APPENDS = re.compile(
     r"|\bappend(?:ed|ing|s)?\b[^.\n]{0,200}\b(?:this|these|following|below|lines?|file|code|block)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-# Each is a reading of the whole block; nobody writes more lines of `=` into one.
+# Each is a reading of the whole block; no recorded block has more lines of `=`.
 _MOST_DIVIDERS = 8
 
 
 def read_blocks(lines: list[str], scope: Scope) -> Iterator[Edit]:
-    """Yield the blocks in ``lines``; one that cannot be read is an ``Unreadable``."""
+    """Yield the blocks in ``lines``; an unreadable block is an ``Unreadable``."""
     return _Blocks(lines, scope).all()
 
 
@@ -54,9 +54,9 @@ class _Blocks:
             at = _first(self.marks.openings, max(done, at + 1), count)
 
     def _path(self, before: Sequence[str]) -> str | None:
-        """Return the file that a block is for: named before it, else the previous block's.
+        """Return the file of a block: named before it, else that of the previous block.
 
-        Where words between two blocks name another file, it is that one, or nobody can tell.
+        Words between two blocks that name another file decide, or leave the file unknown.
         """
         if name := self._name(before):
             return name
@@ -80,11 +80,11 @@ class _Blocks:
         return path_above(full, known)
 
     def _closing(self, at: int) -> tuple[int, bool]:
-        """Return the line that the block ends at, and whether something closes it there.
+        """Return the last line of the block, and whether a marker or fence closes it there.
 
-        A marker of the same length as the opening one goes before others: whoever writes blocks
-        about blocks uses longer ones. Where another block begins first, or the reply ends, a
-        fence after the divider closes the block as well.
+        A marker of the same length as the opening one takes precedence: blocks about blocks use
+        longer markers. Where another block begins first, or the reply ends, a fence after the
+        divider closes the block as well.
         """
         size, marks = self._size(at), self.marks
         end = _first(marks.opening_of.get(size, ()), at + 1, len(self.lines))
@@ -133,14 +133,14 @@ class _Blocks:
         )
 
     def _sections(self, inside: Sequence[str], divider: int) -> list[tuple[str, str]]:
-        """Return the ways to read the two parts: as they stand, and without a wrapping."""
+        """Return the ways to read the two parts: whole, and without a wrapping."""
         search, replace = inside[:divider], inside[divider + 1 :]
         if replace and replace[0].strip() == self.path and any(search) and replace[1:] != search:
             replace = replace[1:]
         bare = self._unwrap(search), self._unwrap(replace)
         as_it_stands = (with_ends(search), with_ends(replace))
         if bare[0] == search and not (any(search) or bare[1] == replace):
-            # A new file whose content is wrapped, as no file of that kind begins and ends.
+            # A new file whose content is wrapped: no file of that kind begins and ends so.
             markup = str(self.path).endswith(_MARKUP)
             return [as_it_stands if markup else ("", with_ends(bare[1]))]
         return (
@@ -150,7 +150,7 @@ class _Blocks:
         )
 
     def _unwrap(self, lines: Sequence[str]) -> Sequence[str]:
-        """Take off what models wrap a part in: the file's name as the first line, a fence.
+        """Remove a wrapping of a part: the file's name as the first line, a fence.
 
         A fence shorter than the one around the block is content.
         """
@@ -181,10 +181,10 @@ def _prose(before: Sequence[str]) -> str:
 
 
 def _dividers(inside: Sequence[str], size: int) -> list[int]:
-    """Return the lines that may part the block, the likeliest first.
+    """Return the lines that may divide the block, the likeliest first.
 
-    One as long as the opening marker goes before others; then one that does not underline the
-    line above it, as headings are underlined.
+    A line as long as the opening marker comes first, then lines that do not underline the line
+    above them, as in headings.
     """
     found = {n: len(m[1]) for n, line in enumerate(inside) if (m := DIVIDER.match(line))}
     same = [n for n, length in found.items() if length == size]
@@ -197,7 +197,7 @@ def _dividers(inside: Sequence[str], size: int) -> list[int]:
 
 
 class _Marks:
-    """Where the markers of a reply stand, so that each line is looked at once."""
+    """The lines of the markers of a reply, so that each line is read once."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.opening_of = _by_size(OPEN, lines)

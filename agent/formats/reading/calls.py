@@ -1,4 +1,4 @@
-"""Read the calls of edit functions: as they came, repaired where that is unambiguous, or not."""
+"""Read the calls of edit functions, and repair them where that is unambiguous."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agent.formats.reading.fences import fence_of
 from llm.chat import Reply, ToolCall
 
 PATH_NAMES = ("path", "file", "filename", "file_path", "filepath", "file_name", "name")
-# json-repair looks far ahead at every mark.
+# json-repair reads far ahead at every mark.
 _LONGEST_REPAIRED = 30_000
 _STRUCTURE = re.compile(r"[\s{}\[\]\"',:]")
 
 
 def calls_of(reply: Reply) -> Sequence[ToolCall]:
-    """Return the calls of ``reply``: the real ones, else one that its text spells out as JSON."""
+    """Return the calls of ``reply``; without any, a call that its text holds as JSON."""
     if reply.tool_calls:
         return reply.tool_calls
     data = _loaded(_unfenced(reply.content))
@@ -38,10 +38,10 @@ def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:
 
     Args:
         call: the call.
-        names: what arguments are called; a repair that finds others has torn a value apart.
+        names: names of arguments; a repair that finds others has split a value.
 
     Raises:
-        MalformedReplyError: they are cut off inside a value, or no object at all.
+        MalformedReplyError: they are cut off inside a value, or are no object.
     """
     text = call.arguments.strip()
     for read in (_loaded, _closed, _literal):
@@ -62,7 +62,7 @@ def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:
 
 
 def first_of(arguments: Mapping[str, Any], names: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
-    """Return the value under the first of ``names`` that is there, None without any."""
+    """Return the value of the first of ``names`` that exists, None without any."""
     return next((arguments[name] for name in names if name in arguments), None)
 
 
@@ -77,14 +77,14 @@ def text_of(value: Any) -> str | None:  # noqa: ANN401 - JSON
 
 def _loaded(text: str) -> Any:  # noqa: ANN401 - JSON
     try:
-        # strict=False lets raw line ends stand in strings, as models write them.
+        # strict=False accepts raw line ends in strings, as models write them.
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
 
 
 def _closed(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Read an object that lacks nothing but closing braces: no value of it can be missing."""
+    """Read an object that lacks only closing braces: no value of it can be missing."""
     open_, in_string, escaped = [], False, False
     for mark in text:
         if in_string:
@@ -102,7 +102,7 @@ def _closed(text: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _literal(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Read what is Python rather than JSON: single quotes, triple quotes, True."""
+    """Read Python literals in place of JSON: single quotes, triple quotes, True."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -112,7 +112,7 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _repaired(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Let json-repair try; what it loses or invents, beyond marks of structure, is no repair."""
+    """Try json-repair; a result that loses or adds more than marks of structure is no repair."""
     if not text.endswith("}") or len(text) > _LONGEST_REPAIRED:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Fences of Markdown, and the file names that stand at them."""
+"""Read fences of Markdown and the file names at them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def path_in_info(info: str, known: Collection[str]) -> str | None:
 
 
 def path_above(lines: Sequence[str], known: Collection[str]) -> str | None:
-    """Return the file that the last line with text gives as a name, which stands above a fence."""
+    """Return the file that the last line with text names; a fence follows it."""
     line = next((line for line in reversed(lines[-3:]) if line.strip()), "")
     return None if fence_of(line) else path_in_line(line, known)
 
@@ -56,5 +56,5 @@ def paths_in_prose(lines: Sequence[str], known: Collection[str]) -> list[str]:
 
 
 def is_prose(reply: str) -> bool:
-    """Tell whether ``reply`` begins with words about itself instead of going on where it was."""
+    """Return whether ``reply`` begins with words about itself instead of continuing the text."""
     return bool(_PREAMBLE.match(reply))

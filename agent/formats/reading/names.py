@@ -1,4 +1,4 @@
-"""File names as models write them: decorated, prefixed, or hidden in prose."""
+"""Read file names as models write them: decorated, prefixed, or in prose."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LIST_MARK = re.compile(r"^(?:[-+]|\d+[.)])\s+")
 _PATH = re.compile(r"(?=[./\\]*[^./\\])[^\s:*?\"<>|`]+")
 # First "folders" of paths as examples, diffs and containers write them; "" is an absolute path's.
 _NO_FOLDERS = frozenset({"", "path", "repo", "repository", "testbed", "workspace", "a", "b"})
-# What tells the new file `util.py` from the expression `numpy.array`.
+# Distinguishes the new file `util.py` from the expression `numpy.array`.
 _EXTENSION = re.compile(
     r"\w\.(?:pyi?|py[xd]|ipynb|[ch](?:pp|xx|c)?|cc|java|kt|go|rs|rb|php|[jt]sx?|[cm]js|vue|sh|bat|sql|"
     r"html?|css|s[ac]ss|xml|svg|md|rst|txt|csv|json|ya?ml|toml|cfg|conf|ini|in|lock|pot?|tex|j2)$"
 )
 _DOTFILE = re.compile(r"^\.[A-Za-z][\w.-]*$")
-# Longer than any path that a system takes, with what models put around one.
+# Longer than any path of a system, with the marks that models put around it.
 _LONGEST = 1_500
 # No repository nests deeper.
 _MOST_FOLDERS = 40
@@ -33,10 +33,10 @@ _BARE = frozenset(
 
 
 def clean_name(line: str) -> str:
-    """Strip what models put around a file name: Markdown marks, labels, remarks, quotes.
+    """Remove the marks around a file name: Markdown, labels, remarks, quotes.
 
-    Example: ``### File: `src\\_a.py` (new file):`` becomes ``src_a.py``. What is too long for a
-    path stays as it is.
+    Example: ``### File: `src\\_a.py` (new file):`` becomes ``src_a.py``. A name that is too long
+    for a path stays as it is.
     """
     if len(line) > _LONGEST:
         return line
@@ -71,10 +71,10 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
 
 
 def resolve_existing(name: str, scope: Scope) -> str:
-    """Return the one known path that ``name`` can mean, for an edit of a file that is there.
+    """Return the only known path that ``name`` can mean, for an edit of an existing file.
 
-    In this order: the path itself; the one that ends in it; what is left of it without its first
-    folders, again exactly or as an ending; the one with its base name. Else ``name`` as it is.
+    In this order: the equal path; the path that ends in ``name``; both for ``name`` without its
+    first folders; the path with the same base name. Without any, returns ``name``.
     """
     parts = name.split("/")
     if len(parts) > _MOST_FOLDERS:
@@ -85,7 +85,7 @@ def resolve_existing(name: str, scope: Scope) -> str:
 
 
 def resolve_likely(name: str, scope: Scope) -> str:
-    """Return the path that ``name`` means for a file that is written as a whole, and may be new.
+    """Return the path that ``name`` means for a whole file, which may be new.
 
     The end of a path means a file that the model was shown; else see ``without_bogus_folders``.
     """
@@ -98,8 +98,8 @@ def resolve_likely(name: str, scope: Scope) -> str:
 def without_bogus_folders(name: str, scope: Scope) -> str:
     """Return ``name`` without first folders that are not the repository's, if the rest is known.
 
-    That are an absolute path's, and those that stand for the repository in examples and diffs.
-    Any other folder may be a new one: ``tests/utils/a.py`` is not ``utils/a.py``.
+    Those are the folders of an absolute path, and names for the repository in examples and diffs.
+    Any other folder may be new: ``tests/utils/a.py`` is not ``utils/a.py``.
     """
     parts = name.split("/")
     if name in scope.known or parts[0] not in _NO_FOLDERS or len(parts) > _MOST_FOLDERS:

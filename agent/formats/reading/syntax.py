@@ -1,4 +1,4 @@
-"""Whether a text is a complete program, as far as a grammar can tell."""
+"""Check whether a text is a complete program, by its grammar."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _LONGEST = 2_000_000
 
 
 def has_errors(path: str, text: str) -> bool:
-    """Tell whether ``text`` breaks the grammar for ``path``; never so where there is none.
+    """Return whether ``text`` breaks the grammar for ``path``.
 
-    Nor where the text is so long that its tree would fill the memory.
+    Returns False without a grammar, and for a text whose tree would fill the memory.
     """
     language = language_of(path)
     if language is None or len(text) > _LONGEST:

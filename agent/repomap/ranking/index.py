@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.scanning.tags import Definition, Tags
+from agent.repomap.scanning.tags import Definition, FileTags
 from agent.repomap.scanning.words import parts
 
 Ints = NDArray[np.int32]
@@ -138,7 +138,7 @@ class IndexBuilder:
     _numbers: dict[str, int] = field(default_factory=dict)
     _files: dict[str, _File] = field(default_factory=dict)
 
-    def add(self, path: str, tags: Tags) -> None:
+    def add(self, path: str, tags: FileTags) -> None:
         """Take the tags of ``path``."""
         numbers = self._numbers
         words, units, counts = array("i"), array("i"), array("B")
@@ -163,7 +163,7 @@ class IndexBuilder:
         The builder is empty afterwards.
         """
         names = tuple(sorted(paths))
-        empty = Tags()
+        empty = FileTags()
         for path in names:
             if path not in self._files:
                 self.add(path, empty)

@@ -37,17 +37,17 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Fits:
     """How well each unit and each file fits."""
 
     units: Fit
     files: Fit
 
 
-def weigh(lexicon: Lexicon, query: Query) -> Evidence:
+def weigh(lexicon: Lexicon, query: Query) -> Fits:
     """Return the evidence of ``query`` for each unit and file."""
     index = lexicon.index
-    evidence = Evidence(Fit.none(len(index.rows)), Fit.none(len(index.paths)))
+    evidence = Fits(Fit.none(len(index.rows)), Fit.none(len(index.paths)))
     for stem, weight in query.stems.items():
         _weigh_stem(lexicon, evidence, stem, weight)
     for word, weight in query.identifiers.items():
@@ -60,7 +60,7 @@ def weigh(lexicon: Lexicon, query: Query) -> Evidence:
     return evidence
 
 
-def _weigh_stem(lexicon: Lexicon, evidence: Evidence, stem: str, weight: float) -> None:
+def _weigh_stem(lexicon: Lexicon, evidence: Fits, stem: str, weight: float) -> None:
     units, files = evidence.units, evidence.files
     held = lexicon.holding(stem)
     if len(held):
@@ -71,7 +71,7 @@ def _weigh_stem(lexicon: Lexicon, evidence: Evidence, stem: str, weight: float) 
         _spread(lexicon.path_stems[stem], weight, files.name_words)
 
 
-def _weigh_identifier(lexicon: Lexicon, evidence: Evidence, word: str, weight: float) -> None:
+def _weigh_identifier(lexicon: Lexicon, evidence: Fits, word: str, weight: float) -> None:
     units, files = evidence.units, evidence.files
     number = lexicon.identifier_numbers.get(word)
     if number is None:
@@ -85,7 +85,7 @@ def _weigh_identifier(lexicon: Lexicon, evidence: Evidence, word: str, weight: f
         files.names[np.unique(lexicon.file_of[defining])] += weight * rareness
 
 
-def _weigh_frames(lexicon: Lexicon, evidence: Evidence, query: Query) -> None:
+def _weigh_frames(lexicon: Lexicon, evidence: Fits, query: Query) -> None:
     for depth, (path, function) in enumerate(reversed(query.frames)):
         value = 1.0 / np.sqrt(1 + depth)
         for named in lexicon.files.mentioned(path):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from agent.repomap.ranking.graph import References
 from agent.repomap.ranking.index import FILE, Index
 from agent.repomap.ranking.kinds import is_documentation, is_test
-from agent.repomap.ranking.lexical import Evidence, weigh
+from agent.repomap.ranking.lexical import Fits, weigh
 from agent.repomap.ranking.lexicon import Floats, Lexicon
 from agent.repomap.ranking.query import Query, read_query
 
@@ -156,7 +156,7 @@ class Ranker:
         return factors
 
     def _file_shares(
-        self, evidence: Evidence, named: Sequence[int], factors: Floats
+        self, evidence: Fits, named: Sequence[int], factors: Floats
     ) -> dict[str, Floats]:
         files = evidence.files
         given = np.zeros(len(factors))
@@ -176,7 +176,7 @@ class Ranker:
         kinds["references"] = _scaled(np.sqrt(self.graph.importance(_strongest(seeds))))
         return {kind: factors * _FILE_WEIGHTS[kind] * values for kind, values in kinds.items()}
 
-    def _unit_scores(self, evidence: Evidence, files: Floats, factors: Floats) -> Floats:
+    def _unit_scores(self, evidence: Fits, files: Floats, factors: Floats) -> Floats:
         units, file_of, index = evidence.units, self.lexicon.file_of, self.index
         kinds = {
             "words": _scaled(units.words),

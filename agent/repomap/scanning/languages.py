@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-
-from tree_sitter import Query
+from typing import TYPE_CHECKING
 
 from agent.grammars import grammar
+
+if TYPE_CHECKING:
+    from tree_sitter import Query
 
 _SCRIPT = """
     (class_declaration) @type
@@ -96,5 +98,7 @@ _QUERIES = {
 @cache
 def definitions_query(language: str) -> Query:
     """Return the query whose captures ``type`` and ``function`` are the definitions."""
-    query: Query = Query(grammar(language), _QUERIES[language])
+    import tree_sitter
+
+    query: Query = tree_sitter.Query(grammar(language), _QUERIES[language])
     return query

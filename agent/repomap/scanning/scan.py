@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from agent.repomap.scanning.spans import Span, find_spans
-from agent.repomap.scanning.tags import Definition, Tags
+from agent.repomap.scanning.tags import Definition, FileTags
 from agent.repomap.scanning.words import IDENTIFIER
 
 _MOST_BYTES = 4_000_000
@@ -20,10 +20,10 @@ _TRAILING_COMMENT = re.compile(r":\s*#.*$")
 _COMMENT = re.compile(r"^\s*(?:///?!?|/\*+|\*+|#+)\s*(.*?)\s*(?:\*+/)?\s*$")
 
 
-def scan(data: bytes, language: str) -> Tags:
+def scan(data: bytes, language: str) -> FileTags:
     """Return the tags of ``data``; what is binary, or longer than four megabytes, has none."""
     if len(data) > _MOST_BYTES or b"\0" in data:
-        return Tags()
+        return FileTags()
     spans = find_spans(data, language)
     lines = list(accumulate((len(line) + 1 for line in data.split(b"\n")), initial=0))
     parents = _parents(spans)
@@ -41,7 +41,7 @@ def scan(data: bytes, language: str) -> Tags:
         )
         for span, parent in zip(spans, parents, strict=True)
     )
-    return Tags(definitions, _words(data, spans, parents))
+    return FileTags(definitions, _words(data, spans, parents))
 
 
 def _parents(spans: Sequence[Span]) -> list[int]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-
-from tree_sitter import Node, QueryCursor
+from typing import TYPE_CHECKING
 
 from agent.grammars import parser
 from agent.repomap.scanning.languages import definitions_query
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 MOST_PARSED = 128 * 1024
 MOST_PARSED_PYTHON = 40 * 1024
@@ -53,6 +55,8 @@ def find_spans(data: bytes, language: str) -> list[Span]:
     python = language == "python"
     if len(data) > (MOST_PARSED_PYTHON if python else MOST_PARSED):
         return scanned(data, _PYTHON_HEAD if python else _ANY_HEAD)
+    from tree_sitter import QueryCursor
+
     tree = parser(language).parse(data)
     captures = QueryCursor(definitions_query(language)).captures(tree.root_node)
     spans = [_span(node, kind) for kind, nodes in captures.items() for node in nodes]

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.grammars import grammars_version, language_of
-from agent.repomap.scanning.tags import SCANNER, Tags
+from agent.repomap.scanning.tags import SCANNER, FileTags
 
 _BATCH = 200
 # Indexes of whole trees take up to 10 MB and are soon useless: a run needs those at hand.
@@ -35,7 +35,7 @@ class TagStore:
 
     path: Path
 
-    def tags(self, blobs: Mapping[str, str], root: Path) -> Iterator[tuple[str, Tags]]:
+    def tags(self, blobs: Mapping[str, str], root: Path) -> Iterator[tuple[str, FileTags]]:
         """Yield path and tags for ``blobs`` (path to hash) in no order; ``root`` has the files.
 
         One file's tags are alive at a time: those of a large repository take much memory.
@@ -49,7 +49,7 @@ class TagStore:
             query = f"SELECT key, value FROM blobs WHERE key IN ({marks})"
             for key, value in self._query(query, batch):
                 with suppress(ValueError):
-                    tags = Tags.unpack(value)
+                    tags = FileTags.unpack(value)
                     found.add(key)
                     yield from ((path, tags) for path in by_key[key])
         missing = [key for key in sorted(by_key) if key not in found]

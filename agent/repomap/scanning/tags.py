@@ -37,7 +37,7 @@ class Definition:
 
 
 @dataclass(frozen=True)
-class Tags:
+class FileTags:
     """The definitions of one file in the order of their lines.
 
     Attributes:
@@ -57,7 +57,7 @@ class Tags:
         return zlib.compress(json.dumps([rows, " ".join(names), units]).encode(), 1)
 
     @classmethod
-    def unpack(cls, packed: bytes) -> Tags:
+    def unpack(cls, packed: bytes) -> FileTags:
         """Return what ``pack`` packed.
 
         Raises:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.instances.bundled import BUNDLED
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
-from demo.images import build_images
-from demo.setup import build_mirrors
 from environments.local.local import LocalEnvironment
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.evaluation.evaluators.base import Evaluator
@@ -20,17 +19,18 @@ from runs.storage.store import RunStore
 
 
 def make_evaluator(
-    kind: EvaluatorKind, store: RunStore, options: ReportOptions, say: Say, *, demo: bool
+    kind: EvaluatorKind, store: RunStore, options: ReportOptions, say: Say, dataset: str
 ) -> Evaluator:
-    """Return the evaluator of the predictions in ``store``; ``demo``: of the bundled instances."""
+    """Return the evaluator of the predictions in ``store``, made on ``dataset``."""
+    bundled = BUNDLED.get(dataset)
     if kind is EvaluatorKind.NONE:
         return NoEvaluator()
     if kind is EvaluatorKind.LOCAL:
-        return _local(options, say, demo=demo)
+        return _local(options, say, dataset)
     swebench = make_swebench(store, options)
     if kind is EvaluatorKind.MODAL:
         return ModalEvaluator(swebench, say)
-    return DockerEvaluator(swebench, build_images if demo else _build_nothing, say)
+    return DockerEvaluator(swebench, bundled.build_images if bundled else _build_nothing, say)
 
 
 def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
@@ -47,10 +47,10 @@ def _build_nothing(ids: Sequence[str]) -> None:
     """Leave all images to registries."""
 
 
-def _local(options: ReportOptions, say: Say, *, demo: bool) -> LocalEvaluator:
+def _local(options: ReportOptions, say: Say, dataset: str) -> LocalEvaluator:
     cache = options.cache
-    if demo:
-        mirrors = Mirrors(build_mirrors(cache / "demo-mirrors"))
+    if bundled := BUNDLED.get(dataset):
+        mirrors = Mirrors(bundled.build_mirrors(cache / f"{dataset}-mirrors"))
     else:
         mirrors = Mirrors(options.repos or cache / "mirrors")
     environment = LocalEnvironment(cache / "environments", say)

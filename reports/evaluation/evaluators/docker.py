@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
-from environments.docker.engine import ENGINE_ERRORS, connect, engine_answers
+from environments.docker.engine import connect, engine_answers, engine_error_types
 from environments.docker.images import RESERVE, digest, missing_images, pull_each
 from environments.docker.registries import Registries
 from environments.leftovers import remove_named
@@ -69,7 +69,7 @@ class DockerEvaluator:
             absent = missing_images({job.instance.image for job in jobs})
             self._say_images(len({job.instance.image for job in jobs}), absent)
             failed = pull_each(client, absent, self.say, self.reserve)
-        except (*ENGINE_ERRORS, InfrastructureError) as error:
+        except engine_error_types(InfrastructureError) as error:
             return dict.fromkeys(names, " ".join(str(error).split())[:300])
         return {
             job.instance.instance_id: failed[job.instance.image]

@@ -10,10 +10,10 @@ import pytest
 
 from agent.conversation.checks import Checks
 from agent.conversation.coder import Coder
-from agent.conversation.context import Window, size
+from agent.conversation.context import ContextWindow
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import Ending, Limits, Result
-from agent.conversation.reflections import Reflections, Spending, Topic
+from agent.conversation.reflections import Reflections, ReflectionsUsed, Topic
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats import get_format
 from agent.formats.base import OnFailure
@@ -28,6 +28,7 @@ from llm.chat import (
     Traits,
     estimate_tokens,
 )
+from llm.tokens import size
 from tests.agent.formats.editing import block
 
 FILES = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
@@ -99,7 +100,7 @@ def test_the_oldest_rounds_go_first_and_the_files_stay(tmp_path: Path) -> None:
     assert sum(long in message.content for message in last) < 3
     assert "left out because it grew too long" in last[-1].content
     assert "app/main.py\n```\ndef f():\n    return 1\n```" in last[-1].content
-    window = Window.of(traits)
+    window = ContextWindow.of(traits)
     assert all(size(request, script.count) <= (window.tokens or 0) for request in script.requests)
 
 
@@ -199,7 +200,7 @@ def test_a_budget_that_ran_out_leaves_the_others(tmp_path: Path) -> None:
 
 
 def test_one_number_is_a_budget_for_all_topics() -> None:
-    spending = Spending(Reflections.parse("2"))
+    spending = ReflectionsUsed(Reflections.parse("2"))
     assert [spending.take(topic) for topic in (Topic.EDIT, Topic.TEST, Topic.LINT)] == [
         True,
         True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.formats.matching.tolerant import Step, find_places
+from agent.formats.matching.tolerant import MatchStep, find_places
 from tests.agent.formats.editing import apply, block, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
@@ -14,7 +14,7 @@ def change(text: str, search: str, replace: str, path: str = "a.py") -> str | No
     return apply("diff", block(path, search, replace), {path: text}).contents.get(path)
 
 
-def step(text: str, search: str, path: str = "a.py") -> Step | None:
+def step(text: str, search: str, path: str = "a.py") -> MatchStep | None:
     lines = search.split("\n")
     return find_places(text.split("\n"), lines, lines, path)[0]
 
@@ -22,26 +22,26 @@ def step(text: str, search: str, path: str = "a.py") -> Step | None:
 @pytest.mark.parametrize(
     ("text", "search", "expected"),
     [
-        ("a\nb", "a\nb", Step.EXACT),
-        ("a  \nb", "a\nb", Step.TRAILING_SPACE),
-        ("a\nb", "a \nb\t", Step.TRAILING_SPACE),
-        ("    a\n      b", "a\n  b", Step.INDENTATION),
-        ("a\n  b", "    a\n      b", Step.INDENTATION),
-        ("a\n\nb", "a\nb", Step.BLANK_LINES),
-        ("a\nb", "\na\n\n\nb\n", Step.BLANK_LINES),
-        ("a\nmiddle\nb", "a\n...\nb", Step.ELISION),
-        ("print('it’s here')\nx = 1", "print('it's here')\nx = 1", Step.LIKENESS),
+        ("a\nb", "a\nb", MatchStep.EXACT),
+        ("a  \nb", "a\nb", MatchStep.TRAILING_SPACE),
+        ("a\nb", "a \nb\t", MatchStep.TRAILING_SPACE),
+        ("    a\n      b", "a\n  b", MatchStep.INDENTATION),
+        ("a\n  b", "    a\n      b", MatchStep.INDENTATION),
+        ("a\n\nb", "a\nb", MatchStep.BLANK_LINES),
+        ("a\nb", "\na\n\n\nb\n", MatchStep.BLANK_LINES),
+        ("a\nmiddle\nb", "a\n...\nb", MatchStep.ELISION),
+        ("print('it’s here')\nx = 1", "print('it's here')\nx = 1", MatchStep.LIKENESS),
         (
             "if a:\n        run(a)\nelse:\n    stop()",
             "if a:\n    run(a)\nelse:\n    stop()",
-            Step.LIKENESS,
+            MatchStep.LIKENESS,
         ),
         ("a = 1", "b = 1", None),
         ("a\nb", "a\nc", None),
     ],
 )
 def test_the_first_step_that_finds_a_place_decides(
-    text: str, search: str, expected: Step | None
+    text: str, search: str, expected: MatchStep | None
 ) -> None:
     assert step(text, search) is expected
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.repomap import RepoMap, TagStore
+from agent.repomap import TagStore
+from agent.repomap.build import RepoMap
 from agent.repomap.scanning.tree import blob_hash, blobs_below
 
 FILES = {

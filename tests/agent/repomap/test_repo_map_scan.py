@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent.repomap.scanning.scan import scan
 from agent.repomap.scanning.spans import MOST_PARSED
-from agent.repomap.scanning.tags import Tags
+from agent.repomap.scanning.tags import FileTags
 
 SOURCES = {
     "python": ("class A(B):\n  def f(self): pass\nasync def g(): ...\n", ["A", "A.f", "g"]),
@@ -24,7 +24,7 @@ SOURCES = {
 }  # fmt: skip
 
 
-def qualified(tags: Tags) -> list[str]:
+def qualified(tags: FileTags) -> list[str]:
     names: list[str] = []
     for definition in tags.definitions:
         around = f"{names[definition.parent]}." if definition.parent >= 0 else ""
@@ -100,7 +100,7 @@ def test_strange_python_is_no_error(data: bytes) -> None:
 
 
 def test_a_binary_file_has_no_tags() -> None:
-    assert scan(b"def f(): ...\n\0", "python") == Tags()
+    assert scan(b"def f(): ...\n\0", "python") == FileTags()
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,10 +110,10 @@ def test_a_damaged_source_is_no_error_and_packs_to_itself(
 ) -> None:
     source = SOURCES[language][0].encode()
     tags = scan(source[:at] + noise + source[at:], language)
-    assert Tags.unpack(tags.pack()) == tags
+    assert FileTags.unpack(tags.pack()) == tags
 
 
 @pytest.mark.parametrize("packed", [b"", b"\0", b"x" * 99])
 def test_what_is_no_tags_is_refused(packed: bytes) -> None:
     with pytest.raises(ValueError, match="not packed tags"):
-        Tags.unpack(packed)
+        FileTags.unpack(packed)

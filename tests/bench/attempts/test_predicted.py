@@ -22,7 +22,7 @@ from bench.regression.configuration.testconfig import ConfigurationEdits, kept_o
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.patches import fit_patch, take_patch
 from core.git import git
-from demo.setup import DEMO_DATASET, REPOSITORIES, commit_all
+from demo.setup import REPOSITORIES, commit_all
 from tests.bench.runs import EDIT, config, live, options, read
 from tests.conftest import MakeCheckout
 from tests.provider import Provider
@@ -158,7 +158,7 @@ def test_files_in_submodules_are_refused(tmp_path: Path) -> None:
 def dataset(tmp_path: Path) -> dict[str, Any]:
     """Options for the demo's instance at a commit with a submodule."""
     _, commit = mirror_with_submodule(tmp_path)
-    rows = load_dataset("demo", "test", DEMO_DATASET).rows
+    rows = load_dataset("demo", "test").rows
     row = next(r for r in rows if r["instance_id"] == ID)
     place = tmp_path / "rows.json"
     place.write_text(json.dumps([{**row, "base_commit": commit}]))

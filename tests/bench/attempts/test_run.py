@@ -15,7 +15,6 @@ from bench.cli.config import EnvironmentKind, ModelChoice, TestChoice, validated
 from bench.repos.snapshots import Snapshot
 from core.errors import InfrastructureError, UserError
 from core.git import GitError
-from demo.setup import DEMO_DATASET
 from runs.storage.store import RunStore
 from tests.bench.runs import IDS, config, options, read
 
@@ -238,7 +237,7 @@ def test_tests_none_and_environments_without_spec_leave_outcomes_unknown(
     said: list[str] = []
     from bench.instances.dataset import load_dataset
 
-    row = dict(load_dataset("demo", "test", DEMO_DATASET).rows[0])
+    row = dict(load_dataset("demo", "test").rows[0])
     row.pop("spec")
     rows.write_text(json.dumps([row]))
     run = options(tmp_path, cache, dataset=str(rows), repos=cache / "demo-mirrors")

@@ -132,9 +132,9 @@ def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
         str(tmp_path / "saved")
     )
     for name in ("d.json", "d.jsonl", "d.parquet", "saved"):
-        (instance,) = load_dataset(str(tmp_path / name), "test", tmp_path).instances()
+        (instance,) = load_dataset(str(tmp_path / name), "test").instances()
         assert instance.problem_statement == row["problem_statement"], name
-    one, two = (load_dataset(str(tmp_path / n), "test", tmp_path) for n in ("d.json", "d.jsonl"))
+    one, two = (load_dataset(str(tmp_path / n), "test") for n in ("d.json", "d.jsonl"))
     assert one.identity().sha256 == two.identity().sha256
 
 
@@ -145,14 +145,14 @@ def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
 def test_bad_files_are_named(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "d.json").write_text(content)
     with pytest.raises(UserError, match=words):
-        load_dataset(str(tmp_path / "d.json"), "test", tmp_path)
+        load_dataset(str(tmp_path / "d.json"), "test")
 
 
 def test_unknown_names_and_missing_files() -> None:
     with pytest.raises(UserError, match="unknown dataset 'nonsense'"):
-        load_dataset("nonsense", "test", Path())
+        load_dataset("nonsense", "test")
     with pytest.raises(UserError, match="does not exist"):
-        load_dataset("nowhere.jsonl", "test", Path())
+        load_dataset("nowhere.jsonl", "test")
 
 
 def test_selection(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_what_is_no_list_of_rows_is_named(tmp_path: Path, content: str) -> None:
     with pytest.raises(
         UserError, match=r"row 1 is not an object|not a list of rows; supported are \.json"
     ):
-        load_dataset(str(tmp_path / "d.json"), "test", tmp_path)
+        load_dataset(str(tmp_path / "d.json"), "test")
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,10 @@ def test_a_spec_may_be_json_text() -> None:
 def test_rows_of_another_split_are_left_out(tmp_path: Path) -> None:
     rows = [{**ROW, "split": "dev"}, {**ROW, "instance_id": "own__thing-2", "split": "test"}]
     (tmp_path / "d.json").write_text(json.dumps(rows))
-    (instance,) = load_dataset(str(tmp_path / "d.json"), "test", tmp_path).instances()
+    (instance,) = load_dataset(str(tmp_path / "d.json"), "test").instances()
     assert instance.instance_id == "own__thing-2"
     with pytest.raises(UserError, match="check --split"):
-        load_dataset(str(tmp_path / "d.json"), "nonsense", tmp_path)
+        load_dataset(str(tmp_path / "d.json"), "nonsense")
 
 
 def test_django_keeps_its_runner_when_a_hidden_file_is_called_tests() -> None:

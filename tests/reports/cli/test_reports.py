@@ -14,7 +14,6 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
-from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
 from reports.cli.commands import EvaluatorKind, ReportOptions, report_command
 from reports.data.predictions import Prediction
@@ -30,9 +29,7 @@ MakeRun = Callable[[dict[str, str | None]], Path]
 
 
 def gold() -> dict[str, str]:
-    return {
-        row["instance_id"]: row["patch"] for row in load_dataset("demo", "test", DEMO_DATASET).rows
-    }
+    return {row["instance_id"]: row["patch"] for row in load_dataset("demo", "test").rows}
 
 
 @pytest.fixture
@@ -137,7 +134,7 @@ def test_verdicts_that_are_there_are_used_for_the_same_patch_only(
 def test_what_cannot_be_evaluated_is_told_apart(
     make_run: MakeRun, cache: Path, tmp_path: Path
 ) -> None:
-    row = dict(load_dataset("demo", "test", DEMO_DATASET).rows[0])
+    row = dict(load_dataset("demo", "test").rows[0])
     row["spec"] = {**row["spec"], "python": "2.9"}
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
@@ -158,7 +155,7 @@ def test_what_cannot_be_evaluated_is_told_apart(
 def test_a_missing_image_is_not_evaluated_and_never_unresolved(
     make_run: MakeRun, cache: Path, tmp_path: Path
 ) -> None:
-    rows = [dict(r) for r in load_dataset("demo", "test", DEMO_DATASET).rows][:1]
+    rows = [dict(r) for r in load_dataset("demo", "test").rows][:1]
     rows[0]["image"] = "127.0.0.1:9/no/such:image"
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
@@ -241,7 +238,7 @@ def test_a_dataset_without_what_the_evaluator_needs(
 ) -> None:
     if not engine_answers():
         pytest.skip("no Docker engine answers")
-    row = dict(load_dataset("demo", "test", DEMO_DATASET).rows[0])
+    row = dict(load_dataset("demo", "test").rows[0])
     row.pop("eval_script")
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     chosen = options(cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"))

@@ -12,7 +12,6 @@ import pytest
 from bench.cli.commands import run_command
 from bench.cli.config import EnvironmentKind, ModelChoice
 from bench.instances.dataset import load_dataset, revision_of
-from demo.setup import DEMO_DATASET
 from environments.docker.engine import connect, engine_answers
 from llm.chat import Usage
 from llm.pricing import Price
@@ -113,7 +112,7 @@ def test_the_revision_of_a_dataset(sources: list[str], revision: str) -> None:
 
 
 def test_a_revision_does_not_change_what_a_run_is_continued_by() -> None:
-    dataset = load_dataset("demo", "test", DEMO_DATASET)
+    dataset = load_dataset("demo", "test")
     other = replace(dataset, revision="b" * 40)
     assert other.identity().sha256 == dataset.identity().sha256
     assert other.identity().revision == "b" * 40

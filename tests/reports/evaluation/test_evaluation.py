@@ -19,7 +19,6 @@ from bench.instances.dataset import Dataset, load_dataset
 from bench.instances.instances import split_row
 from core.errors import UserError
 from demo.images import build_images
-from demo.setup import DEMO_DATASET
 from environments.docker.engine import connect, engine_answers
 from environments.docker.images import pull_each, registry_of
 from environments.docker.registries import Registries
@@ -50,7 +49,7 @@ Say = Callable[[str], None]
 
 
 def rows() -> dict[str, Mapping[str, Any]]:
-    return {r["instance_id"]: r for r in load_dataset("demo", "test", DEMO_DATASET).rows}
+    return {r["instance_id"]: r for r in load_dataset("demo", "test").rows}
 
 
 @dataclass
@@ -98,7 +97,7 @@ def options(cache: Path, kind: EvaluatorKind, **changes: Any) -> ReportOptions:
 
 def evaluation(store: RunStore, say: Say = lambda _: None) -> RunEvaluation:
     def load() -> Dataset:
-        return load_dataset("demo", "test", DEMO_DATASET)
+        return load_dataset("demo", "test")
 
     return RunEvaluation(store, read_predictions(store), load, say)
 

@@ -13,7 +13,7 @@ import pytest
 from bench.cli.commands import run_command
 from bench.cli.config import EnvironmentKind, ModelChoice
 from bench.instances.dataset import load_dataset
-from demo.setup import DEMO_DATASET, REPOSITORIES
+from demo.setup import REPOSITORIES
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.rundata import read_run
@@ -76,7 +76,7 @@ def dataset(tmp_path: Path, make_mirror: MakeMirror) -> Path:
     files |= {"setup.cfg": SETUP_CFG, "conftest.py": CONFTEST}
     files["setup.py"] = "from setuptools import setup\n\nsetup(packages=['textkit'])\n"
     _, commit = make_mirror(files, "demo/textkit")
-    rows = load_dataset("demo", "test", DEMO_DATASET).rows
+    rows = load_dataset("demo", "test").rows
     row: Mapping[str, Any] = next(r for r in rows if r["instance_id"] == "demo__textkit-1")
     place = tmp_path / "rows.json"
     place.write_text(json.dumps([{**row, "instance_id": ID, "base_commit": commit}]))

@@ -16,7 +16,7 @@ from bench.cli.config import ModelChoice, RunConfig
 from bench.cli.selection import Selection
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
-from demo.setup import DEMO_DATASET, build_mirrors
+from demo.setup import build_mirrors
 from runs.calls.ledger import Line, by_instance, read_ledger, total
 from runs.scale import Scale
 from runs.storage.store import RunStore
@@ -34,7 +34,7 @@ CALL = Decimal("0.002")
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
     """A data set of instances that differ in nothing but their ids and issues."""
-    rows = load_dataset("demo", "test", DEMO_DATASET).rows
+    rows = load_dataset("demo", "test").rows
     row = next(row for row in rows if row["instance_id"] == "demo__bank-1")
     path = tmp_path / "many.jsonl"
     lines = [

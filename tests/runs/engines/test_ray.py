@@ -97,6 +97,7 @@ def test_without_ray_the_user_is_told_what_to_install(
 def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
     code = (
         "import sys; from bench.cli.cli import run_cli; from bench.cli.command_line import main; "
+        "from demo import register; register(); "
         "assert not run_cli(main); assert 'ray' not in sys.modules"
     )
     replies = str(TOP / "demo/replies")
