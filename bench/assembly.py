@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.attempts.services import Services
 from bench.cli.config import RunConfig
-from bench.instances.bundled import BUNDLED, Bundled
-from bench.instances.dataset import Selection
+from bench.cli.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.stop import Stop
 from environments import Environment
 from environments.choice import make_environment
 from environments.local.agentsandbox import sandboxed_agent
-from llm.models import RetryPolicy
 from llm.registry import provider_of
-from llm.settings import SettingsBook, our_settings
 from runs.calls.budget import Budget
 from runs.calls.hub import CallHub, Hub, charge_budget
 from runs.calls.journal import Journal
@@ -29,41 +23,12 @@ from runs.calls.ledger import Ledger
 from runs.calls.modelsource import LiveModels, ModelSource, ReplayedModels, replay_folder
 from runs.calls.throttle import Throttle, ThrottlePolicy
 from runs.progress.board import Steps
-from runs.scale import Money, Scale
 from runs.slots import Slots
 from runs.storage.damage import ledger_was_damaged, owner_of
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]
 _PATIENCE = 30.0
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of ``harness.py`` that are not part of the run's configuration.
-
-    Attributes:
-        redo: what ``--redo`` says; empty for whatever is not done.
-        given: the options as they were chosen, by name, for ``run.json``.
-        bundled: the datasets that come with the project; workers elsewhere get them with this.
-    """
-
-    dataset: str
-    split: str
-    selection: Selection
-    out: Path
-    cache: Path
-    repos: Path | None = None
-    prior: Sequence[Path] = ()
-    dry_run: bool = False
-    retries: RetryPolicy = field(default_factory=RetryPolicy)
-    settings: SettingsBook = field(default_factory=our_settings)
-    scale: Scale = field(default_factory=Scale)
-    money: Money = field(default_factory=Money)
-    redo: str = ""
-    as_json: bool = False
-    given: Mapping[str, Any] = field(default_factory=dict)
-    bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
 
 
 def make_mirrors(options: Options) -> Mirrors:

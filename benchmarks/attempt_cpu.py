@@ -25,7 +25,8 @@ import typer
 from bench.assembly import Options, make_hub, make_services
 from bench.attempts.solving import solve
 from bench.cli.config import ModelChoice, RunConfig
-from bench.instances.dataset import Dataset, Selection, load_dataset
+from bench.cli.selection import Selection
+from bench.instances.dataset import Dataset, load_dataset
 from bench.instances.instances import Instance
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path
@@ -212,9 +213,7 @@ def _run(
         api_base="http://127.0.0.1:9/v1",
         all_attempts=True,
     )
-    options = Options(
-        dataset.name, "test", Selection(), cache / "out", cache, scale=Scale(workers=1)
-    )
+    options = Options(dataset=dataset.name, out=cache / "out", cache=cache, scale=Scale(workers=1))
     store, stop = RunStore(options.out, name), Stop()
     hub = make_hub(config, options, store, stop, print)
     services = make_services(config, options, hub, stop, Unseen(), name, print, models)

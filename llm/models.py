@@ -16,7 +16,6 @@ from core.errors import InfrastructureError
 from core.money import dollars
 from llm.background import background
 from llm.callerrors import TransientError, meaning
-from llm.catalogue import filled, takes_temperature, traits
 from llm.chat import (
     Message,
     Reply,
@@ -28,7 +27,7 @@ from llm.chat import (
 )
 from llm.gate import Answered, Ask, Failed, Gate, OpenGate, Refused
 from llm.pricing import Price, dearest_price
-from llm.registry import price_entry, provider_of, the_litellm
+from llm.registry import filled, price_entry, provider_of, takes_temperature, the_litellm, traits
 from llm.settings import ModelSettings
 from llm.tokens import count_tokens, size
 from llm.wire import continuation, messages_as_sent, prefill, tool_calls_of, tools_as_sent

@@ -1,6 +1,6 @@
 """Settings per model: our YAML holds the exceptions and the aliases, a user's file goes before it.
 
-Nothing here asks litellm: what no rule says stays None, and ``llm.catalogue`` fills it.
+Nothing here asks litellm: what no rule says stays None, and ``llm.registry`` fills it.
 """
 
 from __future__ import annotations

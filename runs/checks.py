@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import NoReturn
 
 from agent.formats import get_format
-from bench.cli.config import ModelChoice, RunConfig
 from core.address import has_password
 from core.errors import UserError
-from llm.catalogue import filled
+from llm.options import ModelChoice
 from llm.pricing import dearest_price
-from llm.registry import missing_key, provider_of
-from runs.scale import Money
+from llm.registry import filled, missing_key, provider_of
+from runs.scale import Money, RunOptions
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
 
 
-def check_models(config: RunConfig, money: Money) -> None:
+def check_models(config: RunOptions, money: Money) -> None:
     """Check every model of a run that calls them.
 
     Raises:
-        UserError: naming the first thing that is missing, and the mend.
+        UserError: naming the first thing that is missing, and the fix.
     """
     if not config.calls_models:
         return
@@ -59,7 +58,7 @@ def check_folder(option: str, folder: Path) -> None:
         ) from error
 
 
-def _check_addresses(config: RunConfig) -> None:
+def _check_addresses(config: RunOptions) -> None:
     """Refuse what every call would fail for: a header beside the user of an address."""
     providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
     for name in _OPENAI_ADDRESSES if "openai" in providers and not config.api_base else ():
@@ -70,7 +69,7 @@ def _check_addresses(config: RunConfig) -> None:
             )
 
 
-def _check_tools(model: ModelChoice, config: RunConfig) -> None:
+def _check_tools(model: ModelChoice, config: RunOptions) -> None:
     """Refuse formats of function calls for models that are known to have none."""
     known = filled(model.settings, model.name, config.api_base)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
@@ -91,7 +90,7 @@ def _refuse_unpriced(models: Sequence[ModelChoice]) -> NoReturn:
     )
 
 
-def _check_output(model: ModelChoice, config: RunConfig, money: Money) -> None:
+def _check_output(model: ModelChoice, config: RunOptions, money: Money) -> None:
     """A budget can hold only where the longest reply of a call is known."""
     known = filled(model.settings, model.name, config.api_base)
     if money.in_dollars and not (config.max_output_tokens or known.max_output):

@@ -14,7 +14,7 @@ import pytest
 from bench.assembly import Options
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice, RunConfig, TestChoice
-from bench.instances.dataset import Selection, load_dataset
+from bench.instances.dataset import load_dataset
 from core.processes import run_limited
 from demo.images import build_images
 from demo.setup import build_mirrors
@@ -84,7 +84,7 @@ def test_no_sentinel_in_any_message_command_log_or_file(
         run="r",
     )
     options = Options(
-        str(dataset), "test", Selection(), tmp_path / "out", tmp_path / "cache",
+        dataset=str(dataset), out=tmp_path / "out", cache=tmp_path / "cache",
         repos=build_mirrors(cache / "demo-mirrors"),
     )  # fmt: skip
     said: list[str] = []

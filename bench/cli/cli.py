@@ -15,12 +15,29 @@ from typer._completion_classes import completion_init  # what add_completion=Tru
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-from bench.cli.completion import completion_variable
+from bench.cli.completion import completion_variable, install_completion
 from bench.cli.configfile import recorded_defaults
 from core.address import without_logins
 from core.errors import InfrastructureError, UserError
+from core.options import option, option_group
 from core.redaction import DOTENV_VARIABLE, Redactor
+from runs.scale import RUN
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
+from runs.storage.versions import HARNESS_VERSION
+
+
+@option_group
+class About:
+    """What each command can say of itself."""
+
+    install_completion: bool = option(
+        False,
+        "Complete options in this shell: bash, zsh or fish.",
+        "--install-completion",
+        panel=RUN,
+        recorded=False,
+    )
+    version: bool = option(False, "Print the version.", "--version", panel=RUN, recorded=False)
 
 
 class SectionedCommand(TyperCommand):
@@ -48,6 +65,16 @@ class SectionedCommand(TyperCommand):
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         ctx.default_map = recorded_defaults(self.params, given)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        """Run the command, or only say what ``About`` asks for."""
+        if ctx.params["version"]:
+            print(f"swe-retry-harness {HARNESS_VERSION}")
+            return 0
+        if ctx.params["install_completion"]:
+            print(install_completion(ctx.info_name))
+            return 0
+        return super().invoke(ctx)
 
 
 def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
@@ -102,7 +129,10 @@ def _load_env_file(path: Path) -> None:
 def _usage(error: TyperException) -> str:
     """Return what is wrong with the command line, with the option's name."""
     format_message = getattr(error, "format_message", None)
-    return str(format_message() if format_message else error).replace(": Value error, ", ": ")
+    words = str(format_message() if format_message else error).replace(": Value error, ", ": ")
+    return words.replace("Input should be greater than or equal to", "must be at least").replace(
+        "Input should be", "must be"
+    )
 
 
 def _say(error: object, code: int) -> int:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from pathlib import Path
 
 from bench.assembly import Options, Say, make_agent, make_hub, make_mirrors
 from bench.attempts.prior import plausible_instances
@@ -44,12 +43,6 @@ from runs.storage.store import RunStore
 from runs.storage.story import run_log
 from runs.storage.timings import Timings
 from runs.upkeep import clean
-
-
-def default_cache() -> Path:
-    """Return the user's cache folder for mirrors, snapshots, environments and baselines."""
-    root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(root).expanduser() / "swe-retry-harness"
 
 
 def default_environment() -> EnvironmentKind:

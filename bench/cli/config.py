@@ -1,34 +1,40 @@
-"""What a run was told, in one frozen value: it decides results and stands in every trajectory."""
+"""The configuration of a run in one frozen value: it decides results and is recorded."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from agent.agents import BUILTIN, is_command
 from agent.conversation.reflections import Reflections
-from agent.formats import format_names
 from agent.formats.base import Matching, OnFailure
 from agent.prompts import prompts_hash
 from core.address import recorded_address
 from core.errors import UserError
+from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
-from llm.catalogue import filled
-from llm.registry import map_entry, resolve_model
-from llm.settings import ModelSettings, SettingsBook, our_settings, settings_sha256
+from environments.options import TESTS
+from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
+from llm.settings import settings_sha256
+from runs.scale import RUN, RunOptions
 from runs.storage.versions import HARNESS_VERSION
+
+__all__ = ["AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "TestChoice", "validated"]
 
 # Three tries of one model at temperature 0 with one prompt would repeat one try.
 DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
-_VERSION_WORDS = ("default", "latest")
-_FORMAT = re.compile(r"^[a-z][a-z-]*$")
 _RUN_NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
+# In run.json, in the order in which earlier versions wrote them.
+_RECORDED = (
+    "models", "tries", "run", "label", "environment", "tests", "temperatures", "max_reflections",
+    "matching", "on_failed_edit", "map_tokens", "max_output_tokens", "api_base", "call_timeout",
+    "test_timeout", "baseline_timeout", "replay", "all_attempts", "require_tests", "agent",
+    "agent_env", "agent_timeout", "agent_sandbox", "agent_sandbox_read", "max_seconds_per_attempt",
+)  # fmt: skip
 
 
 class TestChoice(str, Enum):
@@ -41,116 +47,84 @@ class TestChoice(str, Enum):
     NONE = "none"
 
 
-@dataclass(frozen=True)
-class ModelChoice:
-    """One model of a run: as the user wrote it, as litellm knows it, and how it is used.
-
-    Attributes:
-        settings: what the files of settings say of it, without what litellm knows.
-    """
-
-    given: str
-    name: str
-    edit_format: str
-    settings: ModelSettings = field(default_factory=ModelSettings)
-
-    @classmethod
-    def parse(
-        cls,
-        text: str,
-        *,
-        book: SettingsBook | None = None,
-        any_name: bool = False,
-        replay: bool = False,
-    ) -> ModelChoice:
-        """Read ``name`` or ``name@format``.
-
-        An ``@`` belongs to the name where a version follows, as in ``…@20250101`` or ``…@default``.
-
-        Args:
-            text: what the user wrote.
-            book: the settings of models; ours when none are given.
-            any_name: the name need not be one that litellm knows (an own server).
-            replay: the name is one of a recording; aliases mean what they meant then.
-        """
-        given, last = _name_and_format(text, replay=replay)
-        if not given:
-            raise UserError("--models has an empty name in it; give for example gpt-4o,opus")
-        book = book or our_settings()
-        name = given if replay else resolve_model(given, book.aliases, any_name=any_name)
-        settings = book.of(name)
-        return cls(given, name, last or settings.edit_format or "whole", settings)
-
-    def as_json(self, *, known: bool, api_base: str | None) -> dict[str, Any]:
-        """Return the choice as it stands in ``run.json``; ``known``: with what litellm knows."""
-        said = filled(self.settings, self.name, api_base) if known else self.settings
-        plain = {"given": self.given, "name": self.name, "edit_format": self.edit_format}
-        return {**plain, "settings": said.as_json()}
+def _temperatures(option: str, text: str, _: object) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"{option} {text!r}: give numbers, as 0 or 0,0.4,0.8") from None
 
 
-def _name_and_format(text: str, *, replay: bool) -> tuple[str, str]:
-    given, at, last = text.rpartition("@")
-    if not at or not _FORMAT.match(last) or last in _VERSION_WORDS:
-        return text, ""
-    if last in format_names():
-        return given, last
-    if not replay and map_entry(text):  # a version in words
-        return text, ""
-    known = ", ".join(format_names())
-    raise UserError(f"--models {text}: unknown edit format {last!r}; there are {known}")
+def _reflections(option: str, text: str, _: object) -> Reflections:
+    try:
+        return Reflections.parse(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from None
 
 
-@dataclass(frozen=True)
-class RunConfig:
+@option_group
+class RunConfig(RunOptions):
     """Everything that decides what a run does; seconds, tokens and counts.
 
     Attributes:
         label: the model name of the predictions; made of the models' names when empty.
         temperatures: one for all tries, or one for each.
-        agent: who edits: ``builtin``, ``command:TEMPLATE`` or another's name.
-        agent_env: names of the environment variables that reach a command.
-        agent_timeout: seconds that a command has for an attempt.
-        agent_sandbox: how a command is shut in; None runs it as the user.
-        agent_sandbox_read: absolute paths that it sees then.
-        replay: folder of trajectories or a run that replies come from, None to call models.
-        max_seconds_per_attempt: after which an attempt asks its model nothing more.
     """
 
-    models: tuple[ModelChoice, ...]
-    tries: int = 3
-    run: str = ""
     label: str = ""
-    environment: EnvironmentKind = EnvironmentKind.NONE
-    tests: TestChoice = TestChoice.RELATED
-    temperatures: tuple[float, ...] = DEFAULT_TEMPERATURES
-    max_reflections: Reflections = field(default_factory=Reflections)
-    matching: Matching = Matching.TOLERANT
-    on_failed_edit: OnFailure = OnFailure.KEEP
-    map_tokens: int = 2048
-    max_output_tokens: int | None = None
-    api_base: str | None = None
-    call_timeout: float = 300.0
-    test_timeout: float = 300.0
-    baseline_timeout: float = 600.0
-    replay: Path | None = None
-    all_attempts: bool = False
-    require_tests: bool = False
-    agent: str = BUILTIN
-    agent_env: tuple[str, ...] = ()
-    agent_timeout: float = 1800.0
-    agent_sandbox: AgentSandbox | None = None
-    agent_sandbox_read: tuple[Path, ...] = ()
-    max_seconds_per_attempt: float | None = None
-
-    @property
-    def outside_agent(self) -> bool:
-        """Whether a command edits, which calls its models itself."""
-        return is_command(self.agent)
-
-    @property
-    def calls_models(self) -> bool:
-        """Whether the harness calls models."""
-        return self.replay is None and not self.outside_agent
+    tries: int = option(3, "Tries per model.", "--tries", panel=MODELS, least=1)
+    temperatures: tuple[float, ...] = option(
+        DEFAULT_TEMPERATURES,
+        "One value, or one for each try of a model.",
+        "--temperature",
+        panel=MODELS,
+        shown=",".join(f"{value:g}" for value in DEFAULT_TEMPERATURES),
+        given=str,
+        read=_temperatures,
+    )
+    matching: Matching = option(
+        Matching.TOLERANT,
+        "How the lines of an edit are looked for; reference: as in the run of May 2024.",
+        "--matching",
+        panel=MODELS,
+    )
+    on_failed_edit: OnFailure = option(
+        OnFailure.KEEP,
+        "What becomes of a reply's good edits when others of it fail.",
+        "--on-failed-edit",
+        panel=MODELS,
+    )
+    tests: TestChoice = option(
+        TestChoice.RELATED, "Which pre-existing tests run.", "--tests", panel=TESTS
+    )
+    require_tests: bool = option(
+        False,
+        "A candidate that no test could judge does not end the attempts.",
+        "--require-tests",
+        panel=TESTS,
+    )
+    baseline_timeout: float = option(
+        600.0,
+        "Seconds for the tests at the base commit.",
+        "--baseline-timeout",
+        panel=TESTS,
+        least=1,
+    )
+    max_reflections: Reflections = option(
+        None,
+        "Messages that may follow the first of an attempt, by topic; one number: in all.",
+        "--max-reflections",
+        panel=LIMITS,
+        factory=Reflections,
+        shown=str(Reflections()),
+        given=str,
+        read=_reflections,
+    )
+    map_tokens: int = option(
+        2048, "Size of the repository map.", "--map-tokens", panel=LIMITS, least=0
+    )
+    all_attempts: bool = option(
+        False, "Go on after a plausible attempt (for studies).", "--all-attempts", panel=RUN
+    )
 
     def temperature(self, try_: int) -> float:
         """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
@@ -174,18 +148,12 @@ class RunConfig:
 
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as it stands in ``run.json``."""
-        plain = asdict(replace(self, models=()))
+        plain = {name: _plain(getattr(self, name)) for name in _RECORDED}
         # A replay calls no model, and needs no litellm to say what it would know.
         plain["models"] = [
             model.as_json(known=self.replay is None, api_base=self.api_base)
             for model in self.models
         ]
-        plain["environment"], plain["tests"] = self.environment.value, self.tests.value
-        plain["max_reflections"] = str(self.max_reflections)
-        plain["matching"], plain["on_failed_edit"] = self.matching.value, self.on_failed_edit.value
-        plain["agent_sandbox"] = self.agent_sandbox and self.agent_sandbox.value
-        plain["agent_sandbox_read"] = [str(path) for path in self.agent_sandbox_read]
-        plain["replay"] = str(self.replay) if self.replay else None
         plain["api_base"] = recorded_address(self.api_base)
         return plain
 
@@ -220,6 +188,14 @@ class RunConfig:
         }
 
 
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of any field
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, (Path, Reflections)) else value
+
+
 def folder_sha256(folder: Path) -> str:
     """Return the hash over the trajectories in ``folder``, a run or a folder of them."""
     digest = hashlib.sha256()
@@ -236,27 +212,15 @@ def model_slug(models: Sequence[ModelChoice]) -> str:
 
 
 def validated(config: RunConfig) -> RunConfig:
-    """Return ``config`` when its values make sense.
+    """Return ``config`` when its values fit together.
 
     Raises:
         UserError: naming the option and what it may be.
     """
     if not config.models:
-        raise UserError("--models is empty; give for example gpt-4o,opus")
+        raise UserError(f"--models is empty; give for example {DEFAULT_MODELS}")
     if not _RUN_NAME.match(config.run_name):
         raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
-    for option, number, least in (
-        ("--tries", config.tries, 1),
-        ("--map-tokens", config.map_tokens, 0),
-        ("--max-output-tokens", config.max_output_tokens or 1, 1),
-        ("--call-timeout", config.call_timeout, 1),
-        ("--test-timeout", config.test_timeout, 1),
-        ("--baseline-timeout", config.baseline_timeout, 1),
-        ("--agent-timeout", config.agent_timeout, 1),
-        ("--max-seconds-per-attempt", config.max_seconds_per_attempt or 1, 1),
-    ):
-        if not least <= number < math.inf:
-            raise UserError(f"{option} {number}: must be at least {least}")
     if config.temperatures == DEFAULT_TEMPERATURES:
         config = replace(config, temperatures=DEFAULT_TEMPERATURES[: config.tries])
     _check_temperatures(config)

@@ -8,22 +8,20 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from core.address import HIDDEN_USER
 from core.errors import UserError
+from core.options import options_of
 from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import MIB, DamagedError
+from environments.options import absolute
 from llm.settings import TextLoader
+from runs.scale import TOP
 from runs.storage.store import RunStore
 
 CONTINUE = "continue_"
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-# What is asked of one start, and not of the run.
-_OF_ONE_START = frozenset(
-    {
-        "config", CONTINUE, "run", "redo", "status", "clean", "clean_all", "yes", "as_json",
-        "dry_run", "list_models_only", "try_agent", "install_completion_only", "version_only",
-    }
-)  # fmt: skip
 
 # Recorded by earlier versions; none of them decides a result.
 _REMOVED = frozenset({"processes"})
@@ -48,20 +46,14 @@ def recorded_defaults(params: Sequence[Any], given: Mapping[str, Any]) -> dict[s
     return _of_run(run, {**file, **given}, params) | file
 
 
-def options_given(params: Sequence[Any], source: Any, values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    """Return by name what was chosen for a run, on the command line or in a file.
-
-    Args:
-        params: of the command, as click has them.
-        source: tells where the value of a parameter came from.
-        values: the parsed values, by parameter.
-    """
+def options_given(groups: Sequence[type[Any]], context: typer.Context) -> dict[str, Any]:
+    """Return by name the options of a run that the command line or a file gave."""
     return {
-        _name(param): _plain(values[param.name])
-        for param in params
-        if param.name not in _OF_ONE_START
-        and param.name in values
-        and source(param.name).name != "DEFAULT"
+        option.name.lstrip("-"): _plain(context.params[option.key], links=option.read is absolute)
+        for option, _ in options_of(*groups)
+        if option.recorded
+        and (source := context.get_parameter_source(option.key))
+        and source.name != "DEFAULT"
     }
 
 
@@ -72,7 +64,7 @@ def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[s
     if place.name != run or (place / "run.json").exists():
         folder = place.resolve()
     else:
-        top = Path(given.get("out") or Path(__file__).resolve().parents[2])
+        top = Path(given.get("out") or TOP)
         folder = top.expanduser().resolve() / "predictions" / run
     store = RunStore.of_folder(folder)
     recorded = (store.read_run() or {}).get("options")
@@ -136,15 +128,12 @@ def _names(param: Any) -> Iterator[str]:  # noqa: ANN401 - click's parameter
     return (opt[2:] for opt in param.opts if opt.startswith("--"))
 
 
-def _name(param: Any) -> str:  # noqa: ANN401 - click's parameter
-    return next(_names(param), str(param.name))
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever typer makes
+def _plain(value: Any, *, links: bool) -> Any:  # noqa: ANN401 - any value of an option
+    """Return ``value`` as JSON holds it, paths absolute; ``links``: without following links."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Path):
-        return str(value.expanduser().resolve())
+        return str(absolute("", [value], None)[0] if links else value.expanduser().resolve())
     if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
+        return [_plain(part, links=links) for part in value]
     return value

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from core import plaintext
-from llm.catalogue import filled, takes_temperature
-from llm.registry import map_entry, missing_key, the_litellm
-from llm.settings import ModelSettings
+from llm.options import ModelChoice
+from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
+from llm.settings import ModelSettings, SettingsBook
+
+Say = Callable[[str], None]
 
 _COLUMNS = (
     "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",
@@ -50,6 +53,42 @@ class ListedRow:
     cache_markers: bool
     temperature: bool
     key: str | None
+
+
+def list_models(
+    names: Sequence[str],
+    book: SettingsBook,
+    api_base: str | None,
+    say: Say,
+    *,
+    as_json: bool = False,
+) -> None:
+    """Say the table of ``names``, and without any that of all aliases and the default models.
+
+    Raises:
+        UserError: litellm knows no provider for a name.
+    """
+
+    def parsed(name: str) -> ModelChoice:
+        return ModelChoice.parse(name, book=book, any_name=bool(api_base))
+
+    aliases: dict[str, list[str]] = {}
+    for alias in book.aliases:
+        aliases.setdefault(parsed(alias).name, []).append(alias)
+    listed = [
+        Listed(
+            choice.name,
+            tuple(aliases.get(choice.name, ())),
+            replace(choice.settings, edit_format=choice.edit_format),
+        )
+        for choice in map(parsed, names or aliases)
+    ]
+    rows = [listed_row(model, api_base) for model in listed]
+    if as_json:
+        say(json.dumps([asdict(row) for row in rows]))
+        return
+    for line in table(rows):
+        say(line)
 
 
 def listed_row(model: Listed, api_base: str | None) -> ListedRow:

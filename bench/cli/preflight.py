@@ -22,10 +22,9 @@ from core.plaintext import counted
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from environments.docker.images import missing_images
-from llm.catalogue import filled
 from llm.chat import estimate_tokens
 from llm.pricing import Price, cheapest_price, dearest_price
-from llm.registry import missing_key
+from llm.registry import filled, missing_key
 from runs.scale import Money
 
 _GB = 1e9

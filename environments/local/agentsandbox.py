@@ -36,7 +36,7 @@ class SandboxedCommand:
     network: bool
 
     def __call__(self, argv: Sequence[str], root: Path, folder: Path) -> list[str]:
-        """Return the command line; only ``root``, its working folder, and ``folder`` are writable."""
+        """Return the command line; ``argv`` can write only to ``root`` and ``folder``."""
         words = bubblewrapped_in_place(argv, (root, folder), self.readable, network=self.network)
         return launched(words)
 

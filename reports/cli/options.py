@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from core.options import Folder, option, option_group
+from reports.submission.splits import Layout
+from runs.scale import default_cache
 
 Say = Callable[[str], None]
 
@@ -19,39 +22,76 @@ class EvaluatorKind(str, Enum):
     NONE = "none"
 
 
-@dataclass(frozen=True)
+@option_group
+class Asked:
+    """What is asked for, and of which runs."""
+
+    runs: tuple[Path, ...] = option(
+        (), "Folders under predictions/; several are combined, or compared.", "runs", argument=True
+    )
+    submission: Path | None = option(
+        None, "Write the leaderboard's package of one run there.", "--submission"
+    )
+    validate: Path | None = option(None, "Check the leaderboard's package there.", "--validate")
+
+
+@option_group
 class ReportOptions:
-    """The options of ``report.py``; timeouts in seconds.
+    """How to report on runs; timeouts in seconds."""
 
-    Attributes:
-        name: of the combination of several runs; made of theirs when empty.
-        compare: compare several runs instead of combining them.
-        table: show the tables in Markdown alone.
-        as_json: show the statistics as JSON alone.
-        page: write the page of the run with its pictures.
-        regrade: grade saved test output anew instead of evaluating.
-        all_attempts: have the patches of all attempts judged, not the predicted ones alone.
-        verify: compute derived files anew and say what differs, instead of reporting.
-    """
-
-    evaluator: EvaluatorKind | None
-    dataset: str
-    split: str
-    workers: int
-    timeout: float
-    cache: Path
-    repos: Path | None
-    name: str = ""
-    compare: bool = False
-    table: bool = False
-    as_json: bool = False
-    page: bool = True
-    regrade: bool = False
-    verify: bool = False
-    all_attempts: bool = False
+    evaluator: EvaluatorKind | None = option(
+        None,
+        "Who evaluates (modal: untested); default: docker if an engine answers.",
+        "--evaluator",
+    )
+    dataset: str = option("", "Default: as the run recorded it.", "--dataset", "-d")
+    split: str = option(
+        "", "Default: as the run recorded it. Of a package: the leaderboard's.", "--split"
+    )
+    workers: int = option(2, "Evaluations at once (docker).", "--workers", "-w", least=1)
+    timeout: float = option(1800.0, "Seconds for one instance's tests.", "--timeout", least=1)
+    cache: Folder = option(None, "Mirrors and environments.", "--cache", factory=default_cache)
+    repos: Folder | None = option(None, "Folder of bare mirrors.", "--repos", given=Path)
+    name: str = option("", "Of the combination; default: the runs' names joined by +.", "--name")
+    compare: bool = option(False, "Compare the runs, each with each; combine nothing.", "--compare")
+    table: bool = option(False, "Print the tables in Markdown alone.", "--table")
+    as_json: bool = option(False, "Print the statistics as JSON alone.", "--json")
+    page: bool = option(True, "Write the page of the run with its pictures.", "--page/--no-page")
+    regrade: bool = option(False, "Grade saved test output again; run no test.", "--regrade")
+    verify: bool = option(False, "Compute derived files again and say what differs.", "--verify")
+    all_attempts: bool = option(
+        False, "Evaluate the patches of all attempts, as pass@k needs it.", "--all-attempts"
+    )
 
     @property
     def only_reads(self) -> bool:
         """Whether files are only read: tables, JSON and comparisons evaluate on request alone."""
         asked = self.evaluator is not None or self.regrade or self.all_attempts
         return (self.table or self.as_json or self.compare) and not asked
+
+
+@option_group
+class SubmissionOptions:
+    """The options of a package for the leaderboard.
+
+    Attributes:
+        split: of the leaderboard; empty when validating by the package's own folders.
+        dataset: name of the dataset when it is not the run's or the split's own.
+        cache: where mirrors lie, unless ``repos`` names another folder of them.
+    """
+
+    split: str
+    meta: Path | None = option(
+        None, "meta.yaml of the package (python -m reports.submission).", "--meta"
+    )
+    dataset: str = ""
+    cache: Path = Path()
+    repos: Path | None = None
+    allow_partial: bool = option(
+        False, "Package: what is not predicted or evaluated is unresolved.", "--allow-partial"
+    )
+    layout: Layout = option(
+        Layout.REPOSITORY,
+        "Package: artifacts and entry apart, or all in the entry.",
+        "--layout",
+    )

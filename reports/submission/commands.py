@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.redaction import Redactor
+from reports.cli.options import SubmissionOptions
 from reports.data.rundata import RunData, read_run
 from reports.submission.build import build
 from reports.submission.checks.entry import research_notes
@@ -28,52 +25,6 @@ from reports.submission.splits import RESEARCH_NOTICE, Layout, Split
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]
-
-Submission = Annotated[
-    Path | None,
-    typer.Option("--submission", help="Write the leaderboard's package of one run there."),
-]
-MetaFile = Annotated[
-    Path | None,
-    typer.Option("--meta", help="meta.yaml of the package (python -m reports.submission)."),
-]
-AllowPartial = Annotated[
-    bool,
-    typer.Option(
-        "--allow-partial", help="Package: what is not predicted or evaluated is unresolved."
-    ),
-]
-LayoutName = Annotated[
-    Layout,
-    typer.Option("--layout", help="Package: artifacts and entry apart, or all in the entry."),
-]
-Validate = Annotated[
-    Path | None, typer.Option("--validate", help="Check the leaderboard's package there.")
-]
-
-
-@dataclass(frozen=True)
-class SubmissionOptions:
-    """The options of both commands.
-
-    Attributes:
-        split: of the leaderboard; empty when validating by the package's own folders.
-        dataset: name of the dataset when it is not the run's or the split's own.
-        cache: where mirrors lie, unless ``repos`` names another folder of them.
-    """
-
-    split: str
-    meta: Path | None = None
-    dataset: str = ""
-    cache: Path = Path()
-    repos: Path | None = None
-    allow_partial: bool = False
-    layout: Layout = Layout.REPOSITORY
-
-    def mirrors(self, dataset: str) -> Mirrors:
-        """Return the mirrors in which base commits are looked up; nothing is cloned."""
-        own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
-        return Mirrors(self.repos or self.cache / own)
 
 
 def submission_command(
@@ -134,7 +85,7 @@ def _said(
 ) -> int:
     for note in research_notes(locate(Folder.of(folder))):
         say(note)
-    mirrors = options.mirrors(dataset.name)
+    mirrors = _mirrors(options, dataset.name)
     found = validate(folder, Against(dataset.rows, date.today(), mirrors, redact))
     for finding in found:
         say(finding.line())
@@ -164,3 +115,9 @@ def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
 def _attempts(run: RunData) -> str:
     most = max((len(instance.attempts) for instance in run.instances), default=0)
     return "one attempt each" if most < 2 else f"best of up to {most} attempts each"
+
+
+def _mirrors(options: SubmissionOptions, dataset: str) -> Mirrors:
+    """Return the mirrors in which base commits are looked up; nothing is cloned."""
+    own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
+    return Mirrors(options.repos or options.cache / own)

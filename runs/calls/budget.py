@@ -7,12 +7,16 @@ most that it can cost, and starts only when everything spent and reserved togeth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from threading import Lock
 
+from core.options import option, option_group
+from runs.calls.amounts import parse_per_model, parse_usd
+
+MONEY = "Money and time"
 _ZERO = Fraction(0)
 
 
@@ -38,14 +42,44 @@ class OverBudgetError(Exception):
         self.limit = limit
 
 
-@dataclass(frozen=True)
+def _read_usd(option: str, text: str, _: object) -> Decimal:
+    return parse_usd(option, text)
+
+
+@option_group
 class BudgetLimits:
     """Dollars and calls that must not be passed; None, or a model that is not named: no limit."""
 
-    usd: Decimal | None = None
-    usd_per_instance: Decimal | None = None
-    usd_per_model: Mapping[str, Decimal] = field(default_factory=dict)
-    calls: int | None = None
+    usd: Decimal | None = option(
+        None, "Dollars for the run.", Scope.RUN.value, panel=MONEY, given=str, read=_read_usd
+    )
+    usd_per_instance: Decimal | None = option(
+        None,
+        "Dollars for an instance.",
+        Scope.INSTANCE.value,
+        panel=MONEY,
+        given=str,
+        read=_read_usd,
+    )
+    usd_per_model: Mapping[str, Decimal] = option(
+        None,
+        "As gpt-4o=50,opus=200.",
+        Scope.MODEL.value,
+        panel=MONEY,
+        factory=dict,
+        given=str,
+        read=lambda name, text, resolve: parse_per_model(text, resolve, name),
+    )
+    # A limit of 0 is sound, but on a command line it is a slip.
+    calls: int | None = option(
+        None,
+        "Requests of the run.",
+        Scope.CALLS.value,
+        panel=MONEY,
+        least=1,
+        given=int,
+        read=lambda _, calls, __: calls,
+    )
 
     def of(self, scope: Scope, model: str) -> Decimal | None:
         """Return the limit of ``scope``, for ``model`` where it has one of its own."""

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.formats import format_names
-from bench.cli.config import ModelChoice, RunConfig
 from core.errors import UserError
 from core.parsing.untrusted import read_object
 from llm.chat import ChatModel
 from llm.gate import Gate, OpenGate
 from llm.models import LiteLLMModel, RetryPolicy
+from llm.options import ModelChoice
 from llm.pricing import Price
 from llm.registry import resolve_model
 from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
+from runs.scale import RunOptions
 
 
 class NotRecordedError(Exception):
@@ -65,7 +66,7 @@ class ModelSource(Protocol):
 class LiveModels:
     """Models behind providers."""
 
-    config: RunConfig
+    config: RunOptions
     retries: RetryPolicy
     warn_once: Callable[[str], None]
     prices: Mapping[str, Price] = field(default_factory=dict)

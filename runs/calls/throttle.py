@@ -6,20 +6,39 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import random as random_share
 
+from core.options import option, option_group
 from llm.gate import Failed, Outcome
-from runs.calls.amounts import PerModel
+from runs.calls.amounts import PerModel, parse_rates
 from runs.calls.window import Window
 
+SCALE = "How much at once"
 
-@dataclass(frozen=True)
+
+@option_group
 class Rates:
     """Most requests and tokens in any 60 seconds, for each model by itself."""
 
-    requests_per_minute: PerModel = field(default_factory=PerModel)
-    tokens_per_minute: PerModel = field(default_factory=PerModel)
+    requests_per_minute: PerModel = option(
+        None,
+        "Requests a minute: a number, or MODEL=N,MODEL=N.",
+        "--rpm",
+        panel=SCALE,
+        factory=PerModel,
+        given=str,
+        read=parse_rates,
+    )
+    tokens_per_minute: PerModel = option(
+        None,
+        "Tokens a minute, in the same way.",
+        "--tpm",
+        panel=SCALE,
+        factory=PerModel,
+        given=str,
+        read=parse_rates,
+    )
 
 
 @dataclass(frozen=True)

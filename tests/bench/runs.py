@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.assembly import Options
 from bench.cli.config import ModelChoice, RunConfig
-from bench.instances.dataset import Selection
+from bench.cli.selection import Selection
+from core.options import built
 from demo.setup import DEMO_DATASET
 from llm.models import RetryPolicy
+from llm.options import names_of
 from runs.scale import Money, Scale
 from tests.provider import Provider
 
@@ -58,6 +61,16 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
         "tries": 1,
     }
     return config(**{**values, **changes})
+
+
+def read_money(models: Sequence[ModelChoice], **given: Any) -> Money:
+    """Return what may be spent; the keys are the fields' names, the values are as typed."""
+    names = {
+        "usd": "budget_usd", "usd_per_instance": "budget_usd_per_instance",
+        "usd_per_model": "budget_usd_per_model", "calls": "max_calls", "prices": "price",
+    }  # fmt: skip
+    values = {names[name]: value for name, value in given.items()}
+    return built(Money, values, names_of(models))
 
 
 def heed_interrupts() -> None:

@@ -9,7 +9,7 @@ import pytest
 from agent.formats import format_names
 from bench.cli.listing import Listed, listed_row, table
 from core.errors import UserError
-from llm.catalogue import filled
+from llm.registry import filled
 from llm.settings import ModelSettings, SettingsBook, load_settings, our_settings, settings_sha256
 
 

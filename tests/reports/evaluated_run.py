@@ -12,7 +12,7 @@ import yaml
 from bench.assembly import Options
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice, RunConfig
-from bench.instances.dataset import Dataset, Selection, load_dataset
+from bench.instances.dataset import Dataset, load_dataset
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
 from reports.data.otherpatches import rounds
@@ -60,7 +60,11 @@ def make_run(out: Path, cache: Path) -> Path:
         run="r",
     )
     options = Options(
-        "demo", "test", Selection(), out, cache, repos=build_mirrors(cache / "demo-mirrors")
+        dataset="demo",
+        split="test",
+        out=out,
+        cache=cache,
+        repos=build_mirrors(cache / "demo-mirrors"),
     )
     assert run_command(config, options, lambda _: None) == 0
     return out / "predictions" / "r"

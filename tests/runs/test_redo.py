@@ -25,7 +25,7 @@ from runs.scale import Scale
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
-from tests.bench.runs import EDIT, IDS, config, live, options, read
+from tests.bench.runs import EDIT, IDS, config, live, options, read, read_money
 from tests.provider import Answer, Provider
 
 PLAUSIBLE, NOT = "demo__textkit-1", "demo__bank-1"
@@ -227,8 +227,8 @@ def test_many_workers_give_the_same_predictions_as_one(tmp_path: Path, cache: Pa
 def test_unpriced_models_need_a_price_or_leave(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
+
     from bench.cli.config import ModelChoice
-    from runs.calls.limits import read_money
     from runs.scale import Money
 
     mine = (ModelChoice.parse("my-own", any_name=True),)

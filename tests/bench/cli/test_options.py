@@ -21,7 +21,7 @@ import pytest
 from bench.cli.cli import run_cli
 from bench.cli.command_line import main
 from bench.cli.completion import completion_script, install_completion
-from bench.instances.dataset import read_ids
+from bench.cli.selection import read_ids
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
 from runs.storage.versions import HARNESS_VERSION

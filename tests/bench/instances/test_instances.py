@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.dataset import Selection, load_dataset, read_ids
+from bench.cli.selection import Selection, read_ids
+from bench.instances.dataset import load_dataset
 from bench.instances.evalscript import bare_command, bare_setup
 from bench.instances.instances import split_row
 from core.errors import UserError

@@ -17,10 +17,9 @@ from bench.cli.config import ModelChoice
 from llm.callerrors import never_connected
 from llm.models import RetryPolicy
 from runs.calls.ledger import read_ledger
-from runs.calls.limits import read_money
 from runs.storage.store import RunStore
 from tests.bench.attempts.test_agents import FIX, outside
-from tests.bench.runs import EDIT, config, live, options, read
+from tests.bench.runs import EDIT, config, live, options, read, read_money
 from tests.provider import Answer, Provider
 
 ID = "demo__textkit-1"

@@ -13,14 +13,14 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice, RunConfig
-from bench.instances.dataset import Selection, load_dataset
+from bench.cli.selection import Selection
+from bench.instances.dataset import load_dataset
 from core.errors import UserError
 from demo.setup import build_mirrors
 from runs.calls.ledger import Line, by_instance, read_ledger, total
-from runs.calls.limits import read_money
 from runs.scale import Scale
 from runs.storage.store import RunStore
-from tests.bench.runs import live, options
+from tests.bench.runs import live, options, read_money
 from tests.provider import Answer, Provider
 
 COUNT, WORKERS = 96, 64

@@ -1,0 +1,78 @@
+"""Which instances of a dataset a run works on: the options, and the choice."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.instances.instances import Instance
+from core.errors import UserError
+from core.options import option, option_group
+
+INSTANCES = "Instances"
+
+
+def read_ids(text: str) -> tuple[str, ...]:
+    """Return the ids of a comma list, or of ``@file``: one or more a line, ``#`` for comments."""
+    if text.startswith("@"):
+        try:
+            lines = Path(text[1:]).expanduser().read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"--instances {text} cannot be read: {error}") from error
+        text = "\n".join(line.partition("#")[0] for line in lines)
+    return tuple(name for name in re.split(r"[\s,]+", text) if name)
+
+
+@option_group
+class Selection:
+    """Which instances of a dataset, and in what order."""
+
+    ids: tuple[str, ...] = option(
+        (),
+        "Ids: a comma list, or @file.",
+        "--instances",
+        panel=INSTANCES,
+        given=str,
+        read=lambda _, text, __: read_ids(text),
+    )
+    pattern: str = option(
+        "", "Regular expression that ids must match.", "--filter", panel=INSTANCES
+    )
+    part: str = option("", "Part of the list: a:b.", "--slice", panel=INSTANCES)
+    shuffle: bool = option(False, "Shuffle the list.", "--shuffle", panel=INSTANCES)
+    seed: int = option(0, "Seed of --shuffle.", "--seed", panel=INSTANCES)
+
+    def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
+        """Return the selected instances: ids, then pattern, then order, then slice.
+
+        Raises:
+            UserError: an unknown id, a broken pattern or slice.
+        """
+        known = {instance.instance_id: instance for instance in instances}
+        if missing := [name for name in self.ids if name not in known]:
+            raise UserError(f"not in the dataset: {', '.join(missing)}; check --instances")
+        chosen = [known[name] for name in dict.fromkeys(self.ids)] or list(instances)
+        try:
+            chosen = [i for i in chosen if re.search(self.pattern, i.instance_id)]
+        except re.error as error:
+            raise UserError(
+                f"--filter {self.pattern!r} is not a regular expression: {error}"
+            ) from error
+        if self.shuffle:
+            random.Random(self.seed).shuffle(chosen)
+        if not chosen:
+            raise UserError(f"--filter {self.pattern!r} selects no instance; check it")
+        chosen = chosen[_slice(self.part)]
+        if not chosen:
+            raise UserError(f"--slice {self.part!r} selects no instance; check it")
+        return tuple(chosen)
+
+
+def _slice(text: str) -> slice:
+    match = re.fullmatch(r"(-?\d+)?:(-?\d+)?", text or ":")
+    if not match:
+        raise UserError(f"--slice {text!r} is not of the form a:b")
+    start, end = (int(part) if part else None for part in match.groups())
+    return slice(start, end)

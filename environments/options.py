@@ -1,0 +1,91 @@
+"""The options of environments, and of an agent that is a command and its sandbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.agents import BUILTIN, is_command
+from core.options import option, option_group
+from environments.base import AgentSandbox, EnvironmentKind
+
+TESTS = "Environment and tests"
+AGENT = "Agent"
+
+
+@option_group
+class EnvironmentOptions:
+    """Where tests run, and for how long; the command line chooses an environment by itself."""
+
+    environment: EnvironmentKind = option(
+        EnvironmentKind.NONE,
+        "Where tests run; default: docker when an engine answers, else local.",
+        "--environment",
+        panel=TESTS,
+        given=EnvironmentKind | None,
+    )
+    test_timeout: float = option(
+        300.0, "Seconds for a run of a candidate's tests.", "--test-timeout", panel=TESTS, least=1
+    )
+
+
+def _names(_: str, given: Sequence[str], __: object) -> tuple[str, ...]:
+    return tuple(name.strip() for words in given for name in words.split(",") if name.strip())
+
+
+def absolute(_: str, paths: Sequence[Path], __: object) -> tuple[Path, ...]:
+    """Return paths as a command can be called by: absolute, with their links."""
+    return tuple(Path(os.path.abspath(path.expanduser())) for path in paths)  # noqa: PTH100
+
+
+@option_group
+class AgentOptions:
+    """Which agent edits, and what a command has.
+
+    Attributes:
+        agent: ``builtin``, ``command:TEMPLATE`` or another's name.
+    """
+
+    agent: str = option(
+        BUILTIN,
+        "Who edits: builtin, an entry point, MODULE:ATTRIBUTE, or command:TEMPLATE with "
+        "{message_file}, {model}, {temperature}, {result_file} (docs/agents.md).",
+        "--agent",
+        panel=AGENT,
+    )
+    agent_env: tuple[str, ...] = option(
+        (),
+        "Environment variables that reach a command: NAME,NAME; repeatable.",
+        "--agent-env",
+        panel=AGENT,
+        given=list[str],
+        read=_names,
+    )
+    agent_timeout: float = option(
+        1800.0,
+        "Seconds that a command has for an attempt.",
+        "--agent-timeout",
+        panel=AGENT,
+        least=1,
+    )
+    agent_sandbox: AgentSandbox | None = option(
+        None,
+        "Run a command in bubblewrap, with or without network: it can write to its "
+        "checkout alone and sees no home folder (docs/agents.md).",
+        "--agent-sandbox",
+        panel=AGENT,
+    )
+    agent_sandbox_read: tuple[Path, ...] = option(
+        (),
+        "Path that a command sees in the sandbox, read-only; repeatable.",
+        "--agent-sandbox-read",
+        panel=AGENT,
+        given=list[Path],
+        read=absolute,
+    )
+
+    @property
+    def outside_agent(self) -> bool:
+        """Whether a command edits, which calls its models itself."""
+        return is_command(self.agent)

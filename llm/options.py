@@ -1,0 +1,147 @@
+"""The options of models, and what ``--models`` says of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError
+from core.options import option, option_group
+from llm.registry import filled, map_entry, resolve_model
+from llm.settings import ModelSettings, SettingsBook, our_settings
+
+DEFAULT_MODELS = "gpt-4o,opus"
+MODELS = "Models"
+LIMITS = "Limits"
+_VERSION_WORDS = ("default", "latest")
+_FORMAT = re.compile(r"^[a-z][a-z-]*$")
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """One model of a run: as the user wrote it, as litellm knows it, and how it is used.
+
+    Attributes:
+        settings: what the files of settings say of it, without what litellm knows.
+    """
+
+    given: str
+    name: str
+    edit_format: str
+    settings: ModelSettings = field(default_factory=ModelSettings)
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        *,
+        formats: Collection[str] | None = None,
+        book: SettingsBook | None = None,
+        any_name: bool = False,
+        replay: bool = False,
+    ) -> ModelChoice:
+        """Read ``name`` or ``name@format``.
+
+        An ``@`` belongs to the name where a version follows, as in ``…@20250101`` or ``…@default``.
+
+        Args:
+            text: what the user wrote.
+            formats: the names of the edit formats; None accepts every word.
+            book: the settings of models; ours when none are given.
+            any_name: the name need not be known to litellm (an own server).
+            replay: the name is one of a recording; aliases mean what they meant then.
+
+        Raises:
+            UserError: the model or the edit format is unknown.
+        """
+        given, last = _name_and_format(text, formats, replay=replay)
+        if not given:
+            raise UserError(f"--models has an empty name in it; give for example {DEFAULT_MODELS}")
+        book = book or our_settings()
+        name = given if replay else resolve_model(given, book.aliases, any_name=any_name)
+        settings = book.of(name)
+        return cls(given, name, last or settings.edit_format or "whole", settings)
+
+    def as_json(self, *, known: bool, api_base: str | None) -> dict[str, Any]:
+        """Return the choice as it stands in ``run.json``; ``known``: with what litellm knows."""
+        said = filled(self.settings, self.name, api_base) if known else self.settings
+        plain = {"given": self.given, "name": self.name, "edit_format": self.edit_format}
+        return {**plain, "settings": said.as_json()}
+
+
+def _name_and_format(
+    text: str, formats: Collection[str] | None, *, replay: bool
+) -> tuple[str, str]:
+    given, at, last = text.rpartition("@")
+    if not at or not _FORMAT.match(last) or last in _VERSION_WORDS:
+        return text, ""
+    if formats is not None and last in formats:
+        return given, last
+    if not replay and map_entry(text):  # a version in words
+        return text, ""
+    if formats is None:
+        return given, last
+    known = ", ".join(formats)
+    raise UserError(f"--models {text}: unknown edit format {last!r}; there are {known}")
+
+
+def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
+    """Return the function from a model's name as the user wrote it to litellm's name."""
+    names = {model.given: model.name for model in models} | {m.name: m.name for m in models}
+
+    def name(given: str) -> str:
+        if given not in names:
+            known = ", ".join(model.given for model in models)
+            raise UserError(f"{given!r} is no model of this run; there are {known}")
+        return names[given]
+
+    return name
+
+
+@option_group
+class ModelOptions:
+    """The models of a run and how they are called; ``models`` is read by ``ModelChoice.parse``."""
+
+    models: tuple[ModelChoice, ...] = option(
+        (),
+        f"Models to alternate, as A,B or A@format,B; default: {DEFAULT_MODELS}.",
+        "--models",
+        "-m",
+        panel=MODELS,
+        given=str,
+    )
+    api_base: str | None = option(
+        None, "Address of a server that speaks the OpenAI protocol.", "--api-base", panel=MODELS
+    )
+    max_output_tokens: int | None = option(
+        None,
+        "Output limit of a call; default: the model's.",
+        "--max-output-tokens",
+        panel=LIMITS,
+        least=1,
+    )
+    call_timeout: float = option(
+        300.0, "Seconds for a call to a model.", "--call-timeout", panel=LIMITS, least=1
+    )
+
+
+@option_group
+class ModelBook:
+    """What is known of models, and whether to print it."""
+
+    model_settings: Path | None = option(
+        None,
+        "YAML file of settings and aliases that precede the harness's own (docs/models.md).",
+        "--model-settings",
+        panel=MODELS,
+    )
+    list_models: bool = option(
+        False,
+        "Print what is known of the aliases, or of --models; start nothing.",
+        "--list-models",
+        panel=MODELS,
+        recorded=False,
+    )

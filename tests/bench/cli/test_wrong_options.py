@@ -1,0 +1,57 @@
+"""Wrong command lines of both scripts: exit code 2 and one line, which names the option."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.cli.cli import run_cli
+from bench.cli.command_line import main as harness
+from reports.cli.command_line import main as report
+
+TABLE = Path(__file__).with_name("wrong-options.tsv").read_text(encoding="utf-8")
+ROWS = [line.split("\t") for line in TABLE.splitlines()]
+USUAL = {"--dataset": "demo", "--environment": "none", "--out": "o", "--cache": "c"}
+FILES = {
+    "bad.yaml": "modles: x\n",
+    "flag.yaml": "all-attempts: 3\n",
+    "num.yaml": "workers: 0\n",
+    "empty.yaml": "",
+    "m.yaml": "models: {a: {nokey: 1}}\n",
+    "file": "x",
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("script", "given", "said"), ROWS)
+def test_a_wrong_command_line_is_refused_in_one_line(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    given: str,
+    said: str,
+) -> None:
+    words = shlex.split(given)
+    for option, value in USUAL.items() if script == "harness.py" else ():
+        words = words if option in words else [option, value, *words]
+    monkeypatch.setattr(sys, "argv", [script, *words])
+    assert run_cli(harness if script == "harness.py" else report, script) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.strip().splitlines()
+    assert line.startswith("error: ") and said in line.replace(f"{here}/", "")
+    assert not (here / "o").exists() and not (here / "c").exists()
