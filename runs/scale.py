@@ -26,6 +26,7 @@ class Scale:
     Attributes:
         workers: instances in work.
         jobs: pieces of work on this machine's processors.
+        ray_address: of a running cluster; empty starts one on this machine.
         cpus_per_instance: what Ray reserves; None for what the environment suggests.
         rates: limits a minute.
         give_up_after: seconds without an answer of any model.
@@ -34,7 +35,7 @@ class Scale:
     workers: int = 4
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
     engine: EngineKind = EngineKind.LOCAL
-    ray_address: str = "auto"
+    ray_address: str = ""
     cpus_per_instance: float | None = None
     rates: Rates = field(default_factory=Rates)
     give_up_after: float = 1800.0

@@ -38,12 +38,17 @@ Processes = Annotated[
 ]
 EngineName = Annotated[
     EngineKind,
-    typer.Option("--engine", help="This machine, or a Ray cluster.", rich_help_panel=_SCALE),
+    typer.Option(
+        "--engine", help="Threads of one process, or Ray's processes.", rich_help_panel=_SCALE
+    ),
 ]
 RayAddress = Annotated[
     str,
     typer.Option(
-        "--ray-address", help="Of a running cluster (docs/scale.md).", rich_help_panel=_SCALE
+        "--ray-address",
+        help="auto, or the address of a running cluster (docs/scale.md); default: a Ray of this "
+        "run's own on this machine.",
+        rich_help_panel=_SCALE,
     ),
 ]
 CpusPerInstance = Annotated[

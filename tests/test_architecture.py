@@ -18,7 +18,7 @@ LEFT = {
     ("environments", "bench"): 15,
     ("llm", "agent"): 1,
     ("reports", "demo"): 4,
-    ("runs", "bench"): 46,
+    ("runs", "bench"): 7,
 }
 
 

@@ -30,6 +30,7 @@ from llm.settings import load_settings
 from runs import scale_options as scale
 from runs.calls.limits import read_money, read_rates
 from runs.scale import EngineKind, Scale
+from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION
 from runs.upkeep import clean_command, status_command
 
@@ -97,7 +98,7 @@ def main(
     jobs: scale.Jobs = None,
     processes: scale.Processes = None,
     engine: scale.EngineName = EngineKind.LOCAL,
-    ray_address: scale.RayAddress = "auto",
+    ray_address: scale.RayAddress = "",
     cpus_per_instance: scale.CpusPerInstance = None,
     rpm: scale.Rpm = "",
     tpm: scale.Tpm = "",
@@ -221,10 +222,14 @@ def main(
         raise typer.Exit(demonstrate(replace(chosen, agent=try_agent), options, print))
     if clean_all and not clean:
         raise UserError("--all is for --clean; give both to remove a run")
+    store = RunStore(options.out, chosen.run_name)
     if clean:
-        raise typer.Exit(clean_command(chosen, options, print, everything=clean_all, yes=yes))
-    command = status_command if status else run_command
-    raise typer.Exit(command(chosen, options, print))
+        raise typer.Exit(clean_command(store, options.cache, print, everything=clean_all, yes=yes))
+    raise typer.Exit(
+        status_command(store, print, as_json=as_json)
+        if status
+        else run_command(chosen, options, print)
+    )
 
 
 def _given(context: typer.Context, address: Address | None) -> dict[str, Any]:
