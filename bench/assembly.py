@@ -7,17 +7,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.attempts.saving import Saver
 from bench.attempts.services import Services
-from bench.cli.config import EnvironmentKind, RunConfig, TestChoice
+from bench.cli.config import RunConfig, TestChoice
 from bench.instances.dataset import Selection
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.address import recorded_address
 from demo.setup import build_mirrors
+from environments.base import EnvironmentKind
 from environments.choice import make_environment
-from environments.local.agentsandbox import agent_of
+from environments.local.agentsandbox import sandboxed_agent
 from llm.models import RetryPolicy
 from llm.registry import provider_of
 from llm.settings import SettingsBook, our_settings
@@ -93,7 +95,7 @@ class ServicesFactory:
                 config.environment, cache, worker.warn_once, worker.key, worker.stop.check
             ),
             models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
-            agent=agent_of(config),
+            agent=make_agent(config),
         )
 
 
@@ -119,6 +121,17 @@ def make_recordings(config: RunConfig, options: Options) -> ReplayedModels | Non
     if config.replay is None:
         return None
     return ReplayedModels(replay_folder(config.replay), options.settings.aliases)
+
+
+def make_agent(config: RunConfig) -> Agent:
+    """Return the agent of a run; raises as ``sandboxed_agent``."""
+    return sandboxed_agent(
+        config.agent,
+        config.agent_env,
+        config.agent_timeout,
+        config.agent_sandbox,
+        config.agent_sandbox_read,
+    )
 
 
 def make_model_use(config: RunConfig, options: Options) -> ModelUse:

@@ -21,7 +21,6 @@ import typer
 
 from agent.workspace import Workspace
 from bench.cli.cli import run_cli
-from bench.cli.config import EnvironmentKind
 from bench.instances.instances import Instance, split_row
 from bench.regression.preexisting import TestLimits
 from bench.repos.mirrors import Mirrors
@@ -30,6 +29,7 @@ from benchmarks.executed import Executed, Function, modules, package_of
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import Judging, Place, end_cleanly, word
 from core.errors import UserError
+from environments.base import EnvironmentKind
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
 _PLAUSIBLE = "plausible"
@@ -117,7 +117,7 @@ def judged(
             said = word(judging.outcome(breakage.changes))
             seconds = time.monotonic() - started
             head = f"{instance.instance_id} {kind.value} {said:<9} {seconds:5.1f} s"
-            why = f" ({silence})" if (silence := judging.tests.silence) else ""
+            why = f" ({silence})" if (silence := judging.tests.untested) else ""
             print(f"{head}  {breakage.kind.value}: {breakage.what}{why}", flush=True)
             yield breakage, said
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.workspace import Workspace
-from bench.cli.config import EnvironmentKind, TestChoice
+from bench.cli.config import TestChoice
 from bench.instances.instances import Instance
+from bench.instances.requirements import project_of
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from environments import Changes, Environment, Session
+from environments.base import EnvironmentKind
 from environments.choice import make_environment
 
 
@@ -43,7 +45,7 @@ class Place:
         """
         environment = make_environment(kind, self.work, _say)
         with self.checkout(instance) as base:
-            session = environment.start(instance, base)
+            session = environment.start(project_of(instance, base))
             try:
                 tests = self._tests(instance, environment, session, base)
                 yield Judging(kind, base, session, tests)
@@ -71,7 +73,7 @@ class Place:
             files=base.tracked_files(),
             read=Workspace(base.root).read,
             cache=self.work / "baselines",
-            identity=environment.identity(instance),
+            identity=session.identity,
             log=log,
         )
 
@@ -87,7 +89,7 @@ class Judging:
 
     def outcome(self, changes: Changes) -> bool | None:
         """Return False when a test newly fails, None when no test can speak."""
-        return self.tests.judge(changes).outcome
+        return self.tests.run(changes).outcome
 
 
 def word(outcome: bool | None) -> str:

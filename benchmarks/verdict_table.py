@@ -21,7 +21,6 @@ from typing import Annotated
 import typer
 
 from bench.cli.cli import run_cli
-from bench.cli.config import EnvironmentKind
 from bench.instances.instances import Instance, split_row
 from bench.regression.preexisting import TestLimits
 from bench.repos.mirrors import Mirrors
@@ -32,6 +31,7 @@ from benchmarks.regression import Place, end_cleanly, word
 from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
 from environments import Changes, UnavailableError
+from environments.base import EnvironmentKind
 from reports.evaluation.evaluators.local import PatchError, patched
 
 _REPOSITORY = Path(__file__).resolve().parent.parent

@@ -6,11 +6,14 @@ from environments.base import (
     CommandResult,
     Environment,
     FailedCommand,
+    ImageSpec,
     Prepared,
+    Project,
     Session,
     Setup,
     SetupWay,
     UnavailableError,
+    VenvSpec,
     run_once,
 )
 
@@ -20,10 +23,13 @@ __all__ = [
     "CommandResult",
     "Environment",
     "FailedCommand",
+    "ImageSpec",
     "Prepared",
+    "Project",
     "Session",
     "Setup",
     "SetupWay",
     "UnavailableError",
+    "VenvSpec",
     "run_once",
 ]

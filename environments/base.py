@@ -1,37 +1,121 @@
-"""The protocol of the places where commands run, and the values that go in and out."""
+"""The protocol of environments, and the values that they take and return.
+
+An environment runs commands on the files of a project with changes. It knows folders, commands and
+limits, and nothing of what the commands are for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Protocol
 
 from agent.protocol import Changes
-from bench.instances.instances import Instance
-from bench.repos.checkout import Checkout
 from core.processes import CommandResult
 
 __all__ = [
     "AS_GIVEN",
+    "AgentSandbox",
     "Changes",
     "CommandResult",
     "Environment",
+    "EnvironmentKind",
     "FailedCommand",
+    "ImageSpec",
     "Prepared",
+    "Project",
     "Session",
     "Setup",
     "SetupWay",
     "UnavailableError",
+    "VenvSpec",
 ]
 
 
+class EnvironmentKind(str, Enum):
+    """The environments by their names on the command line."""
+
+    NONE = "none"
+    LOCAL = "local"
+    DOCKER = "docker"
+
+
+class AgentSandbox(str, Enum):
+    """Whether a command in the agent sandbox has a network."""
+
+    NETWORK = "network"
+    OFFLINE = "offline"
+
+
 class UnavailableError(Exception):
-    """This environment cannot be had for this instance; test outcomes stay unknown."""
+    """The environment cannot be made for this project; the message says why."""
+
+
+@dataclass(frozen=True)
+class VenvSpec:
+    """How a virtual environment is made for a project and its tests are run.
+
+    Attributes:
+        python: version of the interpreter; ``3`` for any.
+        packages: requirements that are installed first.
+        pip_packages: requirements that are installed after them.
+        tree_edits: shell lines that edit the tree before the installation.
+        install: what pip installs from the tree, such as ``.[test]``; empty for nothing.
+        test_command: runs all tests.
+        source: what the other values were made from, as JSON; identifies kept environments.
+    """
+
+    python: str = "3"
+    packages: tuple[str, ...] = ()
+    pip_packages: tuple[str, ...] = ()
+    tree_edits: tuple[str, ...] = ()
+    install: str = ""
+    test_command: str = ""
+    source: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImageSpec:
+    """A container image with the project's files and dependencies.
+
+    Attributes:
+        name: repository and tag.
+        setup: shell lines that install the project; they run in a container without network.
+        test_command: runs all tests.
+    """
+
+    name: str
+    setup: tuple[str, ...]
+    test_command: str
+
+
+@dataclass(frozen=True)
+class Project:
+    """Files that commands run on, and what the commands need.
+
+    Attributes:
+        key: unique among projects; a safe file name.
+        group: projects of one group and ``version`` with the same packages share dependencies.
+        root: folder with the files as they are without changes.
+        revision: identifies the contents of ``root``.
+        venv: for the local environment; an error says why there is none.
+        image: for Docker; an error says why there is none.
+    """
+
+    key: str
+    group: str
+    version: str
+    root: Path
+    revision: str
+    venv: VenvSpec | UnavailableError
+    image: ImageSpec | UnavailableError
 
 
 class SetupWay(str, Enum):
-    """How the project is installed before its tests run, in the order in which they are tried."""
+    """How a project is installed before commands run, in the order in which the ways are tried."""
 
     INSTALLED = "as it is installed"
     AS_GIVEN = "as given"
@@ -41,7 +125,7 @@ class SetupWay(str, Enum):
 
 @dataclass(frozen=True)
 class Setup:
-    """A way of setting up; ``roots`` are the folders of the tree that ON_PATH puts on the path."""
+    """A way of installing; ``roots`` are the folders of the tree that ON_PATH puts on the path."""
 
     way: SetupWay = SetupWay.AS_GIVEN
     roots: tuple[str, ...] = ()
@@ -52,23 +136,23 @@ AS_GIVEN = Setup()
 
 @dataclass(frozen=True)
 class FailedCommand:
-    """A set-up command that failed, and the last lines of what the set-up printed."""
+    """A set-up command that failed, and the last lines of the set-up's output."""
 
     command: str
     output: str
 
 
 class Prepared(Protocol):
-    """A copy of the base tree with changes, set up. Commands may run in it at the same time."""
+    """A copy of a project's files with changes, set up. Commands may run in it concurrently."""
 
     @property
     def failed(self) -> tuple[FailedCommand, ...]:
         """The set-up commands that failed."""
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        """Run a shell command in the tree as set-up left it, whatever ran before.
+        """Run a shell command in the tree as set-up left it, unaffected by earlier commands.
 
-        The tree lies at the same path every time. After ``timeout`` seconds every process that
+        The tree has the same path every time. After ``timeout`` seconds every process that
         the command started is killed.
 
         Raises:
@@ -77,15 +161,19 @@ class Prepared(Protocol):
 
 
 class Session(Protocol):
-    """An environment made ready for one instance."""
+    """An environment that is ready for one project."""
+
+    @property
+    def identity(self) -> str:
+        """What decides test results besides the code; part of the keys of cached results."""
 
     @property
     def test_command(self) -> str:
-        """How this instance's tests are run, without any test's name."""
+        """The command that runs the project's tests, without the name of any test."""
 
     @property
     def ways(self) -> tuple[SetupWay, ...]:
-        """The ways of setting up that differ here."""
+        """The ways of installing that differ here."""
 
     def installs(self, setup: Setup) -> bool:
         """Tell whether ``setup`` builds the project from the changed tree."""
@@ -93,14 +181,14 @@ class Session(Protocol):
     def prepare(
         self, changes: Changes, setup: Setup = AS_GIVEN
     ) -> AbstractContextManager[Prepared]:
-        """Set up a fresh copy of the base tree with ``changes`` made to it.
+        """Set up a fresh copy of the files with ``changes``.
 
         Raises:
             InfrastructureError: the environment itself failed.
         """
 
     def stop(self) -> None:
-        """Give everything back; safe to call twice."""
+        """Release everything; safe to call twice."""
 
 
 class Environment(Protocol):
@@ -108,18 +196,15 @@ class Environment(Protocol):
 
     @property
     def name(self) -> str:
-        """The value of ``--environment`` that means it."""
+        """The environment's value of ``--environment``."""
 
-    def start(self, instance: Instance, base: Checkout) -> Session:
-        """Return a session for ``instance``, whose base commit is checked out in ``base``.
+    def start(self, project: Project) -> Session:
+        """Return a session for ``project``.
 
         Raises:
-            UnavailableError: with the reason, to be said once.
+            UnavailableError: this environment cannot be made for the project.
             InfrastructureError: the engine is down, or the disk or network failed.
         """
-
-    def identity(self, instance: Instance) -> str:
-        """Return what decides test results besides the code: part of the baseline's cache key."""
 
 
 def run_once(session: Session, changes: Changes, command: str, timeout: float) -> CommandResult:

@@ -1,13 +1,12 @@
-"""Make the environment that a run asks for."""
+"""Make the environment of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.cli.config import EnvironmentKind
 from core.errors import UserError
-from environments.base import Environment
+from environments.base import Environment, EnvironmentKind
 from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect
 from environments.local.local import LocalEnvironment
@@ -21,12 +20,12 @@ def make_environment(
     run_key: str = "",
     check: Callable[[], None] = lambda: None,
 ) -> Environment:
-    """Return the environment of ``kind``; what it makes is marked as that of ``run_key``.
+    """Return the environment of ``kind``; its containers and processes are marked with ``run_key``.
 
-    ``check`` raises when the run stops: no command begins then, and running ones are killed.
+    ``check`` raises when the run stops: no command starts then, and running ones are killed.
 
     Raises:
-        UserError: docker is asked for and no engine answers.
+        UserError: ``kind`` is Docker and no engine answers.
     """
     if kind is EnvironmentKind.NONE:
         return NoEnvironment()

@@ -1,4 +1,4 @@
-"""Lay a candidate's changes out: beside the base tree for a sandbox, or in a copy of it."""
+"""Write changes of a tree to disk: beside the base tree for a sandbox, or in a copy of it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FILES, DELETED = "files", "deleted"
 
 
 def lay_beside(folder: Path, template: Path, changes: Changes) -> None:
-    """Put new contents under ``folder``/FILES, and in DELETED, each ended by NUL, what must go.
+    """Write new contents below ``folder``/FILES and NUL-terminated paths to remove to DELETED.
 
-    What must go are deleted paths, and links and folders of ``template`` where new files will lie.
+    To remove are deleted paths, and links and folders of ``template`` in the place of new files.
 
     Raises:
-        InfrastructureError: a path cannot be written, or leaves ``template``.
+        InfrastructureError: a path cannot be written, or leads out of ``template``.
     """
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -38,13 +38,13 @@ def lay_beside(folder: Path, template: Path, changes: Changes) -> None:
 
 
 def lay_out(folder: Path, template: Path, changes: Changes) -> None:
-    """Make ``folder`` a copy of ``template`` with ``changes``; raises as ``lay_beside``."""
+    """Make ``folder`` a copy of ``template`` with ``changes``; raises like ``lay_beside``."""
     try:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(template, folder, symlinks=True)
         for path, data in changes.items():
             _check(path)
-            # Behind a link lies nothing of this tree.
+            # Paths below a link do not belong to this tree.
             if data is None and _in_the_way(folder, path) in ("", path):
                 remove_tree(folder / path)
         for path, data in changes.items():
@@ -57,12 +57,12 @@ def lay_out(folder: Path, template: Path, changes: Changes) -> None:
 
 
 def listed(paths: Iterable[str]) -> bytes:
-    """Return paths as ``xargs -0`` takes them."""
+    """Return paths in the format that ``xargs -0`` reads."""
     return b"".join(os.fsencode(f"{path}\0") for path in paths)
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes that the files below ``folder`` take on the disk."""
+    """Return the bytes that the files below ``folder`` use on disk."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -74,16 +74,15 @@ def size_of(folder: Path) -> int:
 
 
 def _check(path: str) -> None:
-    """Refuse what no tree of git holds; links are looked at where something is written."""
+    """Refuse paths that no git tree can hold; links are checked when a file is written."""
     if path.startswith("/") or {"", ".", ".."} & {*path.split("/")}:
         raise UnsafePathError(f"{path!a} is no path within a tree")
 
 
 def _in_the_way(tree: Path, path: str) -> str:
-    """Return the first part of ``path`` where a file or a folder above it cannot be; else nothing.
+    """Return the part of ``path`` that is in the way of its file or folders; empty for none.
 
-    Changes come from a tree of git, where a link or a folder may have become a file, or the other
-    way round.
+    Changes come from a git tree, where a link or folder may have become a file, or vice versa.
     """
     parts = PurePosixPath(path).parts
     for count in range(1, len(parts) + 1):

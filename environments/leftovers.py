@@ -1,4 +1,4 @@
-"""Remove what a crashed run left running, and only that."""
+"""Remove containers, images and processes of a crashed run, and no others."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["remove_containers", "remove_groups", "remove_named"]
 
 
 def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 - no types
-    """Remove the containers of the run ``run_key`` with their volumes, and the images of them.
+    """Remove the containers of the run ``run_key`` with their volumes, and the images it made.
 
-    These are all that a run makes in an engine; pulled images stay for the next run.
+    Pulled images stay for the next run.
 
     Returns:
-        What was removed, each with its kind.
+        The names of what was removed, each after its kind.
 
     Raises:
         InfrastructureError: the engine failed.
-        ValueError: the key is empty, which is no run's.
+        ValueError: the key is empty.
     """
     if not run_key:
         raise ValueError("a run has a key")
@@ -42,7 +42,7 @@ def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 -
 
 
 def remove_named(client: Any, names: re.Pattern[str]) -> list[str]:  # noqa: ANN401
-    """Remove the containers whose whole name ``names`` matches, with volumes; return their names.
+    """Remove the containers whose full names match ``names``, with volumes; return their names.
 
     Raises:
         InfrastructureError: the engine failed.

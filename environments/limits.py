@@ -1,4 +1,4 @@
-"""How much test code may use. The same numbers hold in every environment that can enforce them."""
+"""Resource limits of test code: the same in every environment that can enforce them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True)
 class ResourceLimits:
-    """What one command may use, all of its processes together where nothing else is said.
+    """What all processes of one command may use together.
 
-    The defaults are far above what a test suite needs and far below what takes a machine down.
+    The defaults are far above the needs of a test suite, and low enough to protect the machine.
 
     Attributes:
-        processes: processes and threads at one time; parallel test runners start some dozens.
-        memory: bytes of memory. Files that lie in memory count as well where a cgroup counts.
-        file_size: bytes of any single file, also where nothing bounds the sum of all.
-        written: bytes of the work folder, the repository's own files included.
-        temporary: bytes of ``/tmp``, and again of ``/dev/shm``.
+        processes: processes and threads at a time; parallel test runners start dozens.
+        memory: bytes of memory. With a cgroup, files in memory count too.
+        file_size: bytes of a single file.
+        written: bytes of the work folder, including the project's files.
+        temporary: bytes of ``/tmp``, and the same for ``/dev/shm``.
     """
 
     processes: int = 1024
@@ -28,5 +28,5 @@ class ResourceLimits:
     temporary: int = _GIB
 
     def rlimits(self) -> str:
-        """Return bash lines that bound each process by itself, before untrusted code starts."""
+        """Return a bash line that limits each process by itself, to run before untrusted code."""
         return f"ulimit -c 0; ulimit -f {self.file_size >> 10} 2>/dev/null"

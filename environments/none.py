@@ -1,12 +1,10 @@
-"""No environment: no command runs, and every test outcome is unknown."""
+"""No environment: no command runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench.instances.instances import Instance
-from bench.repos.checkout import Checkout
-from environments.base import Session, UnavailableError
+from environments.base import Project, Session, UnavailableError
 
 
 @dataclass(frozen=True)
@@ -15,10 +13,6 @@ class NoEnvironment:
 
     name: str = field(default="none", init=False)
 
-    def start(self, instance: Instance, base: Checkout) -> Session:
-        """Raise UnavailableError: this is what was asked for."""
+    def start(self, project: Project) -> Session:
+        """Raise UnavailableError: the user asked for no environment."""
         raise UnavailableError("tests are not run (--environment none)")
-
-    def identity(self, instance: Instance) -> str:
-        """Return the same for every instance."""
-        return "none"

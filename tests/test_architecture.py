@@ -15,7 +15,6 @@ MOST_MODULES = 12
 # Imports against the order that are left, by the rooms of importer and imported. Only to shrink.
 LEFT = {
     ("bench", "demo"): 3,
-    ("environments", "bench"): 15,
     ("llm", "agent"): 1,
     ("reports", "demo"): 4,
     ("runs", "bench"): 7,

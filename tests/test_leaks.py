@@ -13,11 +13,12 @@ import pytest
 
 from bench.assembly import Options
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice, RunConfig, TestChoice
+from bench.cli.config import ModelChoice, RunConfig, TestChoice
 from bench.instances.dataset import Selection, load_dataset
 from core.processes import run_limited
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
+from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from tests.provider import Provider
 

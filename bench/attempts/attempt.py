@@ -21,7 +21,6 @@ from bench.attempts.judge import judge
 from bench.attempts.predicted import examine, files_in_submodules
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
-from bench.cli.config import EnvironmentKind
 from bench.instances.instances import Instance
 from bench.regression.configuration.testconfig import ConfigurationEdits
 from bench.regression.preexisting import Preexisting
@@ -29,6 +28,7 @@ from bench.repos.checkout import Checkout
 from bench.repos.lefttree import Dropped, UnfitTreeError, take_over
 from bench.repos.patches import fit_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
+from environments.base import EnvironmentKind
 from llm.chat import BudgetUsedError, Message, request_sha256
 from llm.gate import Answered, Ask, Failed
 from runs.calls.gate import AttemptGate
@@ -196,8 +196,9 @@ class Attempt:
         assert self.tests is not None
         self.services.worker.stop.check()
         self._step(model, Step.TESTING)
-        self.ran.append(self.tests.kept(changes))
-        return self.tests.judge(changes)
+        report = self.tests.run(changes)
+        self.ran.append(self.tests.tested)
+        return report
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
         try:
@@ -225,7 +226,7 @@ class Attempt:
             edit=result.edit,
             lint=result.lint,
             test=test,
-            untested=self.tests.silence if self.tests and test is None else "",
+            untested=self.tests.untested if self.tests and test is None else "",
             status=status_of(found, result.ending, task.limits),
             edits_test_configuration=found.edits is not ConfigurationEdits.NONE,
         )

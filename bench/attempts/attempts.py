@@ -17,14 +17,16 @@ from bench.attempts.attempt import Attempt
 from bench.attempts.candidates import Choice, choose
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
-from bench.cli.config import EnvironmentKind, TestChoice
+from bench.cli.config import TestChoice
 from bench.instances.instances import Instance
+from bench.instances.requirements import project_of
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.repos.checkout import Checkout, make_checkout, renew_checkout
 from bench.repos.snapshots import Snapshot
 from bench.repos.spread import make_spread
 from core.processes import remove_tree
 from environments import Session, UnavailableError
+from environments.base import EnvironmentKind
 from environments.local.venvs import find_python
 from runs.calls.gate import recorded_calls
 from runs.jobs import JobAccess
@@ -154,7 +156,7 @@ class Solver:
             return None
         base = make_checkout(snapshot, root)
         try:
-            session = self.services.environment.start(self.instance, base)
+            session = self.services.environment.start(project_of(self.instance, base))
         except UnavailableError as error:
             self.services.worker.warn_once(
                 f"{self.instance.repo}: {error}; test outcomes are unknown"
@@ -173,7 +175,7 @@ class Solver:
             files=base.tracked_files(),
             read=Workspace(base.root).read,
             cache=self.services.worker.cache / "baselines",
-            identity=self.services.environment.identity(self.instance),
+            identity=session.identity,
             log=self.access.log,
             check=self.services.worker.stop.check,
             spare=self.services.worker.slots.spare,

@@ -18,9 +18,9 @@ from agent.protocol import Changes
 from agent.workspace import TextFile
 from bench.regression.configuration.testconfig import (
     ConfigurationEdits,
-    kept_of,
     may_configure_tests,
     plugins_of,
+    tree_under_test,
 )
 from bench.repos.checkout import BASE_INDEX, Checkout
 from bench.repos.patches import applies, patch_paths
@@ -59,7 +59,7 @@ def examine(checkout: Checkout, raw: str, patch: str, ran: Changes | None) -> Ex
     tree = _tree(checkout, patch)
     if tree is None:
         return Examined(applies=False)
-    made = kept_of(tree.files, checkout.tracked_files(), base_reader(checkout))
+    made = tree_under_test(tree.files, checkout.tracked_files(), base_reader(checkout))
     edits = made.edits(plugins_of(raw))
     if tree.others and edits is ConfigurationEdits.ALL:
         edits = ConfigurationEdits.SOME

@@ -13,6 +13,7 @@ from typing import Any
 from bench.assembly import (
     Options,
     Say,
+    make_agent,
     make_kind,
     make_mirrors,
     make_model_use,
@@ -20,7 +21,7 @@ from bench.assembly import (
 )
 from bench.attempts.prior import plausible_instances
 from bench.attempts.solving import InstanceJob
-from bench.cli.config import EnvironmentKind, RunConfig, TestChoice, validated
+from bench.cli.config import RunConfig, TestChoice, validated
 from bench.cli.preflight import preflight
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instances import Instance
@@ -29,9 +30,9 @@ from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
 from demo.setup import DEMO_DATASET
+from environments.base import EnvironmentKind
 from environments.docker.engine import connect, engine_answers
 from environments.docker.images import pull_ahead
-from environments.local.agentsandbox import agent_of
 from runs.calls.hub import Hub
 from runs.calls.modelsource import recorded_label, replay_folder
 from runs.checks import check_folder, check_models
@@ -67,7 +68,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     config = _labelled(validated(config))
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
-        agent_of(config)
+        make_agent(config)
     dataset = load_dataset(options.dataset, options.split, DEMO_DATASET)
     notes = (lambda _: None) if options.dry_run and options.as_json else say
     selected = _recorded(config, options, options.selection.apply(dataset.instances()), notes)

@@ -18,6 +18,7 @@ from agent.formats.base import Matching, OnFailure
 from agent.prompts import prompts_hash
 from core.address import recorded_address
 from core.errors import UserError
+from environments.base import AgentSandbox, EnvironmentKind
 from llm.catalogue import filled
 from llm.registry import map_entry, resolve_model
 from llm.settings import ModelSettings, SettingsBook, our_settings, settings_sha256
@@ -30,14 +31,6 @@ _FORMAT = re.compile(r"^[a-z][a-z-]*$")
 _RUN_NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 
 
-class EnvironmentKind(str, Enum):
-    """Where pre-existing tests run."""
-
-    NONE = "none"
-    LOCAL = "local"
-    DOCKER = "docker"
-
-
 class TestChoice(str, Enum):
     """Which pre-existing tests run."""
 
@@ -46,13 +39,6 @@ class TestChoice(str, Enum):
     RELATED = "related"
     ALL = "all"
     NONE = "none"
-
-
-class AgentSandbox(str, Enum):
-    """What a command that is shut in has of the network."""
-
-    NETWORK = "network"
-    OFFLINE = "offline"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from agent.formats.base import Matching, OnFailure
-from bench.cli.config import AgentSandbox, EnvironmentKind, TestChoice
+from bench.cli.config import TestChoice
+from environments.base import AgentSandbox, EnvironmentKind
 
 DEFAULT_MODELS = "gpt-4o,opus"
 _MODELS = "Models"

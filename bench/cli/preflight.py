@@ -12,15 +12,16 @@ from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import render
-from bench.cli.config import EnvironmentKind, ModelChoice, RunConfig
+from bench.assembly import make_agent
+from bench.cli.config import ModelChoice, RunConfig
 from bench.instances.instances import Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.errors import UserError
 from core.money import as_text, in_words
 from core.plaintext import counted
+from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from environments.docker.images import missing_images
-from environments.local.agentsandbox import agent_of
 from llm.catalogue import filled
 from llm.chat import estimate_tokens
 from llm.pricing import Price, cheapest_price, dearest_price
@@ -201,7 +202,7 @@ def _missing_keys(config: RunConfig) -> Iterator[str]:
 
 def _missing_agent(config: RunConfig) -> Iterator[str]:
     try:
-        agent_of(config)
+        make_agent(config)
     except UserError as error:
         yield str(error)
 

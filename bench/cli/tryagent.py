@@ -13,7 +13,7 @@ from agent.conversation.outcomes import Limits
 from agent.lint import Linter
 from agent.protocol import Task, Transcript, Work
 from agent.repomap import RenderedMaps, TagStore
-from bench.assembly import Options, Say, make_mirrors
+from bench.assembly import Options, Say, make_agent, make_mirrors
 from bench.cli.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.instances import Instance
@@ -24,7 +24,6 @@ from bench.repos.snapshots import Snapshot
 from core.money import in_words, total
 from core.processes import remove_tree
 from demo.setup import DEMO_DATASET
-from environments.local.agentsandbox import agent_of
 from llm.gate import OpenGate
 from runs.calls.modelsource import LiveModels, Turn
 from runs.checks import check_models
@@ -46,7 +45,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     """
     config = validated(config)
     check_models(config, options.money)
-    agent = agent_of(config)
+    agent = make_agent(config)
     rows = load_dataset("demo", "test", DEMO_DATASET).instances()
     instance = next(row for row in rows if row.instance_id == _INSTANCE)
     mirrors = make_mirrors(replace(options, dataset="demo"))

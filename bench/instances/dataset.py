@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from bench.instances.hub import Row, rows_of_hub
 from bench.instances.instances import Instance, split_row
-from core.errors import InfrastructureError, UserError
-
-Row = Mapping[str, Any]
+from core.errors import UserError
 
 ALIASES = {
     "lite": "SWE-bench/SWE-bench_Lite",
@@ -28,8 +24,6 @@ ALIASES = {
     "multimodal": "SWE-bench/SWE-bench_Multimodal",
 }
 _HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
-_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
-_HUB_PATIENCE = 10.0
 _FILES = (".json", ".jsonl", ".parquet")
 _SUPPORTED = (
     "supported are .json (a list of rows), .jsonl (a row a line), .parquet, a folder saved by "
@@ -88,7 +82,7 @@ def load_dataset(name: str, split: str, demo: Path) -> Dataset:
         resolved = name if name == "demo" else str(path.resolve())
     elif name in ALIASES or _HUB_ID.match(name):
         resolved = ALIASES.get(name, name)
-        rows, revision = _rows_of_hub(resolved, split)
+        rows, revision = rows_of_hub(resolved, split)
     else:
         raise UserError(
             f"unknown dataset {name!r}: give {', '.join(ALIASES)}, demo, a hub id, a file or a "
@@ -194,81 +188,6 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
             raise UserError(f"{path} has no split {split!r}; it has {', '.join(saved)}")
         saved = saved[split]
     return list(saved)
-
-
-def _rows_of_hub(name: str, split: str) -> tuple[Iterable[Row], str]:
-    # Without a network the library would retry for 23 s and warn at each try.
-    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
-    os.environ.setdefault("DATASETS_VERBOSITY", "error")
-    from datasets import load_dataset as load_from_hub
-    from datasets.exceptions import DatasetNotFoundError
-
-    try:
-        with _without_waiting_for_the_hub(name):
-            found = load_from_hub(name, split=split)
-            return list(found), revision_of(found.info.download_checksums or ())
-    except DatasetNotFoundError as error:
-        raise UserError(f"the hub has no dataset {name} that you may read: {error}") from error
-    except ValueError as error:
-        raise UserError(f"the dataset {name} has no split {split!r}: {error}") from error
-    except InfrastructureError:
-        raise
-    except Exception as error:  # the hub's client raises errors of many libraries
-        raise InfrastructureError(f"cannot load {name} from the hub: {error}") from error
-
-
-@contextmanager
-def _without_waiting_for_the_hub(name: str) -> Iterator[None]:
-    """Ask the hub once; while it cannot be reached, have the libraries look only in their cache.
-
-    Raises:
-        InfrastructureError: it cannot be reached, and what is done within fails.
-    """
-    unreachable = _hub_unreachable(name)
-    if not unreachable:
-        yield
-        return
-    import datasets.config
-    import huggingface_hub.constants
-
-    places: tuple[Any, ...] = (huggingface_hub.constants, datasets.config)
-    before = [place.HF_HUB_OFFLINE for place in places]
-    for place in places:
-        place.HF_HUB_OFFLINE = True
-    try:
-        yield
-    except Exception as error:
-        raise InfrastructureError(
-            f"cannot load {name} from the hub: {unreachable}; nor is it in the local cache"
-        ) from error
-    finally:
-        for place, value in zip(places, before, strict=True):
-            place.HF_HUB_OFFLINE = value
-
-
-def _hub_unreachable(name: str) -> str:
-    """Return why the hub does not answer, empty where it does."""
-    import httpx
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-
-    try:
-        HfApi().dataset_info(name, timeout=_HUB_PATIENCE)
-    except HfHubHTTPError as error:
-        status = error.response.status_code
-        return f"it answers HTTP {status}" if status >= 500 else ""
-    except (httpx.TransportError, OfflineModeIsEnabled, OSError) as error:
-        return str(error) or type(error).__name__
-    return ""
-
-
-def revision_of(sources: Iterable[str]) -> str:
-    """Return the hub's commit that the addresses of a dataset's files name, empty without one.
-
-    The library writes them as ``hf://datasets/OWNER/NAME@COMMIT/FILE``.
-    """
-    commits = {match[1] for source in sources if (match := _REVISION.search(source))}
-    return commits.pop() if len(commits) == 1 else ""
 
 
 @dataclass(frozen=True)

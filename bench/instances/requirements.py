@@ -1,13 +1,18 @@
-"""Pure: what a spec's ``packages`` means, by the rules of SWE-bench's own image builder."""
+"""From an instance to what the environments know of it: a project with files and requirements."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
-from bench.instances.instances import Spec
+from agent.workspace import Workspace
+from bench.instances.instances import Instance, Spec
+from bench.repos.checkout import Checkout
 from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import DamagedError
+from environments import ImageSpec, Project, UnavailableError, VenvSpec
 
 Read = Callable[[str], str | None]
 
@@ -29,6 +34,44 @@ _CONDA_FILES = {
     "pydata/xarray": ("ci/requirements/environment.yml", "environment.yml"),
 }
 _NOT_ON_PYPI = frozenset({"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"})
+
+
+def project_of(instance: Instance, base: Checkout) -> Project:
+    """Return ``instance``, whose base commit is checked out in ``base``, as a project."""
+    return Project(
+        key=instance.instance_id,
+        group=instance.repo,
+        version=instance.version,
+        root=base.root,
+        revision=base.base_commit,
+        venv=_venv(instance, Workspace(base.root).read),
+        image=_image(instance),
+    )
+
+
+def _image(instance: Instance) -> ImageSpec | UnavailableError:
+    setup = instance.test_setup
+    if setup is None:
+        return UnavailableError("the row has no eval_script whose test runner is known")
+    return ImageSpec(instance.image, setup.setup, setup.command)
+
+
+def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
+    spec = instance.spec
+    if spec is None or not spec.test_cmd:
+        return UnavailableError("the row has no spec to build an environment from")
+    extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
+    target = f".{extras[1]}" if extras else "."
+    return VenvSpec(
+        python=spec.python,
+        packages=tuple(wanted_packages(instance.repo, spec, read)),
+        pip_packages=spec.pip_packages,
+        # Only edits of the tree: system packages are not ours to install.
+        tree_edits=tuple(line for line in spec.pre_install if line.startswith("sed ")),
+        install=target if spec.install else "",
+        test_command=local_command(spec),
+        source=asdict(spec),
+    )
 
 
 def wanted_packages(repo: str, spec: Spec, read: Read) -> list[str]:

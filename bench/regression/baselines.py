@@ -47,7 +47,7 @@ class Baseline:
     died: bool = False
 
     @property
-    def speaks(self) -> bool:
+    def usable(self) -> bool:
         """Whether a candidate can be measured against it."""
         return not self.timed_out and bool(passing(self.results))
 

@@ -1,8 +1,8 @@
 """Proof that the tests import the work tree and no older copy of the project.
 
-Images hold the project installed. Where that installation is a copy, and cannot be repeated
-without network, tests would judge the old code whatever a candidate changes. So a marker is
-written into the tree, and the test runner must import the file that holds it.
+Images hold the project installed. Where that installation is a copy and cannot be repeated without
+network, the tests would run the old code, whatever a candidate changes. So a marker is written into
+the tree, and the test runner must import the file that holds it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from environments.docker.setupscript import WHOLE_SETUP, installs_project
 
 _WATCHER = Path(__file__).with_name("importwatch.py")
 _IMPORT_ROOTS = ("", "src", "lib")
-# Importing is all that is waited for; the process ends itself then.
+# The process ends itself once everything is imported.
 _SECONDS = 120.0
 _BUILD_SECONDS = 300.0
 _SHOWN_LINES = 30
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _BUILD_FILES = frozenset({"setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in"})
-# What setup scripts read besides: versions, long descriptions, lists of requirements.
+# Other files that setup scripts read: versions, long descriptions, lists of requirements.
 _READ_BY_BUILDS = re.compile(
     r"[^/]*\.(py|txt|in|cfg|toml|rst|md)|VERSION|(.*/)?(_?version|__about__|__init__)\.py",
     re.IGNORECASE,
 )
-# Works out the project's metadata as an installation would, and installs nothing.
+# Computes the project's metadata as an installation would, and installs nothing.
 _BUILD_CHECK = """export SETUPTOOLS_SCM_PRETEND_VERSION={version} PIP_DISABLE_PIP_VERSION_CHECK=1
 if python -m pip install --help | grep -q -e --dry-run; then
   python -m pip install -q --dry-run --no-index --no-deps --no-build-isolation --ignore-installed .
@@ -49,11 +49,11 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """How the tree is set up so that its tests judge it.
+class ProvenSetup:
+    """A way of setting the tree up in which its tests import the tree.
 
     Attributes:
-        setup: the way that works at the base commit.
+        setup: the way.
         failing: set-up commands that fail at the base commit too.
         installs: whether the set-up installs the project from the changed tree.
         reason: why no outcome can be trusted; empty where it can.
@@ -103,72 +103,87 @@ def needs_rebuild(edited: Collection[str], packages: Sequence[Package]) -> bool:
 
 
 def build_files(edited: Iterable[str]) -> list[str]:
-    """Return those of ``edited`` that are the build's own script or configuration."""
+    """Return the files of ``edited`` that are the build's own script or configuration."""
     return [path for path in edited if path in _BUILD_FILES]
 
 
-def find_ground(
+def find_setup(
     session: Session,
     packages: Sequence[Package],
     read: Callable[[str], str | None],
     command: str,
     *,
     rebuild: bool = True,
-) -> Ground:
-    """Return the best way of setting up with which ``command`` imports ``packages`` as they are.
+) -> ProvenSetup:
+    """Return the best way of setting up in which ``command`` imports ``packages`` from the tree.
 
-    A way in which the installation works goes before one that only finds the tree, because then
-    a candidate that breaks the installation is seen too.
+    A way in which the installation works is preferred to one that only puts the tree on the path,
+    because it also shows that a candidate breaks the installation.
 
     Args:
-        read: gives a base file's text.
-        command: runs the tests that will judge; it is cut short once all packages are imported.
-        rebuild: whether edits may change what an installation does; without, none is needed
-            where the tree is imported as it is.
+        read: returns a base file's text.
+        command: runs the regression tests; it ends once all packages are imported.
+        rebuild: whether edits may change what an installation does; if not, none is needed
+            where the tests import the tree already.
 
     Raises:
         InfrastructureError: the environment failed.
     """
     marker = f"harness_marker_{secrets.token_hex(8)}"
+    proof = _Proof(session, packages, command, marker)
     changes = {p.file: _marked(read(p.file) or "", marker) for p in packages}
     roots = tuple(sorted({p.root for p in packages})) or ("",)
-    second: Ground | None = None
-    doubt = ""
+    without_installation: ProvenSetup | None = None
+    reason = ""
     for way in session.ways:
         if way is SetupWay.INSTALLED and rebuild:
             continue
-        if way is SetupWay.ON_PATH and second is not None:
-            return second
-        setup = Setup(way, roots if way is SetupWay.ON_PATH else ())
-        with session.prepare(changes, setup) as prepared:
-            failing = tuple(one.command for one in prepared.failed)
-            doubt = _doubt(prepared, packages, command, marker)
-        installs = session.installs(setup) and not any(map(installs_project, failing))
-        if not doubt and (installs or not session.installs(setup)):
-            return Ground(setup, failing, installs)
-        if not doubt and WHOLE_SETUP not in failing:
-            second = second or Ground(setup, failing)
-    return second or Ground(reason=doubt)
+        if way is SetupWay.ON_PATH and without_installation:
+            break
+        found = proof.of(Setup(way, roots if way is SetupWay.ON_PATH else ()), changes)
+        reason = found.reason
+        if not reason and (found.installs or not session.installs(found.setup)):
+            return found
+        if not reason and WHOLE_SETUP not in found.failing:
+            without_installation = without_installation or found
+    return without_installation or ProvenSetup(reason=reason)
 
 
 def _marked(text: str, marker: str) -> bytes:
     return f"{text}\n# {marker}\n".encode("utf-8", "surrogateescape")
 
 
-def _doubt(prepared: Prepared, packages: Sequence[Package], command: str, marker: str) -> str:
-    """Return why ``command`` does not show that it imports the tree; empty when it does."""
-    if not packages:
+@dataclass(frozen=True)
+class _Proof:
+    """Runs ``command`` on a tree in which the files of ``packages`` hold ``marker``."""
+
+    session: Session
+    packages: Sequence[Package]
+    command: str
+    marker: str
+
+    def of(self, setup: Setup, changes: Changes) -> ProvenSetup:
+        """Return ``setup`` with what it shows; the reason is empty where it is proven."""
+        with self.session.prepare(changes, setup) as prepared:
+            failing = tuple(one.command for one in prepared.failed)
+            reason = self._doubt(prepared)
+        installs = self.session.installs(setup) and not any(map(installs_project, failing))
+        return ProvenSetup(setup, failing, installs, reason)
+
+    def _doubt(self, prepared: Prepared) -> str:
+        """Return why the command does not prove that it imports the tree; empty when it does."""
+        if not self.packages:
+            return ""
+        names = [package.name for package in self.packages]
+        output = prepared.run(watched(self.command, names, self.marker), _SECONDS).output
+        seen = read_watch(output, self.marker)
+        stale = next((name for name in names if seen.get(name, ("yes", ""))[0] == "no"), None)
+        if stale is not None:
+            place = seen[stale][1] or "elsewhere"
+            return f"the tests import {stale} from {place}, not from the work tree"
+        if not seen:
+            return f"no selected test was seen to import {' or '.join(names)}"
         return ""
-    names = [package.name for package in packages]
-    output = prepared.run(watched(command, names, marker), _SECONDS).output
-    seen = read_watch(output, marker)
-    stale = next((name for name in names if seen.get(name, ("yes", ""))[0] == "no"), None)
-    if stale is not None:
-        place = seen[stale][1] or "elsewhere"
-        return f"the tests import {stale} from {place}, not from the work tree"
-    if not seen:
-        return f"no selected test was seen to import {' or '.join(names)}"
-    return ""
 
 
 def watched(command: str, names: Sequence[str], marker: str) -> str:
@@ -192,30 +207,30 @@ def read_watch(output: str, marker: str) -> Mapping[str, tuple[str, str]]:
     return {words[2]: (words[1], words[3].strip()) for words in lines if len(words) == 4}
 
 
-def setup_failures(prepared: Prepared, ground: Ground) -> tuple[Failure, ...]:
+def setup_failures(prepared: Prepared, proven: ProvenSetup) -> tuple[Failure, ...]:
     """Return the set-up commands that fail with the candidate and not at the base commit."""
-    new = [one for one in prepared.failed if one.command not in ground.failing]
+    new = [one for one in prepared.failed if one.command not in proven.failing]
     return tuple(_setup_failure(one.command, one.output) for one in new)
 
 
 def build_failures(
-    session: Session, prepared: Prepared, ground: Ground, kept: Changes, version: str
+    session: Session, prepared: Prepared, proven: ProvenSetup, kept: Changes, version: str
 ) -> tuple[tuple[Failure, ...], str]:
-    """Return what keeps the project from being installed, or why that is unknown.
+    """Return what prevents the installation of the project, or why that is unknown.
 
-    Only asked where the set-up does not install the project from the changed tree.
+    Where the set-up installs the project from the changed tree, nothing is checked.
 
     Raises:
         InfrastructureError: the environment failed.
     """
-    if ground.installs or not concerns_build(kept):
+    if proven.installs or not concerns_build(kept):
         return (), ""
     number = _VERSION.search(version)
     command = _BUILD_CHECK.format(version=number.group() if number else "0.0")
     result = prepared.run(command, _BUILD_SECONDS)
     if result.exit_code == 0:
         return (), ""
-    with session.prepare({}, ground.setup) as base:
+    with session.prepare({}, proven.setup) as base:
         if base.run(command, _BUILD_SECONDS).exit_code == 0:
             return (_setup_failure("the installation of the project", result.output),), ""
     reason = "the project's build cannot be tried here, and the edits concern it"

@@ -1,4 +1,4 @@
-"""One container: made with all limits, given files, asked to run commands, always removed."""
+"""Containers with all limits: start one, put files into it, run commands, and remove it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from environments.limits import ResourceLimits
 
 _GONE = f"{HARNESS}/gone"
 LABEL = "swe-retry-harness"
-# What set-up lines of images need to own and change files as root, and no more than that.
+# What set-up lines of images need to own and change files as root.
 _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
 _GRACE = 15.0
 _POLL = 1.0
@@ -37,7 +37,7 @@ _KILLED = 137
 
 @dataclass(frozen=True)
 class Containers:
-    """Makes containers of one engine; ``check`` raises when the run stops."""
+    """Starts containers in one engine; ``check`` raises when the run stops."""
 
     client: Any
     labels: Mapping[str, str]
@@ -46,12 +46,12 @@ class Containers:
 
     @contextmanager
     def started(self, image: str) -> Iterator[Container]:
-        """Yield a running container of ``image`` and remove it with all that runs in it.
+        """Yield a running container of ``image``, and remove it with all its processes.
 
         Raises:
             InfrastructureError: the engine failed.
         """
-        # Named before it is made, so that it is removed whatever interrupts the making of it.
+        # The name is chosen here, so that the container is removed even if starting it fails.
         name = f"{LABEL}-{secrets.token_hex(8)}"
         self.check()
         try:
@@ -99,7 +99,7 @@ class Container:
     check: Callable[[], None]
 
     def put(self, changes: Changes, files: Mapping[str, str]) -> None:
-        """Make ``changes`` to the work tree and write ``files``, by their absolute paths.
+        """Apply ``changes`` to the work tree and write ``files``, which have absolute paths.
 
         Raises:
             InfrastructureError: the engine failed.
@@ -129,7 +129,7 @@ class Container:
         return CommandResult(output, None if late else code, seconds)
 
     def commit(self) -> str:
-        """Return the id of an image that holds the container's files; it has its labels.
+        """Return the id of a new image with the container's files and labels.
 
         Raises:
             InfrastructureError: the engine failed.
@@ -140,10 +140,10 @@ class Container:
     def _exec(
         self, argv: Sequence[str], limit: float, environment: Mapping[str, str]
     ) -> tuple[str, int | None]:
-        """Run ``argv`` and return its output and exit code; None when it did not end in time.
+        """Run ``argv`` and return its output and exit code; the code is None after the time limit.
 
-        ``timeout`` in the container cannot see children that left its process group, so the
-        host keeps the time as well; removing the container ends them.
+        ``timeout`` in the container does not see children that left its process group, so the
+        host limits the time too; removing the container ends them.
         """
         api = self.client.api
         exec_id = api.exec_create(
@@ -165,10 +165,10 @@ class Container:
 
     @contextmanager
     def _disk_watched(self) -> Iterator[None]:
-        """Kill the container when it has written more than it may.
+        """Kill the container when it has written too much.
 
-        The engine itself bounds this on few file systems. One look takes the engine a walk over
-        what the container has written.
+        Engines limit this on few file systems only. Each check makes the engine walk over all
+        files that the container has written.
         """
         done = threading.Event()
 
@@ -186,13 +186,13 @@ class Container:
             done.set()
 
     def _written(self) -> int:
-        """Return the bytes that the container has written over its image."""
+        """Return the bytes that the container has written on top of its image."""
         found = self.client.api.containers(size=True, filters={"id": self.made.id})
         return sum(int(container.get("SizeRw") or 0) for container in found)
 
 
 def _tar(changes: Changes, files: Mapping[str, str]) -> bytes:
-    """Return an archive with the changed files under the work folder, and ``files``."""
+    """Return an archive of ``files`` and of the changed files below the work folder."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo(HARNESS.lstrip("/"))

@@ -1,4 +1,4 @@
-"""Docker: a candidate is set up once in its instance's image; commands run in copies of that."""
+"""Docker: set a changed project up once in its image, and run commands in containers of that."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Any
 
 import docker.errors
 
-from bench.instances.evalscript import TestSetup
-from bench.instances.instances import Instance
-from bench.repos.checkout import Checkout
 from environments.base import (
     AS_GIVEN,
     Changes,
     CommandResult,
     FailedCommand,
+    Project,
     Session,
     Setup,
     SetupWay,
@@ -40,18 +38,18 @@ from environments.limits import ResourceLimits
 
 __all__ = ["LABEL", "DockerEnvironment", "DockerSession", "label_of"]
 
-# Set-up may compile extensions; it does not count as time of the tests.
+# Set-up may compile extensions; its time is not the tests'.
 _SETUP_SECONDS = 1800.0
 
 
 def label_of(run_key: str) -> dict[str, str]:
-    """Return the label that all of a run's containers and images carry."""
+    """Return the label of all containers and images of a run."""
     return {f"{LABEL}.run": run_key}
 
 
 @dataclass(frozen=True)
 class DockerEnvironment:
-    """Sessions in containers of one engine, which carry ``run_key`` as a label."""
+    """Sessions in containers of one engine, labelled with ``run_key``."""
 
     client: Any
     run_key: str = ""
@@ -59,53 +57,50 @@ class DockerEnvironment:
     check: Callable[[], None] = lambda: None
     name: str = field(default="docker", init=False)
 
-    def start(self, instance: Instance, base: Checkout) -> Session:
-        """Return a session in the instance's image, pulled when the engine does not hold it."""
-        if instance.test_setup is None:
-            raise UnavailableError("the row has no eval_script whose test runner is known")
+    def start(self, project: Project) -> Session:
+        """Return a session in the project's image; an image that the engine lacks is pulled."""
+        image = project.image
+        if isinstance(image, UnavailableError):
+            raise image
         with engine_errors():
-            if not holds(self.client, instance.image):
-                pull(self.client, instance.image)
-        labels = {LABEL: "1", f"{LABEL}.instance": instance.instance_id}
+            if not holds(self.client, image.name):
+                pull(self.client, image.name)
+        labels = {LABEL: "1", f"{LABEL}.instance": project.key}
         labels |= label_of(self.run_key) if self.run_key else {}
         containers = Containers(self.client, labels, self.limits, self.check)
-        return DockerSession(containers, instance.image, instance.test_setup)
-
-    def identity(self, instance: Instance) -> str:
-        """Return the image's id."""
-        with engine_errors():
-            return f"docker:{self.client.images.get(instance.image).id}"
+        return DockerSession(containers, image.name, image.setup, image.test_command)
 
 
 @dataclass(frozen=True)
 class DockerSession:
-    """Sets candidates up in containers of ``image``."""
+    """Sets trees up in containers of ``image`` with the shell lines of ``setup``."""
 
     containers: Containers
     image: str
-    setup: TestSetup
+    setup: tuple[str, ...]
+    test_command: str
 
     @property
-    def test_command(self) -> str:
-        """The command of the instance's ``eval_script`` without the tests that it names."""
-        return self.setup.command
+    def identity(self) -> str:
+        """The image's id."""
+        with engine_errors():
+            return f"docker:{self.containers.client.images.get(self.image).id}"
 
     @property
     def ways(self) -> tuple[SetupWay, ...]:
-        """All, where the set-up installs the project; see ``Session``."""
-        alone = not any(map(installs_project, self.setup.setup))
-        return (SetupWay.AS_GIVEN, SetupWay.ON_PATH) if alone else tuple(SetupWay)
+        """All where the set-up installs the project; see ``Session``."""
+        installs = any(map(installs_project, self.setup))
+        return tuple(SetupWay) if installs else (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
 
     def installs(self, setup: Setup) -> bool:
         """Return True unless the installation is left out; see ``Session``."""
-        lines = setup_lines(self.setup.setup, setup)
-        return any(map(installs_project, lines))
+        return any(map(installs_project, setup_lines(self.setup, setup)))
 
     @contextmanager
     def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[DockerPrepared]:
-        """Set ``changes`` up in one container and keep its files as an image; see ``Session``."""
+        """Set ``changes`` up in a container and save its files as an image; see ``Session``."""
         token = secrets.token_hex(16)
-        script = setup_script([*setup_lines(self.setup.setup, setup)], token)
+        script = setup_script([*setup_lines(self.setup, setup)], token)
         with self.containers.started(self.image) as container:
             container.put(changes, {SETUP_SCRIPT: script})
             result = container.bash([SETUP_SCRIPT], _SETUP_SECONDS, SETUP_VARIABLES)
@@ -117,15 +112,15 @@ class DockerSession:
                 self.containers.client.images.remove(image, force=True, noprune=True)
 
     def stop(self) -> None:
-        """Do nothing: no container and no image outlives its use."""
+        """Do nothing: containers and images are removed right after use."""
 
 
 @dataclass(frozen=True)
 class DockerPrepared:
     """A tree that is set up, as an image; each command runs in a new container of it.
 
-    So what a command leaves behind (processes, files of the tree, of site-packages, of the home
-    folder and of ``/tmp``) is gone before the next one.
+    So nothing that a command leaves (processes; files of the tree, site-packages, the home folder
+    and ``/tmp``) reaches the next one.
     """
 
     containers: Containers
@@ -133,6 +128,6 @@ class DockerPrepared:
     failed: tuple[FailedCommand, ...]
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        """Run ``command`` in a container of its own; see ``Prepared``."""
+        """Run ``command`` in a new container; see ``Prepared``."""
         with self.containers.started(self.image) as container:
             return container.bash(["-c", command_script(command)], timeout)

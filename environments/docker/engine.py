@@ -1,4 +1,4 @@
-"""The Docker engine: connecting to it, and its errors in the harness's words."""
+"""Connect to the Docker engine, and translate its errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENGINE_ERRORS = (docker.errors.DockerException, requests.exceptions.RequestExcep
 
 
 def connect() -> Any | None:  # noqa: ANN401 - the SDK has no types
-    """Return a client of the engine that the environment names, None when none answers."""
+    """Return a client of the engine that the environment variables name; None if none answers."""
     try:
         client = docker.from_env(timeout=120)
         client.ping()
@@ -36,7 +36,7 @@ def engine_answers() -> bool:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turn what the SDK raises into the harness's word for it."""
+    """Raise InfrastructureError in place of the SDK's errors."""
     try:
         yield
     except ENGINE_ERRORS as error:

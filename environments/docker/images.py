@@ -1,4 +1,4 @@
-"""The images of instances: which are missing, and pulling them before the work begins."""
+"""Find out which images the engine lacks, and pull them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from environments.docker.engine import ENGINE_ERRORS, connect, engine_errors
 
 _GB = 1e9
 RESERVE = int(20 * _GB)
-"""Bytes that stay free where the engine keeps its images: one image may take several gigabytes
-unpacked, and containers write there as well."""
+"""Bytes that stay free where the engine keeps its images: an unpacked image may take several
+gigabytes, and containers write there too."""
 
 _NO_SUCH = "the registry has no such image"
-# What engines and registries say, and what to do about it; the first that is found is meant.
+# Errors of engines and registries with the remedy; the first match counts.
 _REASONS = (
     (
         re.compile(r"toomanyrequests|too many requests|rate limit|\b429\b", re.I),
@@ -49,7 +49,7 @@ _REASONS = (
 
 
 def missing_images(images: Iterable[str]) -> list[str]:
-    """Return those of ``images`` that the engine does not hold, sorted."""
+    """Return the ``images`` that the engine lacks, sorted."""
     client = connect()
     if client is None:
         return sorted(images)
@@ -68,9 +68,9 @@ def holds(client: Any, image: str) -> bool:  # noqa: ANN401 - the SDK has no typ
 
 
 def digest(client: Any, image: str) -> str:  # noqa: ANN401
-    """Return the registry's digest of ``image``, the engine's id for one that was built here.
+    """Return the registry's digest of ``image``, or the engine's id if it was built here.
 
-    Empty when the engine does not hold it.
+    Empty if the engine lacks the image.
 
     Raises:
         InfrastructureError: the engine failed.
@@ -90,10 +90,10 @@ def pull_ahead(
     free_bytes: Callable[[Path], int] | None = None,
     reserve: int = RESERVE,
 ) -> None:
-    """Pull those of ``images`` that the engine does not hold, one after the other.
+    """Pull the ``images`` that the engine lacks, one after the other.
 
-    ``free_bytes`` tells how much is free in a folder. What the engine has free is not known when
-    it runs on another machine, and then not checked.
+    ``free_bytes`` returns the free bytes of a folder. The space is not checked if the engine runs
+    on another machine.
 
     Raises:
         InfrastructureError: an image cannot be pulled, or less than ``reserve`` bytes are free.
@@ -113,10 +113,9 @@ def pull_each(
     say: Callable[[str], None],
     reserve: int = RESERVE,
 ) -> dict[str, str]:
-    """Pull ``images`` one after the other, and return why the others could not be had, by image.
+    """Pull ``images`` one after the other; return those that failed, each with the reason.
 
-    Once a registry will not go on (a limit is reached, it is gone, the disk is full) it is not
-    asked for more.
+    A registry that refuses (rate limit, not reached, disk full) gets no further requests.
     """
     wanted, failed = sorted({*images}), dict[str, str]()
     closed: dict[str, str] = {}
@@ -137,7 +136,7 @@ def pull_each(
 
 
 def registry_of(image: str) -> str:
-    """Return the host that ``image`` comes from: ``docker.io`` where its name says none."""
+    """Return the registry's host of ``image``: ``docker.io`` if the name has none."""
     registry, _ = resolve_repository_name(parse_repository_tag(image)[0])
     return str(registry)
 
@@ -161,12 +160,12 @@ def pull(client: Any, image: str) -> None:  # noqa: ANN401
     """Pull ``image``.
 
     Raises:
-        InfrastructureError: naming the image, the reason and the mend.
+        InfrastructureError: with the image, the reason and the remedy.
     """
     repository, tag = parse_repository_tag(image)
     try:
         lines = client.api.pull(repository, tag=tag or "latest", stream=True, decode=True)
-        # The engine answers at once and tells of most errors only in what follows.
+        # The engine answers at once, and reports most errors in the stream only.
         error = next((str(line["error"]) for line in lines if "error" in line), "")
     except docker.errors.APIError as failure:
         error = str(failure.explanation or failure)
@@ -176,5 +175,5 @@ def pull(client: Any, image: str) -> None:  # noqa: ANN401
 
 def _reason(error: str) -> str:
     words = " ".join(error.split())[:200]
-    mend = next((mend for pattern, mend in _REASONS if pattern.search(error)), "")
-    return f"{mend} ({words})" if mend else words
+    remedy = next((remedy for pattern, remedy in _REASONS if pattern.search(error)), "")
+    return f"{remedy} ({words})" if remedy else words

@@ -1,4 +1,4 @@
-"""How much there is to download: asked of registries, without the engine and without a login."""
+"""Ask registries for the sizes of images, without an engine and without a login."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ _PLATFORM = {"os": "linux", "architecture": "amd64"}
 
 @dataclass(frozen=True)
 class Registries:
-    """Tells sizes of images.
+    """Looks up sizes of images.
 
     Attributes:
-        hub: Docker Hub's own interface: asking the registry there for a manifest would count as
-            a pull.
-        timeout: seconds for one answer.
-        parallel: questions at once.
+        hub: Docker Hub's API; a manifest from its registry would count as a pull.
+        timeout: seconds for one request.
+        parallel: requests at a time.
     """
 
     hub: str = "https://hub.docker.com"
@@ -41,14 +40,14 @@ class Registries:
     parallel: int = 8
 
     def sizes(self, images: Iterable[str]) -> dict[str, int]:
-        """Return the packed bytes of ``images`` (linux/amd64), of those whose registry tells."""
+        """Return the packed bytes of ``images`` (linux/amd64); unknown sizes are left out."""
         names = sorted({*images})
         with ThreadPoolExecutor(self.parallel) as pool:
             found = dict(zip(names, pool.map(self.size, names), strict=True))
         return {image: size for image, size in found.items() if size is not None}
 
     def size(self, image: str) -> int | None:
-        """Return the packed bytes of ``image``, None when its registry does not tell."""
+        """Return the packed bytes of ``image``; None if its registry does not say."""
         repository, tag = parse_repository_tag(image)
         registry, name = resolve_repository_name(repository)
         tag = tag or "latest"
@@ -61,9 +60,9 @@ class Registries:
             return None
 
     def _of_hub(self, name: str, tag: str) -> int | None:
-        told = self._json(f"{self.hub}/v2/repositories/{name}/tags/{tag}")
-        sizes = [int(one["size"]) for one in told["images"] if _fits(one)]
-        return sizes[0] if sizes else int(told["full_size"])
+        found = self._json(f"{self.hub}/v2/repositories/{name}/tags/{tag}")
+        sizes = [int(one["size"]) for one in found["images"] if _fits(one)]
+        return sizes[0] if sizes else int(found["full_size"])
 
     def _of_registry(self, address: str, reference: str) -> int:
         manifest = self._json(f"{address}/{reference}")

@@ -1,4 +1,4 @@
-"""The shell scripts that set an image's tree up once and run commands in it. Pure."""
+"""The shell scripts that set up a tree in an image and run commands in it. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOME = f"{HARNESS}/home"
 SETUP_SCRIPT = f"{HARNESS}/setup.sh"
 _ENVIRONMENT, _FAILED = f"{HARNESS}/environment.sh", f"{HARNESS}/failed"
 SETUP_VARIABLES = {"PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
-"""Containers have no network: each of pip's retries would only cost seconds."""
+"""Containers have no network, so pip's retries would only take time."""
 
 _PIP = re.compile(r"\bpip3?\s+install\b")
 _PROJECT = re.compile(
@@ -47,10 +47,10 @@ def setup_lines(lines: Iterable[str], setup: Setup) -> Iterator[str]:
 
 
 def setup_script(lines: Sequence[str], token: str) -> str:
-    """Return the script that runs set-up ``lines`` and then prints ``token`` and what failed.
+    """Return the script that runs set-up ``lines``, then prints ``token`` and the failed commands.
 
     The lines share one shell, whose exported variables ``command_script`` restores. The trap
-    sees every command that fails outside of conditions, as ``set -e`` would.
+    catches the same failures as ``set -e`` would.
     """
     head = ["exec 2>&1", f"mkdir -p {HOME}", f": >{_FAILED}", f"cd {FOLDER}"]
     trap = f"""trap 'printf "%s\\0" "$BASH_COMMAND" >>{_FAILED}' ERR"""
@@ -59,14 +59,14 @@ def setup_script(lines: Sequence[str], token: str) -> str:
 
 
 def failed_commands(output: str, token: str) -> tuple[FailedCommand, ...]:
-    """Return what failed, of the output of ``setup_script``; a script that did not end failed."""
-    said, found, after = output.rpartition(f"\n{token}\n")
+    """Read the failed commands from the output of ``setup_script``; an unfinished one failed."""
+    log, found, after = output.rpartition(f"\n{token}\n")
     if not found:
         return (FailedCommand(WHOLE_SETUP, output[-_SHOWN:]),)
     names = dict.fromkeys(name for name in after.split("\0") if name)
-    return tuple(FailedCommand(name, said[-_SHOWN:]) for name in names)
+    return tuple(FailedCommand(name, log[-_SHOWN:]) for name in names)
 
 
 def command_script(command: str) -> str:
-    """Return the script that runs ``command`` in the shell that set-up left behind."""
+    """Return the script that runs ``command`` with the variables that set-up exported."""
     return "\n".join(["exec 2>&1", f". {_ENVIRONMENT}", f"cd {FOLDER}", command])

@@ -1,4 +1,4 @@
-"""``--agent-sandbox``: a command as an agent, shut in such that it writes to its checkout alone."""
+"""``--agent-sandbox``: run an agent's command where it can write to its checkout only."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from pathlib import Path
 from agent.agents import load_agent
 from agent.outside import CommandAgent
 from agent.protocol import Agent
-from bench.cli.config import AgentSandbox, RunConfig
 from core.errors import UserError
+from environments.base import AgentSandbox
 from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_place
 from environments.local.launcher import launched
 
 _SHEBANG_BYTES = 256
-# A name without a slash is looked up in PATH, as env does.
+# Names without a slash are looked up in PATH, as env does.
 _NAME_MISSING = """for name; do
     [ -e "$name" ] || [ -L "$name" ] || command -v "$name" >/dev/null || printf '%s\\n' "$name"
 done"""
 
 
 @dataclass(frozen=True)
-class ShutIn:
-    """Makes the command lines of agents that are shut in; see ``agent.outside.Wrap``.
+class SandboxedCommand:
+    """Makes the command line of an agent in a sandbox; see ``agent.outside.Wrap``.
 
     Attributes:
-        readable: paths that are seen besides the system's programs.
-        network: whether there is one.
+        readable: visible paths besides the system's programs.
+        network: whether the sandbox has one.
     """
 
     readable: tuple[Path, ...]
     network: bool
 
     def __call__(self, argv: Sequence[str], root: Path, folder: Path) -> list[str]:
-        """Return ``argv`` such that it runs in ``root`` and can write there and to ``folder``."""
+        """Return the command line; ``argv`` runs in ``root`` and can write there and to ``folder``."""
         words = bubblewrapped_in_place(argv, (root, folder), self.readable, network=self.network)
         return launched(words)
 
     def missing(self, program: str) -> list[str]:
-        """Return what of ``program`` is not seen: itself, where it links to, its interpreter.
+        """Return the invisible ones of ``program``, the targets of its links and its interpreter.
 
         Raises:
             UserError: the sandbox cannot be made.
@@ -56,20 +56,27 @@ class ShutIn:
         return done.stdout.splitlines()
 
 
-def agent_of(config: RunConfig) -> Agent:
-    """Return the agent of a run, shut in where that is asked for.
+def sandboxed_agent(
+    name: str,
+    env: Sequence[str],
+    seconds: float,
+    sandbox: AgentSandbox | None,
+    readable: tuple[Path, ...],
+) -> Agent:
+    """Return the agent ``name``; with ``sandbox`` its command runs in one that shows ``readable``.
+
+    ``name``, ``env`` and ``seconds`` are as in ``load_agent``.
 
     Raises:
-        UserError: there is no such agent, no bubblewrap, or no such path to show; or the agent's
-            command is not seen in the sandbox.
+        UserError: the agent, bubblewrap or a readable path is missing, or the sandbox does not
+            show the agent's command.
     """
-    name, names, seconds = config.agent, config.agent_env, config.agent_timeout
-    if config.agent_sandbox is None:
-        return load_agent(name, names, seconds)
-    _check(config.agent_sandbox_read)
-    shut_in = ShutIn(config.agent_sandbox_read, config.agent_sandbox is AgentSandbox.NETWORK)
-    agent = load_agent(name, names, seconds, shut_in)
-    if isinstance(agent, CommandAgent) and (missing := shut_in.missing(agent.argv[0])):
+    if sandbox is None:
+        return load_agent(name, env, seconds)
+    _check(readable)
+    wrap = SandboxedCommand(readable, sandbox is AgentSandbox.NETWORK)
+    agent = load_agent(name, env, seconds, wrap)
+    if isinstance(agent, CommandAgent) and (missing := wrap.missing(agent.argv[0])):
         folders = dict.fromkeys(_folder_to_show(name) for name in missing)
         raise UserError(
             f"--agent: the command {agent.argv[0]} cannot run in the sandbox, where "
@@ -97,7 +104,7 @@ def _check(readable: Sequence[Path]) -> None:
 
 
 def _needed(program: Path) -> Iterator[str]:
-    """Yield ``program`` and the targets of its links, then the same of its interpreter."""
+    """Yield ``program`` and the target of its links, then the same for its interpreter."""
     yield str(program)
     yield str(program.resolve())
     words = _shebang(program)
@@ -118,7 +125,7 @@ def _shebang(program: Path) -> list[str]:
 
 
 def _folder_to_show(missing: str) -> Path:
-    """Return the folder that the user should show: with ``bin/python`` goes ``lib`` beside it."""
+    """Return the folder to show for ``missing``: ``bin/python`` needs the ``lib`` beside it too."""
     place = Path(shutil.which(missing) or missing)
     whole = place.parent.name == "bin" and not place.is_symlink()
     return place.parent.parent if whole else place.parent

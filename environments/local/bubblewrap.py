@@ -1,4 +1,4 @@
-"""The command line that shuts a command in: no network, nothing to write but bounded memory."""
+"""Command lines for bubblewrap: no network, and nothing writable but limited memory."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from environments.limits import ResourceLimits
 TEMPLATE, CHANGES = "/run/harness/template", "/run/harness/changes"
 HOME = "/tmp/home"
 _ETC = ("passwd", "group", "hosts", "nsswitch.conf", "ld.so.cache", "localtime", "alternatives")
-# What the network takes: names, certificates.
+# Files for names and certificates.
 _ETC_NETWORK = (
     "resolv.conf", "host.conf", "gai.conf", "services", "protocols", "ca-certificates",
     "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust", "crypto-policies",
 )  # fmt: skip
 _LINKS = {"/bin": "usr/bin", "/lib": "usr/lib", "/lib64": "usr/lib64", "/sbin": "usr/sbin"}
-# What handing files to another user, and becoming that user, takes; it is lost in becoming it.
+# Needed to give files to another user and to become that user, which drops them again.
 _TO_CHANGE_USER = ("CAP_CHOWN", "CAP_FOWNER", "CAP_DAC_OVERRIDE", "CAP_SETUID", "CAP_SETGID")
 
 
 @dataclass(frozen=True)
 class View:
-    """What a command sees of the machine besides the system's own programs.
+    """What a command sees of the machine besides the system's programs.
 
     Attributes:
-        folder: where it runs: an empty folder in memory, the only one with ``/tmp`` and
-            ``/dev/shm`` that can be written.
-        template: seen at TEMPLATE, to be copied from.
-        changes: seen at CHANGES.
-        readable: seen at their own paths.
-        environment: all variables that there are.
+        folder: working directory: an empty folder in memory. Besides it, only ``/tmp`` and
+            ``/dev/shm`` are writable.
+        template: visible at TEMPLATE, to copy from.
+        changes: visible at CHANGES.
+        readable: visible at their own paths.
+        environment: all variables of the command.
     """
 
     folder: Path
@@ -55,9 +55,9 @@ def bubblewrap_works() -> bool:
 
 @cache
 def process_limit_binds() -> bool:
-    """Tell whether ``ulimit -u`` counts the processes in the sandbox, and these alone.
+    """Tell whether ``ulimit -u`` limits the processes in the sandbox, and counts no others.
 
-    It never binds root. Before Linux 5.14 it counted all processes of the user on the machine.
+    It never limits root. Before Linux 5.14 it counted all of the user's processes on the machine.
     """
     base = [*_base(ResourceLimits(), as_other=False), "bash", "-c"]
     refused, allowed = (
@@ -70,18 +70,18 @@ def process_limit_binds() -> bool:
 def bubblewrapped(
     command: Sequence[str], view: View, limits: ResourceLimits, as_other: bool = False
 ) -> list[str]:
-    """Return ``command`` shut in.
+    """Return the command line that runs ``command`` in a sandbox with ``view``.
 
-    Whatever else is on the machine (data sets, keys, other checkouts) is not there at all. The
-    capabilities are dropped because root could mount the system writable again. ``as_other``
-    leaves those to become another user, which only root can use.
+    Everything else on the machine (data sets, keys, other checkouts) is invisible. Capabilities
+    are dropped because root could remount the system writable. ``as_other`` keeps those that
+    root needs to become another user.
     """
     argv = [*_base(limits, as_other), *_open_parents([*view.readable, view.folder])]
     for path in view.readable:
         argv += ["--ro-bind", str(path), str(path)]
     argv += ["--ro-bind", str(view.template), TEMPLATE, "--ro-bind", str(view.changes), CHANGES]
     argv += _in_memory(str(view.folder), limits.written)
-    # The root of the sandbox and /dev lie in memory too, and that is not bounded.
+    # The root of the sandbox and /dev are in memory too, without a limit.
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(view.folder), "--clearenv"]
     for key, value in view.environment.items():
         argv += ["--setenv", key, value]
@@ -91,10 +91,10 @@ def bubblewrapped(
 def bubblewrapped_in_place(
     command: Sequence[str], writable: Sequence[Path], readable: Sequence[Path], *, network: bool
 ) -> list[str]:
-    """Return ``command`` shut in with folders of the machine, each at its own path.
+    """Return the command line that runs ``command`` in a sandbox with folders at their own paths.
 
-    It runs in the first of ``writable`` and inherits its environment: what stands on a command
-    line can be read by every user of the machine.
+    It runs in the first folder of ``writable``. It inherits its environment variables, because
+    every user of the machine can read a command line.
     """
     argv = _base(ResourceLimits(), as_other=False, network=network)
     argv += _open_parents([*readable, *writable])
@@ -115,7 +115,7 @@ def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list
     if as_other:
         argv += [word for name in _TO_CHANGE_USER for word in ("--cap-add", name)]
     else:
-        # In namespaces of its own a command could mount memory that nothing bounds.
+        # In its own namespaces a command could mount memory without a limit.
         argv += ["--unshare-user", *(["--disable-userns"] if _disables_userns() else [])]
     argv += ["--ro-bind", "/usr", "/usr"]
     for name, target in _LINKS.items():
@@ -132,7 +132,7 @@ def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list
 
 
 def _open_parents(paths: Sequence[Path]) -> list[str]:
-    """Make the folders above ``paths`` such that another user may enter them."""
+    """Return the options that let another user enter the folders above ``paths``."""
     above = {parent for path in [*paths, Path(TEMPLATE)] for parent in path.parents}
     kept = sorted(above - {Path("/"), Path("/tmp"), Path("/usr"), *Path("/usr/x").parents})
     return [word for path in kept for word in ("--perms", "0755", "--dir", str(path))]
@@ -144,6 +144,6 @@ def _in_memory(path: str, size: int, mode: str = "0755") -> list[str]:
 
 @cache
 def _disables_userns() -> bool:
-    """Tell whether this bubblewrap has the option (0.8 has it)."""
+    """Tell whether this bubblewrap has the option (since 0.8)."""
     result = subprocess.run(["bwrap", "--help"], capture_output=True, check=False)
     return b"--disable-userns" in result.stdout + result.stderr

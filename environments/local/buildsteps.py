@@ -1,4 +1,4 @@
-"""The commands that build an environment: what they print is kept, and failures name the cause."""
+"""Run the commands that build an environment: log their output, and name the cause of a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_NETWORK = re.compile(
 )
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|os error 28\b")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
-# The exception of a setup script says more than pip's own closing lines, and those more than hints.
+# Most telling first: the exception of a setup script, then pip's closing lines, then hints.
 _CAUSES = (
     re.compile(r"^\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit)\b(?::.*)?$"),
     re.compile(r"^\s*(?:ERROR|error|fatal error|E)\b:?\s.*|.*\berror:\s.*"),
@@ -36,10 +36,10 @@ class BuildSteps:
     """Runs the steps of one build.
 
     Attributes:
-        project: repository and version, for messages.
-        log: takes what every step printed.
+        project: name and version for messages.
+        log: receives the output of all steps.
         check: raises when the run stops; a running step is killed then.
-        version: the project's, told to setuptools_scm, which finds no tags in the checkout.
+        version: of the project, for setuptools_scm, which finds no tags in the checkout.
     """
 
     project: str
@@ -48,10 +48,10 @@ class BuildSteps:
     version: str = ""
 
     def run(self, what: str, argv: Sequence[str | Path], cwd: Path | None = None) -> None:
-        """Run one step; ``what`` says in words what it does.
+        """Run one step; ``what`` describes it in messages.
 
         Raises:
-            UnavailableError: it failed, with the command, the cause and the log's path.
+            UnavailableError: the step failed; with the command, the cause and the log's path.
             InfrastructureError: the package index was not reached, or the disk is full.
         """
         words = [str(word) for word in argv]
@@ -81,11 +81,11 @@ class BuildSteps:
 
 
 def error_line(output: str) -> str:
-    """Return the line of a failed installer's output that names the cause."""
+    """Return the line with the cause from the output of a failed installer."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    told = [line for line in lines if not _GENERIC.search(line)]
+    specific = [line for line in lines if not _GENERIC.search(line)]
     for cause in _CAUSES:
-        found = [line for line in told if cause.match(line)]
+        found = [line for line in specific if cause.match(line)]
         if found:
             return found[-1][:_LONGEST]
     return lines[-1][:_LONGEST] if lines else "it printed nothing"

@@ -1,4 +1,4 @@
-"""Control groups, version 1 or 2: limits on all processes of a command together, root's too."""
+"""Control groups, version 1 or 2: limit all processes of a command together, also root's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONTROLLERS = ("memory", "pids")
 _VERSION_2 = ""
 _PROCESS = Path("/proc/self")
 _ROUNDS, _BREATH = 250, 0.02
-# Joins the groups named before ``--``, and becomes the command after it.
+# Joins the groups before ``--``, then becomes the command after it.
 _JOIN = (
     'until [ "$1" = -- ]; do echo $$ >"$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
 )
@@ -30,17 +30,17 @@ _JOIN = (
 
 @dataclass(frozen=True)
 class Group:
-    """The folders that make one group: one with version 2, one per controller with version 1."""
+    """The folders of one group: a single one in version 2, one per controller in version 1."""
 
     folders: tuple[Path, ...]
 
     def joined(self, argv: Sequence[str]) -> list[str]:
-        """Return ``argv`` so that it runs in the group from its first instruction on."""
+        """Return a command line that joins the group and then becomes ``argv``."""
         names = [str(folder) for folder in self.folders]
         return ["sh", "-c", _JOIN, "sh", *names, "--", *argv]
 
     def remove(self) -> None:
-        """Kill what still runs in the group, and remove it."""
+        """Kill the group's processes and remove it."""
         for folder in self.folders:
             _write(folder / "pids.max", "0")
         for _ in range(_ROUNDS):
@@ -68,7 +68,7 @@ def cgroups_work() -> bool:
 
 @contextmanager
 def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[Group]:
-    """Make a group with ``limits`` below this process's own; at the end nothing of it is left.
+    """Make a group with ``limits`` below this process's own, and remove it at the end.
 
     Raises:
         OSError: no group can be made here.
@@ -85,7 +85,7 @@ def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[Group]:
 
 
 def remove_groups(run_key: str) -> list[str]:
-    """Remove the groups that a crashed run left, with what runs in them; return their folders."""
+    """Remove the groups of a crashed run with their processes; return their folders."""
     with contextlib.suppress(OSError):
         parents = set(_parents().values())
         found = [f for parent in parents for f in sorted(parent.glob(f"{_prefix(run_key)}*"))]
@@ -100,7 +100,7 @@ def _prefix(run_key: str) -> str:
 
 
 def _limit(group: Group, limits: ResourceLimits) -> None:
-    """Write the limits, in the words of either version; both kinds must hold."""
+    """Write the limits in the files of either version; both controllers must take theirs."""
     values = {"pids.max": limits.processes, "memory.max": limits.memory}
     values |= {"memory.limit_in_bytes": limits.memory}
     written = {
@@ -110,9 +110,9 @@ def _limit(group: Group, limits: ResourceLimits) -> None:
         if (folder / name).exists() and _write(folder / name, str(value))
     }
     if written != set(_CONTROLLERS):
-        raise OSError("the controllers memory and pids are not to be had")
+        raise OSError("the controllers memory and pids are not available")
     for folder in group.folders:
-        # Without these, memory would go on in swap; kernels without swap accounting lack them.
+        # Otherwise memory would continue in swap; kernels without swap accounting lack these.
         _write(folder / "memory.swap.max", "0")
         _write(folder / "memory.memsw.limit_in_bytes", str(limits.memory))
 
@@ -137,7 +137,7 @@ def _parents() -> Mapping[str, Path]:
 
 
 def _existing(mount: Path, own: str) -> Path:
-    """Return this process's group; seen from a container its path may lie outside the mount."""
+    """Return the folder of this process's group; in a container it may be outside the mount."""
     folder = mount / own.lstrip("/")
     return folder if folder.is_dir() else mount
 
@@ -169,9 +169,9 @@ def _members(folder: Path) -> list[int]:
 
 
 def _write(path: Path, value: str) -> bool:
-    """Write to a control file when it is there; return whether that worked."""
+    """Write to an existing control file; return whether that worked."""
     try:
-        # Not ``write_text``: it would make a file that is not there.
+        # Not ``write_text``, which would create a missing file.
         with path.open("r+") as file:
             file.write(value)
     except OSError:

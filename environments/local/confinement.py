@@ -1,4 +1,4 @@
-"""How a command is held to its limits on this machine: the best way that can be had."""
+"""The strongest way to limit a command on this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from environments.limits import ResourceLimits
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.cgroups import cgroups_work
 
-# Above the numbers that systems give to users, below the largest that all file systems take.
+# Above the ids that systems assign to users, below the largest that all file systems accept.
 _FIRST_USER, _USERS = 1 << 30, 1 << 29
 
 
 class Confinement(str, Enum):
-    """What holds processes and memory down, the strongest first."""
+    """What limits processes and memory, the strongest first."""
 
     CGROUP = "cgroup"
     OTHER_USER = "other-user"
@@ -28,7 +28,7 @@ class Confinement(str, Enum):
 def find_confinement() -> Confinement:
     """Return the strongest way that works here.
 
-    ``ulimit -u`` never binds root, so without cgroups root's tests run as a user of their own.
+    ``ulimit -u`` never limits root, so without cgroups root's tests run as another user.
     """
     if cgroups_work():
         return Confinement.CGROUP
@@ -40,16 +40,16 @@ def find_confinement() -> Confinement:
 
 
 def missing_limits(confinement: Confinement) -> Iterator[str]:
-    """Yield in words what cannot be limited, each with the mend."""
-    mend = "run as root or where cgroups may be made, or use --environment docker"
+    """Yield a message with the remedy for each limit that cannot be set."""
+    remedy = "run as root or where cgroups may be made, or use --environment docker"
     if confinement is not Confinement.CGROUP:
-        yield f"no cgroup can be made: memory of test code is limited per process only; {mend}"
+        yield f"no cgroup can be made: memory of test code is limited per process only; {remedy}"
     if confinement is Confinement.RLIMITS_PER_PROCESS:
-        yield f"the number of processes of test code is not limited; {mend}"
+        yield f"the number of processes of test code is not limited; {remedy}"
 
 
 def rlimit_lines(confinement: Confinement, limits: ResourceLimits) -> str:
-    """Return bash lines that set the limits which no cgroup sets."""
+    """Return bash lines that set the limits that the cgroup does not set."""
     lines = limits.rlimits()
     if confinement is not Confinement.CGROUP:
         lines += f"; ulimit -v {limits.memory >> 10} 2>/dev/null"
@@ -59,5 +59,5 @@ def rlimit_lines(confinement: Confinement, limits: ResourceLimits) -> str:
 
 
 def other_user() -> int:
-    """Return a user number that nobody has: processes are counted per number."""
+    """Return an unused user id: processes are counted per id."""
     return _FIRST_USER + secrets.randbelow(_USERS)

@@ -1,12 +1,12 @@
-"""Start a command that shares no keys with others: ``python launcher.py ARGV…``.
+"""Start a command that shares no keys with other processes: ``python launcher.py ARGV…``.
 
-The kernel's keyrings are shared by all processes of a user, across namespaces: test code could read
-the caller's keys (keyctl(2)), and hand text to commands that run later. The command gets a new,
-anonymous session keyring and a filter of system calls (seccomp(2)). The filter refuses the use of
-keyrings, and system calls of foreign architectures, which its numbers would not fit. bubblewrap
-installs it itself, last of all; without bubblewrap it is installed here.
+All processes of a user share the kernel's keyrings, across namespaces: test code could read the
+caller's keys (keyctl(2)) and leave text for later commands. So the command gets a new, anonymous
+session keyring and a filter of system calls (seccomp(2)). The filter refuses keyrings, and system
+calls of other architectures, which have other numbers. bubblewrap installs the filter itself as
+its last step; without bubblewrap it is installed here.
 
-This file runs by itself, in an isolated interpreter: it imports nothing of the harness.
+This file runs by itself in an isolated interpreter and imports nothing else of the harness.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 
 
 def key_filter(machine: str) -> bytes:
-    """Return the filter program for ``machine`` (as ``uname -m`` says), empty for an unknown one.
+    """Return the filter program for ``machine`` (``uname -m``); empty for an unknown one.
 
-    It kills a process that makes a system call of another architecture, and answers ENOSYS to x32's
-    and EPERM to those of keyrings.
+    It kills a process that makes a system call of another architecture, and answers ENOSYS to
+    calls of x32 and EPERM to those of keyrings.
     """
     if machine not in _ARCHITECTURES:
         return b""
@@ -56,7 +56,7 @@ def key_filter(machine: str) -> bytes:
 
 
 def launched(argv: list[str]) -> list[str]:
-    """Return the command line by which ``argv`` starts with a keyring of its own."""
+    """Return the command line that starts ``argv`` with its own keyring."""
     return [sys.executable, "-I", "-S", __file__, *argv]
 
 
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> None:
     """Become the command ``argv``.
 
     Raises:
-        OSError: the keyring or the filter cannot be made, or there is no such command.
+        OSError: the keyring or the filter cannot be created, or there is no such command.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _join_new_keyring(libc)
@@ -81,7 +81,7 @@ def _join_new_keyring(libc: ctypes.CDLL) -> None:
     keyctl = numbers[2]
     if keyctl and libc.syscall(keyctl, _JOIN_SESSION_KEYRING, None) < 0:
         error = ctypes.get_errno()
-        # A kernel without keyrings, or a filter around us that refuses them, shares none.
+        # Without keyrings in the kernel, or with a filter that refuses them, none are shared.
         if error not in (errno.ENOSYS, errno.EPERM):
             raise OSError(error, f"cannot join a new keyring: {os.strerror(error)}")
 

@@ -1,4 +1,4 @@
-"""Local: a virtual environment from the row's spec, commands shut in by bubblewrap."""
+"""Local: a virtual environment per project, and commands in a bubblewrap sandbox."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from bench.instances.instances import Instance
-from bench.instances.requirements import local_command
-from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError
 from core.processes import run_limited
 from core.stop import waited_for
@@ -24,6 +21,7 @@ from environments.base import (
     Changes,
     CommandResult,
     FailedCommand,
+    Project,
     Session,
     Setup,
     SetupWay,
@@ -39,9 +37,9 @@ from environments.local.venvs import Built, Venvs, spec_key
 
 @dataclass(frozen=True)
 class LocalEnvironment:
-    """Sessions in virtual environments under ``root``; ``failed`` as in ``Venvs``.
+    """Sessions in virtual environments below ``root``; ``failed`` as in ``Venvs``.
 
-    ``run_key`` names the run that a cgroup belongs to.
+    ``run_key`` marks the cgroups of a run.
     """
 
     root: Path
@@ -52,57 +50,55 @@ class LocalEnvironment:
     check: Callable[[], None] = lambda: None
     name: str = field(default="local", init=False)
 
-    def start(self, instance: Instance, base: Checkout) -> Session:
-        """Return a session with the project installed at its base commit."""
-        if instance.spec is None or not instance.spec.test_cmd:
-            raise UnavailableError("the row has no spec to build an environment from")
+    def start(self, project: Project) -> Session:
+        """Return a session with the project installed from its unchanged files."""
+        spec = project.venv
+        if isinstance(spec, UnavailableError):
+            raise spec
         shut_in = bubblewrap_works()
         if not shut_in:
             self.warn_once(
-                "bubblewrap is not to be had: test code runs with your rights and network; "
+                "bubblewrap does not work here: test code runs with your rights and network; "
                 "install it (package bubblewrap), or use --environment docker"
             )
         way = find_confinement()
         for words in missing_limits(way):
             self.warn_once(words)
         confined = Confined(way, self.limits, self.run_key, self.check)
-        # What runs without a sandbox could write into what the sandbox takes for granted.
+        # Code that runs without a sandbox could write to files that the sandbox trusts.
         root = self.root if shut_in else self.root / "open"
         folder = root / "instances"
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            lock = FileLock(f"{folder / instance.instance_id}.lock")
+            lock = FileLock(f"{folder / project.key}.lock")
             stack.enter_context(waited_for(lock, self.check))
-            built = Venvs(root, self.failed, self.check).build(instance, instance.spec, base)
+            built = Venvs(root, self.failed, self.check).build(project, spec)
             held = stack.pop_all()
-        return LocalSession(built, local_command(instance.spec), shut_in, held, confined)
-
-    def identity(self, instance: Instance) -> str:
-        """Return a hash of the spec, and whether the network was shut off."""
-        key = spec_key(instance.spec) if instance.spec else "none"
-        return f"local:{key}:{'bubblewrap' if bubblewrap_works() else 'open'}"
+        identity = f"local:{spec_key(spec)}:{'bubblewrap' if shut_in else 'open'}"
+        return LocalSession(built, spec.test_command, identity, shut_in, held, confined)
 
 
 @dataclass(frozen=True)
 class LocalSession:
-    """Runs commands in copies of the installed tree, always at the same path."""
+    """Runs commands in copies of the installed tree, which always have the same path."""
 
     built: Built
     test_command: str
+    identity: str
     shut_in: bool
     held: contextlib.ExitStack
     confined: Confined
     ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
-    # Without a sandbox there is one folder at the path, for one command at a time.
+    # Without a sandbox all copies have one folder, so commands run one at a time.
     alone: threading.Lock = field(default_factory=threading.Lock)
 
     def installs(self, setup: Setup) -> bool:
-        """Return False: the project was installed from its base commit."""
+        """Return False: the project was installed from its unchanged files."""
         return False
 
     @contextmanager
     def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[LocalPrepared]:
-        """Lay ``changes`` out beside the tree; see ``Session``."""
+        """Write ``changes`` beside the tree; see ``Session``."""
         paths = [str(self.built.testbed / root) for root in setup.roots]
         with tempfile.TemporaryDirectory(
             dir=self.built.testbed.parent, prefix="changes.", ignore_cleanup_errors=True
@@ -115,12 +111,12 @@ class LocalSession:
             yield LocalPrepared(self, changes, folder, ":".join(paths))
 
     def stop(self) -> None:
-        """Remove the working copy and let other processes have the instance."""
+        """Remove the working copy and release the lock on the project."""
         shutil.rmtree(self.built.testbed, ignore_errors=True)
         self.held.close()
 
     def environment(self, home: str, python_path: str) -> dict[str, str]:
-        """Return all variables that commands see."""
+        """Return all environment variables of commands."""
         binaries = self.built.python.parent
         return {
             "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
@@ -138,7 +134,7 @@ class LocalSession:
 
 @dataclass(frozen=True)
 class LocalPrepared:
-    """The installed tree with ``changes``, which lie ready in ``folder`` for a sandbox."""
+    """The installed tree with ``changes``, which are in ``folder`` for the sandbox."""
 
     session: LocalSession
     changes: Changes
@@ -160,7 +156,7 @@ class LocalPrepared:
             raise InfrastructureError(f"cannot run the tests: {error}") from error
 
     def _run_open(self, command: str, timeout: float) -> CommandResult:
-        """Run ``command`` without a sandbox; the disk is watched, as nothing bounds it."""
+        """Run ``command`` without a sandbox, and poll how much it writes: nothing limits that."""
         built, confined = self.session.built, self.session.confined
         lay_out(built.testbed, built.template, self.changes)
         lines = f'{rlimit_lines(confined.way, confined.limits)}; exec bash -c "$1"'

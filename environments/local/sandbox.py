@@ -1,4 +1,4 @@
-"""Run one command shut in by bubblewrap, in a copy of the base tree that lies in memory."""
+"""Run one command in a bubblewrap sandbox, on a copy of the tree in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from environments.local.confinement import Confinement, other_user, rlimit_lines
 from environments.local.launcher import launched
 from environments.local.venvs import Built
 
-# Deleted paths go first: a folder may take the place of a file.
+# Deleted paths first: a folder may replace a file.
 _LAY_OUT = f"""set -e
 cp -dR --preserve=mode,timestamps,links {TEMPLATE}/. .
 xargs -0 rm -rf -- <{CHANGES}/{DELETED}
@@ -32,7 +32,7 @@ _GIVEN_UP = 300
 
 @dataclass(frozen=True)
 class Confined:
-    """How commands are held: the way, the numbers, the run that pays, and what may end them."""
+    """How commands are limited; ``check`` raises when the run ``run_key`` stops."""
 
     way: Confinement
     limits: ResourceLimits = field(default_factory=ResourceLimits)
@@ -41,7 +41,7 @@ class Confined:
 
     @contextmanager
     def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
-        """Give ``argv`` such that it reaches no keyring, in a cgroup of its own where possible.
+        """Yield a command line that runs ``argv`` without keyrings, in its own cgroup if possible.
 
         Raises:
             InfrastructureError: the cgroup cannot be made.
@@ -59,7 +59,7 @@ class Confined:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Runs commands on copies of one instance's tree, with the changes laid out in ``changes``."""
+    """Runs commands on copies of a tree, with the changes that were written to ``changes``."""
 
     built: Built
     changes: Path
@@ -67,7 +67,7 @@ class Sandbox:
     confined: Confined
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        """Run ``command`` with bash; see ``Prepared.run``. What it writes is gone at its end."""
+        """Run ``command`` with bash; see ``Prepared.run``. Its files are gone at its end."""
         token = secrets.token_hex(16)
         view = View(
             self.built.testbed,
@@ -89,7 +89,7 @@ class Sandbox:
         return replace(result, output=after)
 
     def _script(self, token: str, user: int | None) -> str:
-        """Return the lines that lay the tree out and then run the script's first argument."""
+        """Return the lines that copy the tree and then run the script's first argument."""
         limited = f'{rlimit_lines(self.confined.way, self.confined.limits)}; exec bash -c "$1"'
         hand_over = _HAND_OVER.format(user=user) if user is not None else ""
         become = _BECOME.format(user=user) if user is not None else ""

@@ -1,4 +1,4 @@
-"""Folders that are kept between runs, and whether anything was written into them since."""
+"""Detect whether folders that are kept between runs were changed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from core.worktree import stamps
 
 
 def seal(marker: Path, key: str, folders: Sequence[Path]) -> None:
-    """Note in ``marker`` that ``folders`` are complete, and how they look."""
+    """Record in ``marker`` that ``folders`` are complete, with a hash of their state."""
     write_text_atomic(marker, f"{key}\n{_look(folders, marker)}\n")
 
 
 def unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
-    """Tell whether ``folders`` are those that were sealed for ``key``, untouched since.
+    """Tell whether ``folders`` were sealed for ``key`` and not changed since.
 
-    Test code that ran without a sandbox could write there with the user's rights. Nobody but the
-    kernel sets the time of a file's last change, so contents need not be read.
+    Test code without a sandbox could write there with the user's rights. Only the kernel sets the
+    time of a file's last change, so contents need not be read.
     """
     try:
         return marker.read_text(encoding="utf-8") == f"{key}\n{_look(folders, marker)}\n"

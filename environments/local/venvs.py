@@ -1,4 +1,4 @@
-"""Virtual environments: the dependencies once per version, the project once per instance."""
+"""Virtual environments: dependencies are shared per group and version, each project has its own."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
 
-from agent.workspace import Workspace
-from bench.instances.instances import Instance, Spec
-from bench.instances.requirements import wanted_packages
-from bench.repos.checkout import Checkout
 from core.processes import run_limited, without_secrets
 from core.stop import waited_for
-from environments.base import UnavailableError
+from environments.base import Project, UnavailableError, VenvSpec
 from environments.local.buildsteps import BuildSteps
 from environments.local.seals import seal, unchanged
 
@@ -30,18 +26,18 @@ _COMPILE_SECONDS = 1800.0
 _BACKENDS = ("pip", "wheel", "setuptools-scm", "flit_core")
 # setuptools 69 and later refuse much of what old setup.py files do.
 _SETUPTOOLS = "setuptools<69"
-# Where the name sorts last, so that the instance's own packages come first.
+# Sorts last, so that the project's own packages come first.
 _BASE_LINK = "zz_base_packages.pth"
 
 
 @dataclass(frozen=True)
 class Built:
-    """A project installed for one instance.
+    """An installed project.
 
     Attributes:
-        python: the interpreter that sees the project and its dependencies.
-        readable: folders that a sandbox must show for it to work.
-        template: the base commit's tree as installed; copies of it are put at ``testbed``.
+        python: the interpreter that can import the project and its dependencies.
+        readable: folders that must be visible in a sandbox.
+        template: the installed tree; it is copied to ``testbed``.
         testbed: the path that the installation points to.
     """
 
@@ -53,22 +49,22 @@ class Built:
 
 @dataclass(frozen=True)
 class Venvs:
-    """Builds environments under ``root`` and keeps them.
+    """Builds environments below ``root`` and keeps them.
 
     Attributes:
-        failed: why a version cannot be built, so that it is tried once a run and not per instance.
-        check: raises when the run stops; what is being built is given up then.
+        failed: why shared environments cannot be built; each is tried only once a run.
+        check: raises when the run stops; a build is aborted then.
     """
 
     root: Path
     failed: dict[str, str] = field(default_factory=dict)
     check: Callable[[], None] = lambda: None
 
-    def build(self, instance: Instance, spec: Spec, base: Checkout) -> Built:
-        """Return the environment of ``instance``, built when it is not there yet.
+    def build(self, project: Project, spec: VenvSpec) -> Built:
+        """Return the environment of ``project``; a kept one is reused where nothing touched it.
 
         Raises:
-            UnavailableError: with the step that failed and its last words.
+            UnavailableError: a step failed; the message names it and the cause.
             InfrastructureError: the package index was not reached.
         """
         interpreter = find_python(spec.python)
@@ -76,14 +72,12 @@ class Venvs:
             raise UnavailableError(
                 f"no Python {spec.python} is installed (looked with uv and pyenv)"
             )
-        shared = self._shared(instance, spec, base, interpreter)
-        return self._project(instance, spec, base, shared, interpreter)
+        shared = self._shared(project, spec, interpreter)
+        return self._project(project, spec, shared, interpreter)
 
-    def _shared(self, instance: Instance, spec: Spec, base: Checkout, interpreter: Path) -> Path:
-        """Return the venv with the dependencies of a (repository, version)."""
-        packages = wanted_packages(instance.repo, spec, Workspace(base.root).read)
-        key = spec_key(spec, [*packages, str(interpreter)])
-        name = f"{instance.repo.replace('/', '__')}-{instance.version or 'any'}-{key}"
+    def _shared(self, project: Project, spec: VenvSpec, interpreter: Path) -> Path:
+        """Return the venv with the dependencies of a group and version."""
+        name = shared_name(project, spec, interpreter)
         folder = self.root / "venvs" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{folder}.lock"), self.check):
@@ -92,50 +86,53 @@ class Venvs:
             if not unchanged(folder / _MARKER, name, [folder]):
                 shutil.rmtree(folder, ignore_errors=True)
                 try:
-                    steps = self._steps(name, instance)
-                    _make_shared(steps, folder, spec, packages, interpreter)
+                    _make_shared(self._steps(name, project), folder, spec, interpreter)
                 except UnavailableError as error:
                     self.failed[name] = str(error)
                     raise
                 seal(folder / _MARKER, name, [folder])
         return folder
 
-    def _project(
-        self, instance: Instance, spec: Spec, base: Checkout, shared: Path, interpreter: Path
-    ) -> Built:
-        """Return the project as installed for one instance, on top of the shared venv."""
-        folder = self.root / "instances" / instance.instance_id
+    def _project(self, project: Project, spec: VenvSpec, shared: Path, interpreter: Path) -> Built:
+        """Return the installed project on top of the shared venv."""
+        folder = self.root / "instances" / project.key
         built = Built(
             python=folder / "venv" / "bin" / "python",
             readable=(interpreter.resolve().parent.parent, shared, folder / "venv"),
             template=folder / "template",
             testbed=folder / "testbed",
         )
-        key = f"{shared.name} {base.base_commit}"
+        key = f"{shared.name} {project.revision}"
         marker, parts = folder / _MARKER, [folder / "venv", built.template]
         if not unchanged(marker, key, parts):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            steps = self._steps(instance.instance_id, instance)
-            _make_project(steps, built, spec, base, shared, interpreter)
+            steps = self._steps(project.key, project)
+            _make_project(steps, built, spec, project.root, shared, interpreter)
             seal(marker, key, parts)
         return built
 
-    def _steps(self, name: str, instance: Instance) -> BuildSteps:
+    def _steps(self, name: str, project: Project) -> BuildSteps:
         log = self.root / "logs" / f"{name}.log"
         log.unlink(missing_ok=True)
-        project = f"{instance.repo} {instance.version}".strip()
-        return BuildSteps(project, log, self.check, instance.version)
+        words = f"{project.group} {project.version}".strip()
+        return BuildSteps(words, log, self.check, project.version)
 
 
-def spec_key(spec: Spec, more: Sequence[str] = ()) -> str:
+def shared_name(project: Project, spec: VenvSpec, interpreter: Path) -> str:
+    """Return the name of the folder with the dependencies that ``project`` shares."""
+    key = spec_key(spec, [*spec.packages, str(interpreter)])
+    return f"{project.group.replace('/', '__')}-{project.version or 'any'}-{key}"
+
+
+def spec_key(spec: VenvSpec, more: Sequence[str] = ()) -> str:
     """Return a short hash of what decides an environment."""
-    text = json.dumps([asdict(spec), *more], sort_keys=True)
+    text = json.dumps([spec.source, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def find_python(version: str) -> Path | None:
-    """Return an interpreter of ``version`` (``3``, ``3.9``): from pyenv, uv or the path."""
+    """Return an interpreter of ``version`` (``3``, ``3.9``) from pyenv, uv or PATH."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version in ("", "3", own):
         return Path(os.path.realpath(sys.executable)) if sys.prefix == sys.base_prefix else _own()
@@ -150,7 +147,7 @@ def find_python(version: str) -> Path | None:
 
 
 def _own() -> Path:
-    """Return the interpreter that this one's virtual environment was made with."""
+    """Return the interpreter that this virtual environment was created with."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return Path(os.path.realpath(Path(sys.base_prefix) / "bin" / name))
 
@@ -165,33 +162,31 @@ def _uv_python(version: str) -> Path | None:
 
 
 def _uv() -> str:
-    """Return uv's path: the one that is installed beside this interpreter, else the system's."""
+    """Return the path of uv: installed with this interpreter, else the system's."""
     from uv import find_uv_bin
 
     return str(find_uv_bin())
 
 
-def _make_shared(
-    steps: BuildSteps, folder: Path, spec: Spec, packages: Sequence[str], interpreter: Path
-) -> None:
+def _make_shared(steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: Path) -> None:
     steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, folder])
     python = folder / "bin" / "python"
-    # Linked files would be those of uv's cache and of every other environment.
+    # Linked files would be shared with uv's cache and every other environment.
     install: list[str | Path] = [_uv(), "pip", "install", "-q", "--link-mode", "copy"]
     install += ["--python", python]
-    own = [*packages, *spec.pip_packages]
+    own = [*spec.packages, *spec.pip_packages]
     named = {re.split(r"[^\w.-]", name, maxsplit=1)[0].lower() for name in own}
     tools = [*_BACKENDS, *([] if "setuptools" in named else [_SETUPTOOLS])]
-    if re.search(r"\b(pytest|tox)\b", spec.test_cmd) and "pytest" not in named:
+    if re.search(r"\b(pytest|tox)\b", spec.test_command) and "pytest" not in named:
         tools.append("pytest")
     for what, names in (
         ("tools", tools),
-        ("packages", packages),
+        ("packages", spec.packages),
         ("pip_packages", spec.pip_packages),
     ):
         if names:
             steps.run(f"install the {what}", [*install, *names])
-    # The sandbox cannot write bytecode, and warnings of old code must not come up in every run.
+    # The sandbox cannot write bytecode, and old code must not warn in every run.
     run_limited(
         [str(python), "-m", "compileall", "-q", str(folder / "lib")],
         folder, without_secrets(os.environ), _COMPILE_SECONDS, check=steps.check,
@@ -199,28 +194,24 @@ def _make_shared(
 
 
 def _make_project(
-    steps: BuildSteps, built: Built, spec: Spec, base: Checkout, shared: Path, interpreter: Path
+    steps: BuildSteps, built: Built, spec: VenvSpec, root: Path, shared: Path, interpreter: Path
 ) -> None:
     venv = built.python.parent.parent
     steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, venv])
     site = next((venv / "lib").glob("python*")) / "site-packages"
     base_site = next((shared / "lib").glob("python*")) / "site-packages"
     (site / _BASE_LINK).write_text(f"import site; site.addsitedir({str(base_site)!r})\n")
-    shutil.copytree(base.root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-    for line in spec.pre_install:
-        # Only edits of the tree: system packages are not ours to install.
-        if line.startswith("sed "):
-            steps.run("prepare the tree", ["bash", "-c", line], built.testbed)
+    shutil.copytree(root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    for line in spec.tree_edits:
+        steps.run("prepare the tree", ["bash", "-c", line], built.testbed)
     if spec.install:
-        extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
-        target = f".{extras.group(1)}" if extras else "."
-        command = _install(built.python, target, interpreter)
+        command = _install(built.python, spec.install, interpreter)
         steps.run("install the project", command, built.testbed)
     shutil.copytree(built.testbed, built.template, symlinks=True)
 
 
 def _install(python: Path, target: str, interpreter: Path) -> list[str | Path]:
-    """Return pip's command; it sees the shared packages, so only what is missing is fetched."""
+    """Return pip's command; it sees the shared packages, so it fetches missing ones only."""
     install: list[str | Path] = [python, "-m", "pip", "install", "-q", "--no-build-isolation"]
     if "3.6" in str(interpreter):
         return [*install, "--no-use-pep517", "-e", target]

@@ -21,7 +21,6 @@ from typing import Any, cast
 
 import pytest
 
-from bench.cli.config import EnvironmentKind
 from bench.instances.evalscript import bare_setup
 from bench.repos.patches import patch_paths
 from benchmarks.breakages import Kind, Planter
@@ -29,6 +28,7 @@ from benchmarks.evaluation_rows import TestLists, evaluation_columns
 from benchmarks.executed import Executed, Function, functions
 from benchmarks.regression import Judging
 from benchmarks.verdict_table import Verdicts
+from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from tests.bench.regression.test_preexisting import FolderSession
 from tests.conftest import an_instance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from bench.cli.config import EnvironmentKind
 from bench.instances.dataset import load_dataset
 from bench.instances.instances import Instance, Spec
-from bench.instances.requirements import local_command, wanted_packages
+from bench.instances.requirements import local_command, project_of, wanted_packages
+from bench.regression.baselines import Baselines, TestFiles
+from bench.regression.runners import Runner
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError, UserError
@@ -22,14 +24,15 @@ from core.processes import without_secrets
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments import Session, UnavailableError, run_once
+from environments.base import EnvironmentKind, Setup, SetupWay, VenvSpec
 from environments.choice import make_environment
 from environments.docker.docker import LABEL, DockerEnvironment
 from environments.docker.engine import connect, engine_answers
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.local import LocalEnvironment, LocalSession
-from environments.local.venvs import find_python
+from environments.local.venvs import find_python, shared_name, spec_key
 from environments.none import NoEnvironment
-from tests.conftest import an_instance
+from tests.conftest import MakeCheckout, an_instance
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
@@ -60,7 +63,7 @@ def session(
         environment = DockerEnvironment(connect())
     else:
         environment = LocalEnvironment(cache / "environments", print)
-    made = environment.start(*demo)
+    made = environment.start(project_of(*demo))
     yield made
     made.stop()
 
@@ -152,7 +155,7 @@ def test_no_secret_and_no_git_is_seen(session: Session, monkeypatch: pytest.Monk
 
 @needs_bubblewrap
 def test_bubblewrap_hides_the_machine(cache: Path, demo: tuple[Instance, Checkout]) -> None:
-    made = LocalEnvironment(cache / "environments", print).start(*demo)
+    made = LocalEnvironment(cache / "environments", print).start(project_of(*demo))
     try:
         here = Path(__file__).resolve()
         result = run_once(made, {}, f"cat {here}; touch /usr/x; touch $VIRTUAL_ENV/x; ls -a", 30)
@@ -170,18 +173,18 @@ def test_a_template_that_was_written_to_is_made_again(
 ) -> None:
     """Code that ran without a sandbox could have written there, size and time kept."""
     environment = LocalEnvironment(tmp_path / "environments", print)
-    first: Any = environment.start(*demo)
+    first: Any = environment.start(project_of(*demo))
     first.stop()
     source = first.built.template / "textkit/slug.py"
     before, times = source.read_bytes(), source.stat()
     source.write_bytes(before.replace(b"lower", b"upper"))
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
-    second: Any = environment.start(*demo)
+    second: Any = environment.start(project_of(*demo))
     second.stop()
     assert source.read_bytes() == before
     marker = second.built.template.with_name(".complete")
     times = marker.stat()
-    environment.start(*demo).stop()
+    environment.start(project_of(*demo)).stop()
     assert marker.stat().st_mtime_ns == times.st_mtime_ns, "what was not touched is kept"
 
 
@@ -190,10 +193,10 @@ def test_what_ran_without_a_sandbox_has_folders_of_its_own(
     demo: tuple[Instance, Checkout], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = LocalEnvironment(tmp_path / "environments", print)
-    shut_in: Any = environment.start(*demo)
+    shut_in: Any = environment.start(project_of(*demo))
     shut_in.stop()
     monkeypatch.setattr("environments.local.local.bubblewrap_works", lambda: False)
-    open_: Any = environment.start(*demo)
+    open_: Any = environment.start(project_of(*demo))
     open_.stop()
     assert not {*shut_in.built.readable[1:]} & {*open_.built.readable[1:]}
     assert shut_in.built.template != open_.built.template
@@ -212,7 +215,7 @@ def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
     build_images([demo[0].instance_id])
     ours = {"label": f"{LABEL}.instance={demo[0].instance_id}"}
     before = {container.id for container in client.containers.list(all=True, filters=ours)}
-    made = DockerEnvironment(client).start(*demo)
+    made = DockerEnvironment(client).start(project_of(*demo))
     run_once(made, {}, "setsid sleep 99 & sleep 99", 1)
     after = {container.id for container in client.containers.list(all=True, filters=ours)}
     assert after <= before
@@ -222,8 +225,8 @@ def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
 @needs_engine
 def test_setup_output_is_no_test_result(demo: tuple[Instance, Checkout]) -> None:
     build_images([demo[0].instance_id])
-    made: Any = DockerEnvironment(connect()).start(*demo)
-    made = replace(made, setup=replace(made.setup, setup=("echo PASSED forged::test",)))
+    made: Any = DockerEnvironment(connect()).start(project_of(*demo))
+    made = replace(made, setup=("echo PASSED forged::test",))
     assert "forged" not in run_once(made, {}, "echo real", 30).output
 
 
@@ -232,7 +235,7 @@ def test_an_engine_that_goes_away_is_infrastructure(demo: tuple[Instance, Checko
 
     client = docker.DockerClient(base_url="tcp://127.0.0.1:9", version="1.41", timeout=2)
     with pytest.raises(InfrastructureError, match="engine failed"):
-        DockerEnvironment(client).start(*demo)
+        DockerEnvironment(client).start(project_of(*demo))
 
 
 def test_docker_without_an_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,12 +262,12 @@ def test_what_cannot_be_built_is_unavailable_with_the_reason(
     environment = LocalEnvironment(tmp_path, print)
     for _ in range(2):  # also not when a half-made environment lies there
         with pytest.raises(UnavailableError, match=words):
-            environment.start(an_instance(spec=spec), demo[1])
+            environment.start(project_of(an_instance(spec=spec), demo[1]))
 
 
 def test_none_runs_nothing(demo: tuple[Instance, Checkout]) -> None:
     with pytest.raises(UnavailableError):
-        NoEnvironment().start(*demo)
+        NoEnvironment().start(project_of(*demo))
 
 
 def test_requirements_by_the_rules_of_swebench() -> None:
@@ -293,6 +296,31 @@ def test_requirements_by_the_rules_of_swebench() -> None:
 )
 def test_local_commands(command: str, expected: str) -> None:
     assert local_command(Spec(test_cmd=command)) == expected
+
+
+def test_what_older_versions_kept_is_found_again(make_tree: MakeCheckout, tmp_path: Path) -> None:
+    """The names of shared virtual environments and of baselines never change."""
+    spec = Spec(
+        packages="requirements.txt",
+        pip_packages=("wheel",),
+        pre_install=("apt-get update", "sed -i s/a/b/ setup.py"),
+        install="pip install -e .[test]",
+        test_cmd="tox -e py39",
+    )
+    base = make_tree({"requirements.txt": "numpy\n"})
+    project = project_of(an_instance(spec=spec, base_commit="a" * 40), base)
+    venv = project.venv
+    assert isinstance(venv, VenvSpec)
+    assert (venv.tree_edits, venv.install) == (("sed -i s/a/b/ setup.py",), ".[test]")
+    assert shared_name(project, venv, Path("/usr/bin/python3")) == "own__thing-1.0-042be7cefe71"
+    assert spec_key(venv) == "f74562c4c170"
+    tests = TestFiles(an_instance(base_commit="a" * 40), Runner.PYTEST, "pytest -rA", ())
+    identity = f"docker:sha256:0:{Setup(SetupWay.ON_PATH, ('src',))}"
+    baselines = Baselines(tests, tmp_path, identity, 150.0, logging.getLogger("test"))
+    assert (
+        baselines._file("tests/test_a.py").name
+        == "own__thing-1.25f8f6b63694adb80a7b9f740bac8bc3.json"
+    )
 
 
 def test_our_own_python_is_found() -> None:

@@ -22,6 +22,7 @@ import pytest
 from bench.cli.config import TestChoice
 from bench.instances.dataset import load_dataset
 from bench.instances.instances import Instance
+from bench.instances.requirements import project_of
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
@@ -60,7 +61,7 @@ def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instanc
 
 @pytest.fixture(scope="module")
 def local(cache: Path, demo: tuple[Instance, Checkout]) -> Iterator[LocalSession]:
-    made: Any = LocalEnvironment(cache / "hostile", print).start(*demo)
+    made: Any = LocalEnvironment(cache / "hostile", print).start(project_of(*demo))
     yield made
     made.stop()
 
@@ -104,7 +105,7 @@ def place(request: pytest.FixtureRequest, demo: tuple[Instance, Checkout]) -> It
         if not engine_answers():
             pytest.skip("no Docker engine answers")
         build_images([demo[0].instance_id])
-        yield Place(way, DockerEnvironment(connect(), "hostile", LIMITS).start(*demo))
+        yield Place(way, DockerEnvironment(connect(), "hostile", LIMITS).start(project_of(*demo)))
         return
     if way != "open" and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
@@ -301,8 +302,8 @@ def test_no_verdict_on_it_is_a_pass(
         identity=place.way,
         log=logging.getLogger("test"),
     )
-    assert tests.judge({"textkit/slug.py": f"{source}\n".encode()}).outcome is True
-    assert tests.judge({"textkit/slug.py": f"{code}\n{source}".encode()}).outcome is False
+    assert tests.run({"textkit/slug.py": f"{source}\n".encode()}).outcome is True
+    assert tests.run({"textkit/slug.py": f"{code}\n{source}".encode()}).outcome is False
 
 
 def test_a_tree_that_does_not_fit_is_infrastructure(local: LocalSession) -> None:
@@ -341,7 +342,7 @@ def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]
     with contextlib.ExitStack() as stack:
         made, images = [], []
         for other in (key, f"{key}-b", ""):
-            session: Any = DockerEnvironment(client, other, LIMITS).start(*demo)
+            session: Any = DockerEnvironment(client, other, LIMITS).start(project_of(*demo))
             container = stack.enter_context(session.containers.started(demo[0].image)).made
             made.append(f"container {container.name}")
             images.append(client.images.get(stack.enter_context(session.prepare({})).image))

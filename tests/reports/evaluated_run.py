@@ -11,9 +11,10 @@ import yaml
 
 from bench.assembly import Options
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice, RunConfig
+from bench.cli.config import ModelChoice, RunConfig
 from bench.instances.dataset import Dataset, Selection, load_dataset
 from demo.setup import DEMO_DATASET, build_mirrors
+from environments.base import EnvironmentKind
 from reports.data.otherpatches import rounds
 from reports.data.predictions import read_predictions
 from reports.data.rundata import read_run

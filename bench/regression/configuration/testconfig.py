@@ -37,7 +37,7 @@ class ConfigurationEdits(Enum):
 
 
 @dataclass(frozen=True)
-class Kept:
+class TreeUnderTest:
     """The tree that a candidate's tests run in.
 
     Attributes:
@@ -79,7 +79,7 @@ def _module(path: str) -> re.Pattern[bytes]:
     return re.compile(rb"(?<![\w.])" + re.escape(os.fsencode(dotted)) + rb"(?!\w)")
 
 
-def kept_of(changes: Changes, files: Collection[str], read: Read) -> Kept:
+def tree_under_test(changes: Changes, files: Collection[str], read: Read) -> TreeUnderTest:
     """Return what of ``changes`` is tested: the tests, and how they run, are the base commit's.
 
     Args:
@@ -101,7 +101,7 @@ def kept_of(changes: Changes, files: Collection[str], read: Read) -> Kept:
         kept.update(file)
         if file != {path: data}:
             configuration.append(path)
-    return Kept(kept, tuple(sorted(configuration)))
+    return TreeUnderTest(kept, tuple(sorted(configuration)))
 
 
 def _kept_file(path: str, base: str | None, data: bytes | None) -> Changes:

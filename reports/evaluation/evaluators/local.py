@@ -15,7 +15,8 @@ from pathlib import Path
 
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import base_reader
-from bench.regression.configuration.testconfig import kept_of, may_configure_tests
+from bench.instances.requirements import project_of
+from bench.regression.configuration.testconfig import may_configure_tests, tree_under_test
 from bench.regression.related import directives
 from bench.regression.runners import runner_of
 from bench.regression.testlogs import told
@@ -87,7 +88,7 @@ class LocalEvaluator:
         mirror = self.mirrors.get(instance.repo, instance.base_commit)
         snapshot = self.snapshots.get(mirror, instance.repo, instance.base_commit)
         base = make_checkout(snapshot, folder / "base")
-        session = self.environment.start(instance, base)
+        session = self.environment.start(project_of(instance, base))
         try:
             patches = [job.prediction.patch, row.test_patch]
             verdict = self._run(job, session, patched(base, patches))
@@ -130,7 +131,7 @@ def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ..
         PatchError: a file cannot be put back.
     """
     read = base_reader(fresh)
-    made = kept_of(patched(fresh, [patch]), fresh.tracked_files(), read)
+    made = tree_under_test(patched(fresh, [patch]), fresh.tracked_files(), read)
     for path in made.configuration:
         blob = fresh.snapshot.blobs.get(path)
         data = made.changes.get(path)

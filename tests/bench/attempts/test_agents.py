@@ -14,10 +14,11 @@ import pytest
 
 from agent.protocol import Task, Work
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice, RunConfig, validated
+from bench.cli.config import ModelChoice, RunConfig, validated
 from bench.repos.checkout import Checkout
 from bench.repos.patches import patch_paths
 from core.errors import UserError
+from environments.base import EnvironmentKind
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import read_ledger
 from runs.scale import Money

@@ -16,13 +16,14 @@ from agent.protocol import Changes, Task, Work
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import Examined, examine, files_in_submodules
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice
+from bench.cli.config import ModelChoice
 from bench.instances.dataset import load_dataset
-from bench.regression.configuration.testconfig import ConfigurationEdits, kept_of
+from bench.regression.configuration.testconfig import ConfigurationEdits, tree_under_test
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.patches import fit_patch, take_patch
 from core.git import git
 from demo.setup import DEMO_DATASET, REPOSITORIES, commit_all
+from environments.base import EnvironmentKind
 from tests.bench.runs import EDIT, config, live, options, read
 from tests.conftest import MakeCheckout
 from tests.provider import Provider
@@ -58,7 +59,7 @@ def written(tree: Checkout, changes: Changes) -> Changes:
             place.unlink()
         else:
             place.write_bytes(data)
-    return kept_of(changes, tree.tracked_files(), Workspace(tree.root).read).changes
+    return tree_under_test(changes, tree.tracked_files(), Workspace(tree.root).read).changes
 
 
 def examined(tree: Checkout, ran: Changes | None) -> Examined:

@@ -11,11 +11,12 @@ import pytest
 
 from agent.workspace import Workspace
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice, TestChoice, validated
+from bench.cli.config import ModelChoice, TestChoice, validated
 from bench.repos.snapshots import Snapshot
 from core.errors import InfrastructureError, UserError
 from core.git import GitError
 from demo.setup import DEMO_DATASET
+from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
 from tests.bench.runs import IDS, config, options, read
 

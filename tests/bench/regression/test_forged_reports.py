@@ -95,7 +95,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
             identity=hashlib.sha256(repr(files).encode()).hexdigest(),
             log=logging.getLogger("test"),
         )
-        return tests.judge({"thing/core.py": core.encode()})
+        return tests.run({"thing/core.py": core.encode()})
 
     return judged
 

@@ -10,7 +10,6 @@ import io
 import logging
 import subprocess
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ import docker.errors
 import pytest
 
 from bench.cli.config import TestChoice
-from bench.instances.evalscript import TestSetup
 from bench.regression.baselines import TestFiles
 from bench.regression.preexisting import Preexisting, TestLimits
 from bench.regression.proof import Package, edited_packages
 from bench.regression.runners import Runner
-from environments import SetupWay
+from environments import ImageSpec, Project, SetupWay, UnavailableError
 from environments.base import Setup
 from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect
@@ -89,11 +87,12 @@ def image() -> str:
 
 
 def judging(image: str, folder: Path, *install: str) -> Preexisting:
-    setup = TestSetup(install or ("python -m pip install .",), "pytest -rA")
-    instance = replace(an_instance(), test_setup=setup, image=image)
+    spec = ImageSpec(image, install or ("python -m pip install .",), "pytest -rA")
+    nothing = UnavailableError("not needed")
+    project = Project("own__wares-1", "own/wares", "", folder, "", nothing, spec)
     return Preexisting(
-        instance=instance,
-        session=DockerEnvironment(connect()).start(instance, None),  # type: ignore[arg-type]
+        instance=an_instance(),
+        session=DockerEnvironment(connect()).start(project),
         choice=TestChoice.RELATED,
         limits=TestLimits(60, 60),
         files=list(FILES),
@@ -125,12 +124,12 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> Preexisting:
 def test_the_code_that_is_tested_is_the_candidates(
     tests: Preexisting, path: str, text: str, words: str
 ) -> None:
-    report = tests.judge(edit(path, text))
+    report = tests.run(edit(path, text))
     assert report.outcome is False
     assert words in report.failures[0].name
     assert "broken" in report.failures[0].detail
-    (ground,) = {g.setup.way for g in tests._grounds.values()}
-    assert ground is SetupWay.NO_ISOLATION
+    (way,) = {g.setup.way for g in tests._setups.values()}
+    assert way is SetupWay.NO_ISOLATION
 
 
 @pytest.mark.docker
@@ -138,11 +137,11 @@ def test_an_installation_that_cannot_work_is_replaced_by_the_path(
     image: str, tmp_path: Path
 ) -> None:
     tests = judging(image, tmp_path, "python -m pip install --no-such-option .")
-    report = tests.judge(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
+    report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
     assert report.outcome is False
-    assert tests.judge(edit("wares/hooks.py", FILES["wares/hooks.py"] + "#\n")).outcome is True
-    assert {g.setup for g in tests._grounds.values()} == {Setup(SetupWay.ON_PATH, ("",))}
-    report = tests.judge(edit("setup.py", RAISES))
+    assert tests.run(edit("wares/hooks.py", FILES["wares/hooks.py"] + "#\n")).outcome is True
+    assert {g.setup for g in tests._setups.values()} == {Setup(SetupWay.ON_PATH, ("",))}
+    report = tests.run(edit("setup.py", RAISES))
     assert "installation of the project" in report.failures[0].name
 
 
@@ -153,10 +152,10 @@ def test_modules_of_an_editable_installation_need_no_new_one(image: str, tmp_pat
     editable = f"cd / && S={site} && rm -r $S/wares && echo /testbed >$S/wares.pth; cd /testbed"
     tests = judging(image, tmp_path, editable, "python -m pip install --no-such-option .")
     fails = f"def dispatch(value):\n    {RAISES}"
-    assert tests.judge(edit("wares/hooks.py", fails)).outcome is False
-    assert {g.setup.way for g in tests._grounds.values()} == {SetupWay.INSTALLED}
-    assert tests.judge({**edit("wares/hooks.py", fails), "wares/data.c": b""}).outcome is False
-    assert {g.setup.way for g in tests._grounds.values()} > {SetupWay.INSTALLED}
+    assert tests.run(edit("wares/hooks.py", fails)).outcome is False
+    assert {g.setup.way for g in tests._setups.values()} == {SetupWay.INSTALLED}
+    assert tests.run({**edit("wares/hooks.py", fails), "wares/data.c": b""}).outcome is False
+    assert {g.setup.way for g in tests._setups.values()} > {SetupWay.INSTALLED}
 
 
 @pytest.mark.docker
@@ -196,10 +195,10 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
         identity="folder",
         log=logging.getLogger("test"),
     )
-    report = tests.judge(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
+    report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
     assert report.outcome is None
-    assert "the tests import wares from" in tests.silence
-    assert "not from the work tree" in tests.silence
+    assert "the tests import wares from" in tests.untested
+    assert "not from the work tree" in tests.untested
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,12 @@ import time
 import iniconfig
 import pytest
 
-from bench.regression.configuration.testconfig import ConfigurationEdits, Kept, kept_of, plugins_of
+from bench.regression.configuration.testconfig import (
+    ConfigurationEdits,
+    TreeUnderTest,
+    plugins_of,
+    tree_under_test,
+)
 from bench.regression.configuration.testsettings import with_settings_of
 
 SETUP_CFG = (
@@ -35,9 +40,9 @@ FILES = {
 }
 
 
-def on(path: str, text: str | None) -> Kept:
+def on(path: str, text: str | None) -> TreeUnderTest:
     data = None if text is None else text.encode()
-    return kept_of({path: data}, FILES, FILES.get)
+    return tree_under_test({path: data}, FILES, FILES.get)
 
 
 def swapped(path: str, old: str, new: str) -> str:
@@ -72,7 +77,7 @@ READ = [
 @pytest.mark.parametrize(("path", "old", "new"), FREE)
 def test_what_no_runner_reads_is_tested_as_it_is(path: str, old: str, new: str) -> None:
     text = swapped(path, old, new)
-    assert on(path, text) == Kept({path: text.encode()})
+    assert on(path, text) == TreeUnderTest({path: text.encode()})
 
 
 @pytest.mark.parametrize(("path", "old", "new"), READ)
@@ -100,9 +105,9 @@ def test_the_rest_of_such_a_file_is_still_tested(path: str, old: str, new: str) 
 @pytest.mark.parametrize("text", ["X = 2\n", None])
 def test_a_conftest_counts_as_a_whole(text: str | None) -> None:
     found = on("conftest.py", text)
-    assert found == Kept({}, ("conftest.py",))
+    assert found == TreeUnderTest({}, ("conftest.py",))
     assert found.edits(()) is ConfigurationEdits.ALL
-    assert on("tests/conftest.py", text) == Kept({})
+    assert on("tests/conftest.py", text) == TreeUnderTest({})
 
 
 def test_a_file_that_was_written_as_it_was_is_not_marked() -> None:
@@ -112,16 +117,18 @@ def test_a_file_that_was_written_as_it_was_is_not_marked() -> None:
 
 
 def test_a_file_that_is_gone_is_put_back_when_a_runner_read_it() -> None:
-    assert on("setup.cfg", None) == Kept({}, ("setup.cfg",))
+    assert on("setup.cfg", None) == TreeUnderTest({}, ("setup.cfg",))
     bare = {"setup.cfg": "[metadata]\nname = thing\n"}
-    assert kept_of({"setup.cfg": None}, bare, bare.get) == Kept({"setup.cfg": None})
+    assert tree_under_test({"setup.cfg": None}, bare, bare.get) == TreeUnderTest(
+        {"setup.cfg": None}
+    )
 
 
 def test_a_new_setup_py_that_names_plugins_is_not_tested() -> None:
     new = {"new/setup.py": b"setup(entry_points={'pytest11': ['x = pkg._plug']})\n"}
-    assert kept_of(new, FILES, FILES.get) == Kept({}, ("new/setup.py",))
+    assert tree_under_test(new, FILES, FILES.get) == TreeUnderTest({}, ("new/setup.py",))
     plain: dict[str, bytes | None] = {"new/setup.py": b"setup()\n", "new/entry_points.txt": b""}
-    assert kept_of(plain, FILES, FILES.get) == Kept(plain)
+    assert tree_under_test(plain, FILES, FILES.get) == TreeUnderTest(plain)
 
 
 HIDDEN = "addopts = -p pkg._plug\n"
@@ -213,7 +220,7 @@ ODD_TOML = {
 @pytest.mark.parametrize("name", ODD_TOML)
 def test_a_toml_file_that_cannot_be_told_apart_is_not_tested(name: str) -> None:
     base = PYPROJECT.replace("[tool.pytest.ini_options]\n", "[tool.other]\n")
-    found = kept_of({"pyproject.toml": (ODD_TOML[name] + base).encode()}, FILES, {
+    found = tree_under_test({"pyproject.toml": (ODD_TOML[name] + base).encode()}, FILES, {
         "pyproject.toml": base}.get)  # fmt: skip
     assert found.configuration == ("pyproject.toml",)
     assert b"_plug" not in (found.changes.get("pyproject.toml") or b"")
@@ -221,7 +228,7 @@ def test_a_toml_file_that_cannot_be_told_apart_is_not_tested(name: str) -> None:
 
 def test_what_is_no_text_is_not_tested() -> None:
     latin = {"setup.cfg": SETUP_CFG.encode() + b"# \xe9\n"}
-    assert kept_of(latin, FILES, FILES.get) == Kept({}, ("setup.cfg",))
+    assert tree_under_test(latin, FILES, FILES.get) == TreeUnderTest({}, ("setup.cfg",))
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind
 from bench.cli.tryagent import try_agent
 from bench.repos.patches import patch_paths
 from core.errors import InfrastructureError
+from environments.base import EnvironmentKind
 from environments.layout import DELETED, lay_beside, lay_out
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.attempts.test_agents import FIX, ID, outside

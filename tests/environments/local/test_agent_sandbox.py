@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from bench.assembly import make_agent
 from bench.cli.commands import run_command
-from bench.cli.config import AgentSandbox, RunConfig, validated
+from bench.cli.config import RunConfig, validated
 from bench.cli.tryagent import try_agent
 from core.errors import UserError
-from environments.local.agentsandbox import agent_of
+from environments.base import AgentSandbox
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.cli.test_options import here as here  # a fixture
@@ -120,7 +121,7 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
 
     def refused(agent: Path | str, *readable: Path) -> str:
         with pytest.raises(UserError) as caught:
-            agent_of(replace(shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable))
+            make_agent(replace(shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable))
         return str(caught.value)
 
     assert refused(script) == (
@@ -136,7 +137,7 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
         assert f"--agent-sandbox-read {path}" in refused(script, path)
         assert words in refused(script, path)
     shown = replace(shut_in(""), agent=f"command:{odd}")
-    agent_of(replace(shown, agent_sandbox_read=(link.parent, script)))
+    make_agent(replace(shown, agent_sandbox_read=(link.parent, script)))
 
 
 def test_without_bubblewrap_it_is_refused(

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind
+from bench.instances.requirements import project_of
 from environments import run_once
+from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.launcher import key_filter
 from environments.local.local import LocalEnvironment, LocalSession
@@ -84,7 +85,7 @@ def test_test_code_reaches_no_keyring(
 ) -> None:
     if shut_in and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
-    made = LocalEnvironment(cache / "environments", print).start(*demo)
+    made = LocalEnvironment(cache / "environments", print).start(project_of(*demo))
     assert isinstance(made, LocalSession)
     object.__setattr__(made, "shut_in", shut_in)
     try:

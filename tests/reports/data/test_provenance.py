@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice
-from bench.instances.dataset import load_dataset, revision_of
+from bench.cli.config import ModelChoice
+from bench.instances.dataset import load_dataset
+from bench.instances.hub import revision_of
 from demo.setup import DEMO_DATASET
+from environments.base import EnvironmentKind
 from environments.docker.engine import connect, engine_answers
 from llm.chat import Usage
 from llm.pricing import Price

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind
+from environments.base import EnvironmentKind
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind
 from reports.plots.style import new_figure, percent_axis

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind, ModelChoice
+from bench.cli.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from demo.setup import DEMO_DATASET, REPOSITORIES
+from environments.base import EnvironmentKind
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.rundata import read_run

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind
 from core.redaction import Redactor
+from environments.base import EnvironmentKind
 from reports.cli.commands import report_command
 from reports.pages.diffs import highlighted
 from reports.pages.issues import rendered_issue

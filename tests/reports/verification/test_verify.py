@@ -13,7 +13,7 @@ import pytest
 from bench.attempts.candidates import Candidate
 from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind
+from environments.base import EnvironmentKind
 from llm.chat import Call, Message, Reply, request_sha256
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions

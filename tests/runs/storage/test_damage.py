@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import EnvironmentKind
 from core.errors import UserError
+from environments.base import EnvironmentKind
 from runs.calls.journal import Entry
 from runs.storage.store import RunStore
 from runs.upkeep import status_command

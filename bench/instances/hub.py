@@ -1,0 +1,97 @@
+"""Load datasets from the Hugging Face hub, or from its local cache while it cannot be reached."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from core.errors import InfrastructureError, UserError
+
+Row = Mapping[str, Any]
+
+_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
+_TIMEOUT = 10.0
+
+
+def rows_of_hub(name: str, split: str) -> tuple[Iterable[Row], str]:
+    """Return the rows of one split, and the hub's commit; empty where it is not known.
+
+    Raises:
+        UserError: there is no such dataset or split.
+        InfrastructureError: the hub cannot be reached.
+    """
+    # Without a network the library retries for 23 s and warns each time.
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
+    os.environ.setdefault("DATASETS_VERBOSITY", "error")
+    from datasets import load_dataset as load_from_hub
+    from datasets.exceptions import DatasetNotFoundError
+
+    try:
+        with _offline_if_unreachable(name):
+            found = load_from_hub(name, split=split)
+            return list(found), revision_of(found.info.download_checksums or ())
+    except DatasetNotFoundError as error:
+        raise UserError(f"the hub has no dataset {name} that you may read: {error}") from error
+    except ValueError as error:
+        raise UserError(f"the dataset {name} has no split {split!r}: {error}") from error
+    except InfrastructureError:
+        raise
+    except Exception as error:  # the client raises errors of many libraries
+        raise InfrastructureError(f"cannot load {name} from the hub: {error}") from error
+
+
+@contextmanager
+def _offline_if_unreachable(name: str) -> Iterator[None]:
+    """Ask the hub once; if it does not answer, let the libraries use their cache only.
+
+    Raises:
+        InfrastructureError: the hub cannot be reached, and the block fails.
+    """
+    unreachable = _hub_unreachable(name)
+    if not unreachable:
+        yield
+        return
+    import datasets.config
+    import huggingface_hub.constants
+
+    places: tuple[Any, ...] = (huggingface_hub.constants, datasets.config)
+    before = [place.HF_HUB_OFFLINE for place in places]
+    for place in places:
+        place.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except Exception as error:
+        raise InfrastructureError(
+            f"cannot load {name} from the hub: {unreachable}; nor is it in the local cache"
+        ) from error
+    finally:
+        for place, value in zip(places, before, strict=True):
+            place.HF_HUB_OFFLINE = value
+
+
+def _hub_unreachable(name: str) -> str:
+    """Return why the hub does not answer; empty if it does."""
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        HfApi().dataset_info(name, timeout=_TIMEOUT)
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        return f"it answers HTTP {status}" if status >= 500 else ""
+    except (httpx.TransportError, OfflineModeIsEnabled, OSError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def revision_of(sources: Iterable[str]) -> str:
+    """Return the hub's commit in the addresses of a dataset's files; empty if there is not one.
+
+    The library writes them as ``hf://datasets/OWNER/NAME@COMMIT/FILE``.
+    """
+    commits = {match[1] for source in sources if (match := _REVISION.search(source))}
+    return commits.pop() if len(commits) == 1 else ""
