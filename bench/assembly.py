@@ -140,5 +140,5 @@ def make_model_use(config: RunConfig, options: Options) -> ModelUse:
     if not config.calls_models:
         return ModelUse(timeout=config.call_timeout, address=address)
     providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
-    prices = prices_used(config, options.money.prices)
+    prices = prices_used((model.name for model in config.models), options.money.prices)
     return ModelUse(sorted(providers), config.call_timeout, prices, address)

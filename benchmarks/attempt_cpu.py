@@ -39,9 +39,8 @@ from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.calls.modelsource import Turn
 from runs.engines.local import LocalPool
 from runs.jobs import JobAccess, WorkerAccess
-from runs.progress.board import Board
+from runs.progress.board import Board, Unseen
 from runs.progress.display import make_display, stream_of
-from runs.progress.steps import Unseen
 from runs.run import Run, open_run
 from runs.scale import Money, Scale
 from runs.session import make_hub

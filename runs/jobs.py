@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from core.stop import Stop
 from runs.calls.hub import CallHub, Hub
+from runs.progress.board import Steps
 from runs.progress.statuses import InstanceStatus
-from runs.progress.steps import Steps
 from runs.slots import Slots
 
 T_co = TypeVar("T_co", covariant=True)

@@ -10,9 +10,9 @@ from core.atomic import write_json_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import read_object
 from runs.calls.budget import BudgetLimits
-from runs.calls.hub import Hub, last_denial
-from runs.calls.journal import EntryKind, Journal
-from runs.progress.statuses import AttemptStatus, InstanceStatus
+from runs.calls.hub import Hub
+from runs.calls.journal import EntryKind, Journal, last_denial
+from runs.progress.statuses import InstanceStatus
 from runs.storage.store import RunStore
 
 NOT_PLAUSIBLE = "not_plausible"
@@ -50,7 +50,7 @@ class Redo:
         if status == InstanceStatus.PLAUSIBLE.value:
             return False
         attempts = result.get("all_results") or result.get("attempts") or []
-        failed = any(a.get("status") == AttemptStatus.ERROR.value for a in attempts)
+        failed = any(a.get("status") == InstanceStatus.ERROR.value for a in attempts)
         finished = "all_results" in result
         return (NOT_PLAUSIBLE in self.words and finished) or (
             InstanceStatus.ERROR.value in self.words and failed

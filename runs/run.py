@@ -13,7 +13,8 @@ from typing import Any
 
 from core.errors import UserError
 from core.plaintext import counted
-from runs.calls.hub import Hub, last_denial
+from runs.calls.hub import Hub
+from runs.calls.journal import last_denial
 from runs.calls.ledger import tokens, total
 from runs.engines import Engine
 from runs.jobs import Finished, Job, longest_first
@@ -21,8 +22,8 @@ from runs.progress.display import Display
 from runs.progress.statuses import InstanceStatus
 from runs.progress.summary_json import RunSummary
 from runs.redo import Plan
-from runs.storage.starts import note_end
-from runs.storage.store import RunStore, differences
+from runs.storage.starts import differences, note_end
+from runs.storage.store import RunStore
 from runs.storage.timings import Timings
 
 

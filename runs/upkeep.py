@@ -13,7 +13,7 @@ import typer
 from core.errors import UserError
 from runs.calls.ledger import by_instance, read_ledger
 from runs.engines.ray.nodes import clean
-from runs.progress.overview import overview
+from runs.progress.overview import StatusOf, overview, recorded_status
 from runs.progress.standing import lines
 from runs.storage.damage import damaged_lines
 from runs.storage.runlock import run_lock
@@ -22,14 +22,16 @@ from runs.storage.store import RunStore
 Say = Callable[[str], None]
 
 
-def status_command(store: RunStore, say: Say, *, as_json: bool = False) -> int:
+def status_command(
+    store: RunStore, say: Say, status_of: StatusOf = recorded_status, *, as_json: bool = False
+) -> int:
     """Print the table of a run, without starting anything; return 1 when a file is broken.
 
     Raises:
         UserError: there is no such run.
     """
     dollars = by_instance(read_ledger(store.ledger).whole)
-    seen = overview(store, dollars, damaged_lines(store))
+    seen = overview(store, dollars, damaged_lines(store), status_of)
     for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
         say(line)
     return int(bool(seen.broken))

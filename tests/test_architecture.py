@@ -17,7 +17,7 @@ LEFT = {
     ("bench", "demo"): 3,
     ("llm", "agent"): 1,
     ("reports", "demo"): 4,
-    ("runs", "bench"): 7,
+    ("runs", "bench"): 3,
 }
 
 

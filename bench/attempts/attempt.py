@@ -15,7 +15,7 @@ from agent.conversation.testreport import TestReport
 from agent.lint import Linter
 from agent.protocol import Changes, Task, Transcript, Work
 from agent.repomap import RenderedMaps
-from bench.attempts.candidates import Candidate, attempt_status
+from bench.attempts.candidates import AttemptStatus, Candidate, attempt_status
 from bench.attempts.endings import ended_early, faults_of, status_of
 from bench.attempts.judge import judge
 from bench.attempts.predicted import examine, files_in_submodules
@@ -36,7 +36,6 @@ from runs.calls.journal import Entry
 from runs.calls.modelsource import NotRecordedError, Turn
 from runs.jobs import JobAccess
 from runs.progress.board import Step
-from runs.progress.statuses import AttemptStatus
 from runs.slots import Slot, WaitingModel
 
 

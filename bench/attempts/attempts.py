@@ -14,7 +14,7 @@ from agent.lint import Compiler, InterpreterCompiler, Linter, OwnCompiler, Remem
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempts.attempt import Attempt
-from bench.attempts.candidates import Choice, choose
+from bench.attempts.candidates import AttemptStatus, Choice, choose
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
 from bench.cli.config import TestChoice
@@ -31,7 +31,7 @@ from environments.local.venvs import find_python
 from runs.calls.gate import recorded_calls
 from runs.jobs import JobAccess
 from runs.progress.board import Step
-from runs.progress.statuses import AttemptStatus, InstanceStatus
+from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot
 
 

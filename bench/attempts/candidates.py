@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from core.plaintext import counted
-from runs.progress.statuses import AttemptStatus, InstanceStatus
+from runs.progress.statuses import InstanceStatus
 
 _GOODNESS: dict[bool | None, int] = {True: 0, None: 1, False: 2}
 _TIERS = (
@@ -16,6 +17,27 @@ _TIERS = (
     "all edits were applied",
     "there is a patch",
 )
+
+
+class AttemptStatus(str, Enum):
+    """How an attempt ended; the value stands in prediction files."""
+
+    PLAUSIBLE = "plausible"
+    PLAUSIBLE_UNTESTED = "plausible_untested"
+    EDIT_FAILED = "edit_failed"
+    LINT_FAILED = "lint_failed"
+    TESTS_FAILED = "tests_failed"
+    ONLY_TEST_CONFIGURATION = "only_test_configuration"
+    TREE_DIFFERS = "tree_differs"
+    EMPTY = "empty"
+    ERROR = "error"
+    BUDGET = "budget"
+    TIMEOUT = "timeout"
+    CONTEXT = "context"
+    REPLAY_EXHAUSTED = "replay_exhausted"
+    NOT_RECORDED = "not_recorded"
+    INFRA_ERROR = "infra_error"
+    INTERRUPTED = "interrupted"
 
 
 BROKEN = frozenset({AttemptStatus.ERROR, AttemptStatus.TIMEOUT, AttemptStatus.NOT_RECORDED})

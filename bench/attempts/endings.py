@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.conversation.outcomes import Ending, Limits
-from bench.attempts.candidates import BROKEN
+from bench.attempts.candidates import BROKEN, AttemptStatus
 from bench.attempts.predicted import Examined
 from bench.regression.configuration.testconfig import ConfigurationEdits
-from runs.progress.statuses import AttemptStatus
 
 _NAMED = 3
 _EARLY = {

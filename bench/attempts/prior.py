@@ -1,4 +1,4 @@
-"""Which instances earlier runs have a plausible patch for."""
+"""What predictions of any layout say: their status, and which runs have a plausible one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.repos.patches import fit_patch
+from runs.progress.overview import recorded_status
 from runs.progress.statuses import InstanceStatus
 from runs.storage.store import RunStore
 
@@ -25,6 +26,16 @@ def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
             if is_plausible(prediction):
                 found.add(str(prediction["instance_id"]))
     return frozenset(found)
+
+
+def status_of(prediction: Mapping[str, Any]) -> str:
+    """Return a prediction's status; files of the older layout have none."""
+    if "status" in prediction:
+        return recorded_status(prediction)
+    if is_plausible(prediction):
+        return InstanceStatus.PLAUSIBLE.value
+    patched = (prediction.get("model_patch") or "").strip()
+    return InstanceStatus.FALLBACK.value if patched else InstanceStatus.EMPTY.value
 
 
 def is_plausible(prediction: Mapping[str, Any]) -> bool:

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from bench.attempts.candidates import Candidate
+from bench.attempts.candidates import AttemptStatus, Candidate
 from core.money import as_number, total
 from llm.chat import Call, Message, Traits
-from runs.progress.statuses import AttemptStatus
 
 
 @dataclass(frozen=True)

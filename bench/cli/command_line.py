@@ -15,6 +15,7 @@ from agent.conversation.reflections import Reflections
 from agent.formats import format_names
 from agent.formats.base import Matching, OnFailure
 from bench.assembly import Options
+from bench.attempts.prior import status_of
 from bench.cli import options as opt
 from bench.cli.commands import default_cache, default_environment, run_command
 from bench.cli.completion import install_completion
@@ -226,7 +227,7 @@ def main(
     if clean:
         raise typer.Exit(clean_command(store, options.cache, print, everything=clean_all, yes=yes))
     raise typer.Exit(
-        status_command(store, print, as_json=as_json)
+        status_command(store, print, status_of, as_json=as_json)
         if status
         else run_command(chosen, options, print)
     )

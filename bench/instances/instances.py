@@ -16,9 +16,9 @@ from typing import Any
 from bench.instances.evalscript import TestSetup, bare_setup
 from bench.repos.patches import patch_paths
 from core.errors import UserError
+from runs.storage.shapes import is_safe_key
 
 _REQUIRED = ("instance_id", "repo", "base_commit", "problem_statement")
-_SAFE_ID = re.compile(r"\w[\w.+-]*")
 _TEXTS = ("patch", "test_patch", "hints_text", "eval_script", "image", "log_parser")
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -88,11 +88,6 @@ class Evaluation:
     row: Mapping[str, Any]
 
 
-def is_safe_id(name: object) -> bool:
-    """Tell whether ``name`` may be an instance's id: files are named by it."""
-    return isinstance(name, str) and _SAFE_ID.fullmatch(name) is not None
-
-
 def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
     """Split a dataset row into the harness's half and the reports' half.
 
@@ -109,7 +104,7 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
             raise UserError(
                 f"instance {name}: the field `{key}` must be a text, not {kind}; fix the dataset"
             )
-    if not is_safe_id(name):
+    if not is_safe_key(name):
         raise UserError(f"instance {name!r}: an id holds only letters, digits and ._+-")
     if not _COMMIT.fullmatch(row["base_commit"]):
         raise UserError(f"instance {name}: `base_commit` is not a commit hash")

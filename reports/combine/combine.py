@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from core.atomic import write_bytes_atomic, write_json_atomic, write_text_atomic
+from core.atomic import write_bytes_atomic
 from core.errors import UserError
 from reports.cli.options import Say
 from reports.combine.combining import (
@@ -24,8 +23,15 @@ from reports.combine.sources import labels
 from reports.data.jsonvalues import mapping, objects, texts
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction, read_predictions
-from reports.data.rundata import RunData, read_run, read_trajectory
-from reports.evaluation.verdicts import known_verdict, log_name, read_verdict_file, verdict_path
+from reports.data.rundata import RunData, read_run
+from reports.evaluation.verdicts import (
+    known_verdict,
+    log_name,
+    read_verdict_file,
+    verdict_path,
+    write_verdict_file,
+)
+from runs.calls.ledger import write_ledger
 from runs.storage.store import RunStore
 
 _NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
@@ -153,14 +159,11 @@ def _write_instance(
     described: Mapping[str, Any],
 ) -> None:
     """Write the trajectory and the transcript where there are any, the prediction last."""
-    trajectories = [read_trajectory(stores[offer.source], name) for offer in offers]
-    if any(trajectories):
-        write_json_atomic(target.trajectory(name), combined_trajectory(offers, trajectories))
-    transcripts = [_transcript(stores[offer.source], offer) for offer in offers]
-    if any(transcripts):
-        write_text_atomic(target.folder / f"{name}.md", "\n".join(filter(None, transcripts)))
+    trajectories = [stores[offer.source].read_trajectory(name) for offer in offers]
+    trajectory = combined_trajectory(offers, trajectories) if any(trajectories) else None
+    transcripts = filter(None, (_transcript(stores[offer.source], offer) for offer in offers))
     prediction = combined_prediction(offers, described["model_name_or_path"])
-    write_json_atomic(target.prediction(name), prediction)
+    target.save_instance(name, prediction, trajectory, "\n".join(transcripts) or None)
 
 
 def _transcript(store: RunStore, offer: Offer) -> str:
@@ -181,8 +184,7 @@ def _write_ledger(target: RunStore, sources: Sequence[Source]) -> None:
         for s in sources
         for line in s.run.ledger
     ]
-    text = "".join(json.dumps(line.as_json()) + "\n" for line in lines)
-    write_text_atomic(target.ledger, text)
+    write_ledger(target.ledger, lines)
 
 
 def _take_verdicts(
@@ -201,7 +203,7 @@ def _take_verdicts(
             or (own and own.official)
         ):
             continue
-        write_json_atomic(target.verdict(name), kept)
+        write_verdict_file(target.verdict(name), kept)
         before = str(origin.content.get("model_name_or_path") or store.run)
         _copy(store, log_name(name, before), target, log_name(name, prediction.model_name_or_path))
         _copy(store, f"{name}.report.json", target, f"{name}.report.json")
@@ -213,7 +215,7 @@ def _take_others(target: RunStore, stores: Sequence[RunStore]) -> None:
         own = known_verdict(target, prediction)
         found = next(filter(None, (_kept(store, prediction) for store in stores)), None)
         if found and not (own and own.official):
-            write_json_atomic(verdict_path(target, prediction), found)
+            write_verdict_file(verdict_path(target, prediction), found)
 
 
 def _kept(store: RunStore, prediction: Prediction) -> Mapping[str, Any] | None:

@@ -63,7 +63,7 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
 
 
 def _read(store: RunStore, path: Path) -> Prediction:
-    data = store.read_prediction_with_verdict(path)
+    data = store.read_as_written(path)
     if "model_patch" not in data:
         raise damage_at(path, (), "is not a prediction: it lacks `model_patch`", _FIX)
     fit = fit_patch(data["model_patch"] or "")

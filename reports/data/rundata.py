@@ -8,8 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from bench.attempts.prior import status_of
 from core.money import known_sum, total
-from core.parsing.untrusted import damage_at, read_object
 from reports.data.attemptdata import AttemptData, CallData, attempts_of, map_files
 from reports.data.instancedata import InstanceData, resolved_of
 from reports.data.jsonvalues import dollars, mapping, text, texts
@@ -20,13 +20,12 @@ from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 from reports.evaluation.verdicts import known_verdict, read_verdict_file
 from runs.calls.ledger import Line, by_instance, read_ledger
 from runs.calls.ledger import total as ledger_total
-from runs.progress.overview import overview, status_of
+from runs.progress.overview import overview
 from runs.progress.standing import Entry
 from runs.storage.jsonlines import Damage
-from runs.storage.shapes import shown
 from runs.storage.store import RunStore
 
-__all__ = ["AttemptData", "CallData", "InstanceData", "RunData", "read_run", "read_trajectory"]
+__all__ = ["AttemptData", "CallData", "InstanceData", "RunData", "read_run"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def evaluated(instances: Sequence[InstanceData]) -> bool:
 
 
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
-    """Return the run in ``store``; conversations are left on the disk (``read_trajectory``).
+    """Return the run in ``store``; conversations are left on the disk.
 
     Args:
         store: its files.
@@ -115,23 +114,6 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     )
 
 
-def read_trajectory(store: RunStore, instance_id: str) -> Mapping[str, Any]:
-    """Return an instance's trajectory (docs/trajectory.md), empty where there is none.
-
-    Raises:
-        UserError: it is broken.
-    """
-    path, fix = store.trajectory(instance_id), "fix it or move it away"
-    try:
-        data = read_object(path, fix)
-    except FileNotFoundError:
-        return {}
-    if (name := data.get("instance_id", instance_id)) != instance_id:
-        words = f"is the trajectory of {shown(name)}, and not of {instance_id}"
-        raise damage_at(path, ("instance_id",), words, fix)
-    return data
-
-
 @dataclass(frozen=True)
 class _Reading:
     """Puts the instances of one run together."""
@@ -145,7 +127,7 @@ class _Reading:
         """Return one instance; ``content`` is its prediction as written."""
         name = prediction.instance_id
         chosen, results = fill_turns(content, self.models)
-        trajectory = read_trajectory(self.store, name)
+        trajectory = self.store.read_trajectory(name)
         verdict = _verdict(self.store, prediction)
         row = self.rows.get(name, {})
         kept = read_verdict_file(self.store.verdict(name)) or {}

@@ -42,7 +42,7 @@ def save_verdict(
         "repo": evaluation.row.get("repo") if evaluation else None,
         "created_at": str(evaluation.row.get("created_at") or "") if evaluation else "",
     }
-    write_json_atomic(verdict_path(store, prediction), content)
+    write_verdict_file(verdict_path(store, prediction), content)
     # Files of an earlier patch must not pass for this one's.
     log, report = eval_log(store, prediction), eval_report(store, prediction)
     if verdict.log:
@@ -111,6 +111,11 @@ def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
         return None
     status = VerdictStatus.RESOLVED if prediction.resolved else VerdictStatus.UNRESOLVED
     return Verdict(prediction.instance_id, status, "as recorded in the prediction")
+
+
+def write_verdict_file(path: Path, content: Mapping[str, Any]) -> None:
+    """Write what is known of a patch, in the layout that ``read_verdict_file`` returns."""
+    write_json_atomic(path, content)
 
 
 def read_verdict_file(path: Path) -> Mapping[str, Any] | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from core.money import column
-from reports.data.rundata import AttemptData, InstanceData, read_trajectory
+from reports.data.rundata import AttemptData, InstanceData
 from reports.pages.conversation import MessageView, conversations, issue_in
 from runs.storage.store import RunStore
 
@@ -98,7 +98,7 @@ def view_instance(
     """
     name = instance.instance_id
     # Ids that would lead out of the folder name no trajectory and no log.
-    trajectory = read_trajectory(store, name) if _SAFE_NAME.fullmatch(name) else {}
+    trajectory = store.read_trajectory(name) if _SAFE_NAME.fullmatch(name) else {}
     said = conversations(trajectory)
     costs = column([data.cost for data in instance.attempts])
     attempts = tuple(

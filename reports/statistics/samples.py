@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bench.attempts.candidates import AttemptStatus
 from reports.data.rundata import AttemptData, InstanceData
 from reports.statistics.methods.passk import mean_pass_at_k
-from runs.progress.statuses import AttemptStatus
 
 _UNFINISHED = {
     AttemptStatus.NOT_RECORDED, AttemptStatus.REPLAY_EXHAUSTED, AttemptStatus.INFRA_ERROR,

@@ -13,7 +13,6 @@ from bench.attempts.saving import prediction
 from bench.attempts.transcript import transcript
 from bench.repos.patches import fit_patch
 from core.money import as_number
-from reports.data.rundata import read_trajectory
 from reports.verification.difference import (
     Difference,
     Spot,
@@ -26,7 +25,7 @@ from reports.verification.layout import wrong_layout
 from reports.verification.recorded import chosen_again, record_of, solved_of
 from reports.verification.requests import wrong_request
 from runs.storage.store import RunStore
-from runs.storage.versions import HARNESS_VERSION
+from runs.storage.versions import continues
 
 Trajectory = Mapping[str, Any]
 
@@ -49,7 +48,7 @@ class InstanceCheck:
         written = self.store.read_as_written(path)
         name = written["instance_id"]
         place = self.store.trajectory(name)
-        trajectory = read_trajectory(self.store, name)
+        trajectory = self.store.read_trajectory(name)
         if not trajectory and self.ours:
             yield Difference(place, "is missing")
         others = "winner" not in trajectory or "versions" not in trajectory
@@ -65,12 +64,12 @@ class InstanceCheck:
 
     def _ours(self, trajectory: Trajectory) -> bool:
         """Whether the words of reasons and transcripts can be written again as they were."""
-        return not self.combined and trajectory["versions"]["harness"] == HARNESS_VERSION
+        return not self.combined and continues(trajectory["versions"]["harness"])
 
     def _attempts(
         self, place: Path, trajectory: Trajectory, records: Sequence[AttemptRecord]
     ) -> Iterator[Difference]:
-        same = eq if trajectory["versions"]["harness"] == HARNESS_VERSION else nearly
+        same = eq if continues(trajectory["versions"]["harness"]) else nearly
         for number, (raw, record) in enumerate(zip(trajectory["attempts"], records, strict=True)):
             for spot in _wrong(raw, record, same):
                 under, words = ("attempts", number), f"attempt {record.attempt}: "

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from bench.attempts.candidates import AttemptStatus
 from core.money import dollars
 from reports.verification.difference import Spot
-from runs.progress.statuses import AttemptStatus, InstanceStatus
+from runs.progress.statuses import InstanceStatus
 
 
 def _checked_dollars(amount: float) -> float:

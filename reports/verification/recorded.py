@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from bench.attempts.attempts import Solved, explained
-from bench.attempts.candidates import NEVER_PLAUSIBLE, Candidate, Choice, choose
+from bench.attempts.candidates import NEVER_PLAUSIBLE, AttemptStatus, Candidate, Choice, choose
 from bench.attempts.records import AttemptRecord
 from bench.instances.instances import Instance
 from bench.repos.patches import fit_patch
 from llm.chat import Call, Message, ToolCall
 from llm.replay import reply_of_json
-from runs.progress.statuses import AttemptStatus, InstanceStatus
+from runs.progress.statuses import InstanceStatus
 
 
 def record_of(raw: Mapping[str, Any]) -> AttemptRecord:

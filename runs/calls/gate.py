@@ -6,12 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from core.money import dollars_or_none
-from llm.chat import Reply, RequestRefusedError, TimeUsedError
+from llm.chat import Reply, TimeUsedError
 from llm.gate import Ask, Outcome
-from llm.replay import reply_of_json
 from runs.calls.hub import CallHub, Ticket
-from runs.calls.journal import Entry, EntryKind, asked_and_ended
+from runs.calls.journal import Entry, EntryKind, asked_and_ended, reply_of
 
 
 @dataclass
@@ -42,7 +40,7 @@ class AttemptGate:
         for number, (sha256, ended) in enumerate(self.recorded_calls):
             if sha256 == request_sha256:
                 del self.recorded_calls[number]
-                return _reply(ended)
+                return reply_of(ended)
         return None
 
     def pause(self, seconds: float) -> None:
@@ -75,9 +73,3 @@ def recorded_calls(entries: Sequence[Entry], attempt: int) -> list[tuple[str, En
         for asked, ended in asked_and_ended(entries)
         if asked["attempt"] == attempt and ended is not None and ended["kind"] in settled
     ]
-
-
-def _reply(ended: Entry) -> Reply:
-    if ended["kind"] == EntryKind.REFUSED.value:
-        raise RequestRefusedError(str(ended["error"]), dollars_or_none(ended.get("cost")))
-    return reply_of_json(ended["reply"])

@@ -1,7 +1,8 @@
-"""What was asked and answered for one instance, on disk before anything is done with it.
+"""The journal of an instance: its requests and their outcomes, written before they are used.
 
 One JSON object a line, appended and flushed to the disk. A process that is killed leaves at most a
-torn last line; the next start sets it aside, as it does with whatever else is damaged.
+torn last line; the next start sets it aside, as it does with other damaged lines. This module has
+the one writer of entries and their one reader.
 """
 
 from __future__ import annotations
@@ -9,20 +10,26 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from core.money import dollars_or_none
+from core.money import as_number, as_text, dollars_or_none
+from core.redaction import Redactor
+from llm.chat import Reply, RequestRefusedError
+from llm.gate import Answered, Ask, Outcome, Refused
 from llm.replay import reply_of_json
+from runs.calls.budget import BudgetLimits, OverBudgetError, Scope
 from runs.storage.jsonlines import Kind, read_lines
 
 Entry = Mapping[str, Any]
 
 
 class EntryKind(str, Enum):
-    """What an entry says of a call: asked for, one of four ends, or not allowed by the budget."""
+    """A request (``asked``), one of its four ends, or a request that the budget did not allow."""
 
     ASKED = "asked"
     ANSWERED = "answered"
@@ -42,7 +49,7 @@ class Journal:
         """Write ``entry`` and wait until the disk has it.
 
         Raises:
-            OSError: the disk is full or gone; a later entry begins on a line of its own.
+            OSError: the disk is full or gone; a later entry starts on a line of its own.
         """
         append_entry(self.path, entry, durable=True)
 
@@ -51,7 +58,7 @@ class Journal:
         return list(read_lines(self.path, JOURNAL).whole)
 
     def retire(self) -> None:
-        """Put the journal aside under the next free number: what follows begins anew."""
+        """Rename the journal to the next free number, so that a new one is started."""
         if not self.path.exists():
             return
         number = 1
@@ -81,8 +88,45 @@ def _torn(descriptor: int) -> bool:
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
+def asked_entry(call: str, attempt: int, ask: Ask) -> Entry:
+    """Return the entry of a request that is about to be sent."""
+    return {
+        "kind": EntryKind.ASKED.value,
+        "call": call,
+        "attempt": attempt,
+        "model": ask.model,
+        "request_sha256": ask.request_sha256,
+        "bound": as_text(ask.bound),
+        "at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+    }
+
+
+def ended_entry(call: str, outcome: Outcome, redact: Redactor) -> Entry:
+    """Return the entry that ends ``call``, redacted where providers quote keys: in errors."""
+    if isinstance(outcome, Answered):
+        kind = EntryKind.ANSWERED.value
+        return {"kind": kind, "call": call, "reply": outcome.reply.as_json()}
+    error = redact(outcome.error)
+    if isinstance(outcome, Refused):
+        kind, cost = EntryKind.REFUSED.value, as_number(outcome.cost)
+        return {"kind": kind, "call": call, "cost": cost, "error": error}
+    said = {name: value for name, value in asdict(outcome).items() if name != "error"}
+    return {"kind": EntryKind.FAILED.value, "call": call, **said, "error": error}
+
+
+def lost_entry(asked: Entry) -> Entry:
+    """Return the end of a call that was pending when its process died: it may be billed."""
+    return {"kind": EntryKind.LOST.value, "call": asked["call"], "cost": asked["bound"]}
+
+
+def denied_entry(error: OverBudgetError, model: str) -> Entry:
+    """Return the entry of a request that ``error`` did not allow."""
+    limit = {"limit": error.scope.value, "value": as_text(error.limit)}
+    return {"kind": EntryKind.DENIED.value, "model": model, **limit}
+
+
 def _entry(raw: Entry) -> Entry:
-    """Return an entry that has everything that entries of its kind are read for.
+    """Return an entry that has all values that its readers need.
 
     Raises:
         KeyError, TypeError, ValueError: it has not.
@@ -117,18 +161,54 @@ JOURNAL = Kind(_entry, _key)
 
 
 def asked_and_ended(entries: Sequence[Entry]) -> list[tuple[Entry, Entry | None]]:
-    """Return each call's first entry with the one that ended it, in the order of asking.
+    """Return each request with its end, in the order of the requests.
 
-    A call without an end was in flight when the process died: nobody knows whether it is billed.
+    A request without an end was pending when the process died: whether it is billed is unknown.
     """
-    ends = {entry.get("call"): entry for entry in entries if _kind(entry) is not EntryKind.ASKED}
-    return [
-        (entry, ends.get(entry.get("call"))) for entry in entries if _kind(entry) is EntryKind.ASKED
-    ]
+    asked = EntryKind.ASKED.value
+    ends = {entry.get("call"): entry for entry in entries if entry.get("kind") != asked}
+    return [(e, ends.get(e.get("call"))) for e in entries if e.get("kind") == asked]
 
 
-def _kind(entry: Entry) -> EntryKind | None:
+def reply_of(ended: Entry) -> Reply:
+    """Return the reply of a call that was answered.
+
+    Raises:
+        RequestRefusedError: the provider refused it.
+    """
+    if ended["kind"] == EntryKind.REFUSED.value:
+        raise RequestRefusedError(str(ended["error"]), dollars_or_none(ended.get("cost")))
+    return reply_of_json(ended["reply"])
+
+
+def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
+    """Return the bound of each call of an instance, those of retired journals included."""
+    paths = [journals / f"{instance_id}.jsonl", *journals.glob(f"{instance_id}.*.jsonl")]
+    every = [pair for path in paths for pair in asked_and_ended(Journal(path).entries())]
+    return {asked["call"]: dollars_or_none(asked["bound"]) for asked, _ in every}
+
+
+@dataclass(frozen=True)
+class Denial:
+    """The limit that kept an instance from its next call: the option, and its value then."""
+
+    scope: Scope
+    model: str
+    value: Decimal
+
+    def stands(self, limits: BudgetLimits) -> bool:
+        """Tell whether the limit is no higher now."""
+        now = limits.of(self.scope, self.model)
+        return now is not None and now <= self.value
+
+
+def last_denial(entries: Sequence[Entry]) -> Denial | None:
+    """Return the last denial in the journal of an instance, None where there is none."""
+    denied = [entry for entry in entries if entry.get("kind") == EntryKind.DENIED.value]
+    if not denied:
+        return None
+    last = denied[-1]
     try:
-        return EntryKind(entry.get("kind"))
-    except ValueError:
+        return Denial(Scope(last["limit"]), str(last["model"]), Decimal(last["value"]))
+    except (KeyError, TypeError, ValueError, ArithmeticError):
         return None

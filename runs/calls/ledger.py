@@ -5,6 +5,7 @@ Dollars are decimal texts, so the total of a report is the sum of its lines to t
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from core import money
+from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
 from llm.chat import Usage
-from runs.calls.journal import EntryKind, append_entry
+from runs.calls.journal import Entry, EntryKind, append_entry
 from runs.storage.jsonlines import Kind, Lines, read_lines
 
 REPLAYED = "replayed"
@@ -41,6 +43,30 @@ class Line:
     model: str
     cost: Decimal | None
     usage: Usage | None = None
+
+    @classmethod
+    def of_call(cls, instance_id: str, asked: Entry, ended: Entry) -> Line | None:
+        """Return the line of a call in a journal, None where no provider bills it.
+
+        A call whose bill is unknown, because it failed or was lost, costs its bound.
+        """
+        reply, cost = ended.get("reply") or {}, ended.get("cost")
+        usage = reply.get("usage")
+        if ended["kind"] == EntryKind.ANSWERED.value:
+            cost = reply.get("cost")
+        elif ended["kind"] == EntryKind.FAILED.value:
+            if not ended.get("billed"):
+                return None
+            cost = asked["bound"]
+        return cls(
+            call=asked["call"],
+            kind=ended["kind"],
+            instance_id=instance_id,
+            attempt=asked["attempt"],
+            model=asked["model"],
+            cost=dollars_or_none(cost),
+            usage=Usage(**usage) if usage else None,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the line as it stands in the file."""
@@ -138,6 +164,11 @@ def read_ledger(path: Path) -> Lines[Line]:
         DamagedFileError, OSError: the file as a whole cannot be read.
     """
     return read_lines(path, LEDGER)
+
+
+def write_ledger(path: Path, lines: Iterable[Line]) -> None:
+    """Write a whole ledger at ``path``, instead of one that is there."""
+    write_text_atomic(path, "".join(json.dumps(line.as_json()) + "\n" for line in lines))
 
 
 LEDGER = Kind(Line.of_json, lambda line: line.call)

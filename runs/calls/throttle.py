@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from random import random as random_share
 
+from llm.gate import Failed, Outcome
 from runs.calls.amounts import PerModel
 from runs.calls.window import Window
 
@@ -128,6 +129,20 @@ class Throttle:
                 state.probed_until = now + self._policy.probe_patience
             return 0.0
 
+    def ended(self, provider: str, outcome: Outcome) -> bool:
+        """Note the outcome of an admitted call, and tell whether a failure uses up a try of it."""
+        if not isinstance(outcome, Failed) or not outcome.transient:
+            self.succeeded(provider)
+            return True
+        with self._lock:
+            state = self._provider(provider)
+            was_open, answered = state.open, state.answered
+        if not outcome.reached and not answered:
+            # A wrong address, or a server that was not started: waiting longer does not help.
+            return True
+        self.failed(provider, outcome.retry_after)
+        return not was_open
+
     def succeeded(self, provider: str) -> None:
         """Note an answer: the circuit closes, but a Retry-After that was asked for still holds."""
         with self._lock:
@@ -159,11 +174,6 @@ class Throttle:
                 state.pauses += 1
                 state.paused_until = now + self._pause(state.pauses)
                 state.probed_until = -math.inf
-
-    def has_answered(self, provider: str) -> bool:
-        """Tell whether the provider has ever answered."""
-        with self._lock:
-            return self._provider(provider).answered
 
     def is_open(self, provider: str) -> bool:
         """Tell whether the provider's circuit is open, so that a failure was to be expected."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from core.stop import Stop
 from runs.calls.hub import Hub
 from runs.jobs import Finished, Job, JobKind
-from runs.progress.steps import Steps
+from runs.progress.board import Steps
 from runs.scale import Scale
 from runs.storage.store import RunStore
 from runs.storage.story import instance_log

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from threading import Lock
+from typing import Protocol
 
 from tqdm.utils import disp_trim
 
@@ -69,6 +70,26 @@ class Seen:
     calls_per_minute: int
     seconds_left: float | None
     running: tuple[Running, ...]
+
+
+class Steps(Protocol):
+    """Takes the progress of workers."""
+
+    def started(self, instance_id: str) -> None:
+        """Note that a worker has started an instance."""
+
+    def step(self, instance_id: str, attempt: int, model: str, step: Step) -> None:
+        """Note the step of an attempt; ``attempt`` is 0 before the first."""
+
+
+class Unseen:
+    """Discards progress."""
+
+    def started(self, instance_id: str) -> None:
+        """See ``Steps``."""
+
+    def step(self, instance_id: str, attempt: int, model: str, step: Step) -> None:
+        """See ``Steps``."""
 
 
 class Board:

@@ -8,12 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.attempts.prior import is_plausible
 from core.errors import UserError
 from core.money import dollars_or_none
 from core.plaintext import shortened
 from runs.progress.standing import BROKEN, IN_WORK, KILLED, NOT_BEGUN, Entry, Overview, summed
-from runs.progress.statuses import InstanceStatus
 from runs.storage.jsonlines import Damage
 from runs.storage.runlock import is_locked, last_owner
 from runs.storage.store import RunStore
@@ -21,24 +19,34 @@ from runs.storage.store import RunStore
 _SUFFIX = ".unfinished.json"
 _LONGEST_STATUS = 30
 _T = TypeVar("_T")
+StatusOf = Callable[[Mapping[str, Any]], str]
+
+
+def recorded_status(data: Mapping[str, Any]) -> str:
+    """Return the status that a result file has."""
+    return shortened(str(data.get("status", "unknown")), _LONGEST_STATUS)
 
 
 def overview(
-    store: RunStore, dollars: Mapping[str, Decimal], damaged: Iterable[Damage] = ()
+    store: RunStore,
+    dollars: Mapping[str, Decimal],
+    damaged: Iterable[Damage] = (),
+    status_of: StatusOf = recorded_status,
 ) -> Overview:
-    """Return how a run stands; files that are broken are named in it.
+    """Return the status of a run, with the names of its broken files.
 
     Args:
         store: the run's files.
         dollars: spent by instance; for one that it lacks, what its prediction says counts.
         damaged: lines of its files that are known to be broken.
+        status_of: gives the status of a finished job from its file; else as recorded.
 
     Raises:
         UserError: there is no such run.
     """
     if not store.folder.is_dir():
         raise UserError(f"there is no run {store.folder}; give the name of one with --run")
-    reading = _Reading(store)
+    reading = _Reading(store, status_of)
     working, process = _process(store)
     entries = {
         name: Entry(name, _without_result(store, name, working=working), cost=Decimal(0))
@@ -75,6 +83,7 @@ class _Reading:
     """Reads the files of a run and notes which are broken."""
 
     store: RunStore
+    status_of: StatusOf
     broken: list[str] = field(default_factory=list)
 
     def selected(self) -> list[str]:
@@ -91,7 +100,7 @@ class _Reading:
         data = self.store.read_prediction(path)
         return Entry(
             instance_id=name,
-            status=status_of(data),
+            status=shortened(self.status_of(data), _LONGEST_STATUS),
             finished=True,
             attempts=len(data.get("all_results") or ()),
             reason=str(data.get("reason") or ""),
@@ -103,7 +112,7 @@ class _Reading:
         data = self.store.read_unfinished(name)
         return Entry(
             instance_id=name,
-            status=shortened(data["status"], _LONGEST_STATUS),
+            status=recorded_status(data),
             attempts=len(data.get("attempts", ())),
             reason=str(data.get("reason") or ""),
         )
@@ -123,13 +132,3 @@ def _cost(value: float | None) -> Decimal | None:
         return dollars_or_none(value)
     except ValueError:  # not a number, say: as good as unknown
         return None
-
-
-def status_of(data: Mapping[str, Any]) -> str:
-    """Return a prediction's status; files of the older layout have none."""
-    if "status" in data:
-        return shortened(str(data["status"]), _LONGEST_STATUS)
-    if is_plausible(data):
-        return InstanceStatus.PLAUSIBLE.value
-    patched = (data.get("model_patch") or "").strip()
-    return InstanceStatus.FALLBACK.value if patched else InstanceStatus.EMPTY.value

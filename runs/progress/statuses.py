@@ -1,29 +1,8 @@
-"""What can become of an attempt, and of an instance."""
+"""How a job of a run ended."""
 
 from __future__ import annotations
 
 from enum import Enum
-
-
-class AttemptStatus(str, Enum):
-    """How an attempt ended; the value stands in prediction files."""
-
-    PLAUSIBLE = "plausible"
-    PLAUSIBLE_UNTESTED = "plausible_untested"
-    EDIT_FAILED = "edit_failed"
-    LINT_FAILED = "lint_failed"
-    TESTS_FAILED = "tests_failed"
-    ONLY_TEST_CONFIGURATION = "only_test_configuration"
-    TREE_DIFFERS = "tree_differs"
-    EMPTY = "empty"
-    ERROR = "error"
-    BUDGET = "budget"
-    TIMEOUT = "timeout"
-    CONTEXT = "context"
-    REPLAY_EXHAUSTED = "replay_exhausted"
-    NOT_RECORDED = "not_recorded"
-    INFRA_ERROR = "infra_error"
-    INTERRUPTED = "interrupted"
 
 
 class InstanceStatus(str, Enum):

@@ -1,20 +1,26 @@
-"""Pure: is what stands in a file of a run what its readers take it for? Others write runs, too."""
+"""Pure: checks of the layout of predictions and ``run.json``, which other programs write too."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from bench.instances.instances import is_safe_id
 from core.parsing.untrusted import Keys
 
 Fault = tuple[Keys, str]
-"""Where something is wrong, and what."""
+"""Where a value is wrong, and why."""
 
+_SAFE_KEY = re.compile(r"\w[\w.+-]*")
 _LONGEST = 60
 _OBJECTS = ("dataset", "config", "versions", "options", "images", "prices", "models_returned")
 _LISTS = ("starts", "combined")
 _TEXTS_OF_DATASET = ("name", "split", "sha256", "revision")
+
+
+def is_safe_key(name: object) -> bool:
+    """Tell whether ``name`` may be the key of a job: files are named by it."""
+    return isinstance(name, str) and _SAFE_KEY.fullmatch(name) is not None
 
 
 def no_prediction(data: Mapping[str, Any]) -> Fault | None:
@@ -31,7 +37,7 @@ def no_prediction(data: Mapping[str, Any]) -> Fault | None:
 
 
 def _wrong_attempt(result: Mapping[str, Any], keys: Keys) -> Fault | None:
-    """Return what readers cannot do without; other values of another kind count as missing."""
+    """Return the first wrong value that readers need; other wrong values count as missing."""
     for key in ("model_patch", "model_name_or_path"):
         value = result.get(key) or ""
         if not isinstance(value, str):
@@ -62,11 +68,11 @@ def are_objects(value: object) -> bool:
 
 
 def _are_ids(value: object) -> bool:
-    return isinstance(value, list) and all(map(is_safe_id, value))
+    return isinstance(value, list) and all(map(is_safe_key, value))
 
 
 def wrong_field(described: Mapping[str, Any]) -> Fault | None:
-    """Return which field of ``run.json`` is of another kind, None where none is."""
+    """Return the first field of ``run.json`` of a wrong type, None where all are right."""
     for key in _OBJECTS:
         if not isinstance(described.get(key, {}), dict):
             return (key,), f"`{key}` is no object"

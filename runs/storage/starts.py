@@ -7,16 +7,16 @@ from contextlib import closing, suppress
 from datetime import datetime, timezone
 from typing import Any
 
-from bench.cli.config import RunConfig
 from core.errors import InfrastructureError, UserError
 from core.money import as_number
+from core.plaintext import shortened
 from environments.docker.engine import connect
 from environments.docker.images import digest
 from llm.pricing import Price
 from llm.registry import price_entry, price_map_version
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
-from runs.storage.versions import versions
+from runs.storage.versions import continues, versions
 
 Entry = Mapping[str, Any]
 
@@ -26,15 +26,13 @@ def all_versions() -> dict[str, str]:
     return {**versions(), "price_map_sha256": price_map_version()}
 
 
-def prices_used(config: RunConfig, given: Mapping[str, Price]) -> dict[str, dict[str, Any]]:
+def prices_used(models: Iterable[str], given: Mapping[str, Price]) -> dict[str, dict[str, Any]]:
     """Return by model what its calls are charged with, in dollars per token.
 
     The keys are litellm's; ``source`` says whether its map or ``--price`` (``given``) holds. A
-    model without a known price has an empty entry. Empty for runs that call no model.
+    model without a known price has an empty entry.
     """
-    if not config.calls_models:
-        return {}
-    return {model.name: _price(model.name, given.get(model.name)) for model in config.models}
+    return {name: _price(name, given.get(name)) for name in models}
 
 
 def _price(name: str, given: Price | None) -> dict[str, Any]:
@@ -104,6 +102,44 @@ def note_images(store: RunStore, images: Iterable[str]) -> None:
         known = {image: value for image, value in found.items() if value}
         described = store.read_run() or {}
         store.save_run({**described, "images": {**described.get("images", {}), **known}})
+
+
+# Recorded by versions before 0.6; a server may move to another port.
+_MAY_CHANGE = frozenset({"api_base"})
+_OPTIONS = {
+    "dataset_sha256": "--dataset (its rows)",
+    "harness": "version of the harness",
+    "matching": "--matching",
+    "model_settings_sha256": "--model-settings",
+    "models": "--models",
+    "prompts_sha256": "prompts",
+    "replay_sha256": "--replay (its trajectories)",
+    "temperatures": "--temperature",
+}
+_SHOWN = 60
+
+
+def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
+    """Return in words what differs between a run as recorded and as wanted now, by option."""
+    if not isinstance(recorded, dict):
+        return ["run.json does not say how the run was started"]
+    keys = sorted({*recorded, *wanted} - _MAY_CHANGE)
+    return [
+        f"{_option(key)} {_value(recorded.get(key))}, now {_value(wanted.get(key))}"
+        for key in keys
+        if recorded.get(key) != wanted.get(key)
+        and not (key == "harness" and continues(recorded.get(key)))
+    ]
+
+
+def _option(key: str) -> str:
+    return _OPTIONS.get(key, f"--{key.replace('_', '-')}")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    return "none" if value is None else shortened(str(value), _SHOWN)
 
 
 def timestamp() -> str:

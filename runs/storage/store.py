@@ -8,21 +8,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench.instances.instances import is_safe_id
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import damage_at, read_object
-from core.plaintext import shortened
 from core.redaction import Redactor
-from runs.storage.shapes import are_objects, no_prediction, shown, wrong_field
+from runs.storage.shapes import are_objects, is_safe_key, no_prediction, shown, wrong_field
 
 # Known to reports alone; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
 _RUN_FILE = "run.json"
 _NO_PREDICTIONS = frozenset({_RUN_FILE, "results.json", "stats.json"})
-# Recorded by versions before 0.6; a server may move to another port.
-_MAY_CHANGE = frozenset({"api_base"})
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"
+_FIX_TRAJECTORY = "fix it or move it away"
 _ID = ("instance_id",)
 _FIX_RUN = "fix it, or choose another --run"
 _KINDS = ("prediction", "trajectory", "transcript", "unfinished", "log")
@@ -105,12 +102,14 @@ class RunStore:
         self,
         instance_id: str,
         prediction: Mapping[str, Any],
-        trajectory: Mapping[str, Any],
-        transcript: str,
+        trajectory: Mapping[str, Any] | None,
+        transcript: str | None,
     ) -> None:
-        """Write a finished instance; the prediction comes last, for it says that all is there."""
-        write_json_atomic(self.trajectory(instance_id), self.redact.of(trajectory))
-        write_text_atomic(self.folder / f"{instance_id}.md", self.redact(transcript))
+        """Write a finished instance; the prediction comes last: where it is, the rest is too."""
+        if trajectory is not None:
+            write_json_atomic(self.trajectory(instance_id), self.redact.of(trajectory))
+        if transcript is not None:
+            write_text_atomic(self.folder / f"{instance_id}.md", self.redact(transcript))
         write_json_atomic(self.prediction(instance_id), self.redact.of(prediction))
         self.unfinished(instance_id).unlink(missing_ok=True)
 
@@ -147,6 +146,22 @@ class RunStore:
             raise damage_at(path, ("instance_id",), f"is about {shown(name)}", fix)
         return data
 
+    def read_trajectory(self, instance_id: str) -> dict[str, Any]:
+        """Return an instance's trajectory (docs/trajectory.md), empty where there is none.
+
+        Raises:
+            UserError: it is broken.
+        """
+        path = self.trajectory(instance_id)
+        try:
+            data = read_object(path, _FIX_TRAJECTORY)
+        except FileNotFoundError:
+            return {}
+        if (name := data.get("instance_id", instance_id)) != instance_id:
+            words = f"is the trajectory of {shown(name)}, and not of {instance_id}"
+            raise damage_at(path, _ID, words, _FIX_TRAJECTORY)
+        return data
+
     def begin(self, instance_id: str) -> None:
         """Take away what an earlier start left of an instance that is being worked on again."""
         if self.prediction(instance_id).exists():
@@ -172,24 +187,15 @@ class RunStore:
         return self.folder / "replaced" / f"{instance_id}.{number}"
 
     def read_prediction(self, path: Path) -> dict[str, Any]:
-        """Return a prediction without what only reports may know.
+        """Return a prediction without what only reports may know; of any layout.
 
         Raises:
             UserError: the file is not JSON, or not a prediction.
         """
-        data = self.read_prediction_with_verdict(path)
-        return _without_evaluation(data)
-
-    def read_prediction_with_verdict(self, path: Path) -> dict[str, Any]:
-        """Return a prediction with its verdict and all attempts' numbers, for reports.
-
-        Raises:
-            UserError: the file is not JSON, or not a prediction.
-        """
-        return fill_attempts(self.read_as_written(path))
+        return _without_evaluation(self.read_as_written(path))
 
     def read_as_written(self, path: Path) -> dict[str, Any]:
-        """Return a prediction as it stands in the file, for reports.
+        """Return a prediction as it stands in the file, with what only reports may know.
 
         Raises:
             UserError: the file is not JSON, or not a prediction.
@@ -212,7 +218,7 @@ class RunStore:
         """
         if name == path.stem:
             return
-        if not is_safe_id(name):
+        if not is_safe_key(name):
             words = f"is not a prediction: {shown(name)} cannot be an id"
             raise damage_at(path, _ID, words, _FIX_PREDICTION)
         if (other := self.prediction(name)).exists():
@@ -262,24 +268,6 @@ class _LooseStore(RunStore):
         return self.place
 
 
-def fill_attempts(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a prediction in which every result has its ``attempt``.
-
-    The older layout has only ``try``, which counts per model; with the models in the order of
-    their first results, attempt numbers follow from it.
-    """
-    results = data.get("all_results") or []
-    order = list(dict.fromkeys(str(result.get("model")) for result in [*results, data]))
-
-    def filled(result: dict[str, Any]) -> dict[str, Any]:
-        if "attempt" in result or not isinstance(result.get("try"), int):
-            return result
-        number = (result["try"] - 1) * len(order) + order.index(str(result.get("model"))) + 1
-        return {**result, "attempt": number}
-
-    return {**filled(data), "all_results": [filled(result) for result in results]}
-
-
 def _without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in data.items() if key not in _EVALUATION_KEYS}
     if isinstance(kept.get("all_results"), list):
@@ -289,38 +277,3 @@ def _without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(result, dict)
         ]
     return kept
-
-
-_OPTIONS = {
-    "dataset_sha256": "--dataset (its rows)",
-    "harness": "version of the harness",
-    "matching": "--matching",
-    "model_settings_sha256": "--model-settings",
-    "models": "--models",
-    "prompts_sha256": "prompts",
-    "replay_sha256": "--replay (its trajectories)",
-    "temperatures": "--temperature",
-}
-_SHOWN = 60
-
-
-def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
-    """Return in words what differs between a run as recorded and as wanted now, by option."""
-    if not isinstance(recorded, dict):
-        return ["run.json does not say how the run was started"]
-    keys = sorted({*recorded, *wanted} - _MAY_CHANGE)
-    return [
-        f"{_option(key)} {_value(recorded.get(key))}, now {_value(wanted.get(key))}"
-        for key in keys
-        if recorded.get(key) != wanted.get(key)
-    ]
-
-
-def _option(key: str) -> str:
-    return _OPTIONS.get(key, f"--{key.replace('_', '-')}")
-
-
-def _value(value: object) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value)) or "none"
-    return "none" if value is None else shortened(str(value), _SHOWN)

@@ -8,7 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 HARNESS_VERSION = "0.7.0"
+CONTINUES = frozenset({"0.7.0"})
+"""The versions whose runs this one continues, and verifies as it verifies its own."""
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
+
+
+def continues(version: object) -> bool:
+    """Tell whether a run of ``version`` of the harness can be continued by this one."""
+    return version == HARNESS_VERSION or (isinstance(version, str) and version in CONTINUES)
 
 
 @cache

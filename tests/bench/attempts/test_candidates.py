@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from bench.attempts.candidates import Candidate, attempt_status, choose, rank, tier
-from runs.progress.statuses import AttemptStatus, InstanceStatus
+from bench.attempts.candidates import AttemptStatus, Candidate, attempt_status, choose, rank, tier
+from runs.progress.statuses import InstanceStatus
 
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)
 

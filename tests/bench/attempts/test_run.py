@@ -18,6 +18,7 @@ from core.git import GitError
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
+from runs.storage.versions import CONTINUES, HARNESS_VERSION
 from tests.bench.runs import IDS, config, options, read
 
 
@@ -72,6 +73,24 @@ def test_the_same_command_goes_on_and_other_options_are_refused(
     with pytest.raises(UserError, match="--tries 3, now 2") as error:
         run_command(config(tries=2), options(tmp_path, cache, *IDS), said.append)
     assert "temperature" not in str(error.value)
+
+
+@pytest.mark.parametrize("version", [*sorted(CONTINUES), "0.5.0", "0.6.0"])
+def test_runs_of_other_versions_are_continued_or_refused_by_name(
+    tmp_path: Path, cache: Path, version: str
+) -> None:
+    order = options(tmp_path, cache, "demo__bank-1")
+    run_command(config(), order, lambda _: None)
+    path = tmp_path / "predictions/r/run.json"
+    described = json.loads(path.read_text())
+    described["deciding"]["harness"] = version
+    path.write_text(json.dumps(described))
+    if version in CONTINUES:
+        assert run_command(config(), order, lambda _: None) == 0
+        return
+    with pytest.raises(UserError, match=f"{version}, now {HARNESS_VERSION}") as error:
+        run_command(config(), order, lambda _: None)
+    assert "\n" not in str(error.value)
 
 
 def test_a_run_replayed_on_its_own_trajectories_is_byte_identical(

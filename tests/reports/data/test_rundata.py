@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.rundata import RunData, read_run, read_trajectory
-from reports.data.turns import turn_order
+from reports.data.rundata import RunData, read_run
+from reports.data.turns import fill_turns, turn_order
 from runs.storage.store import RunStore
 from tests.reports.making import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
@@ -68,6 +68,16 @@ def test_the_order_of_turns(names: list[str], seen: list[str], order: tuple[str,
     assert turn_order({}, names, predictions) == order
     told = {"config": {"models": [{"name": "b"}, {"name": "a"}]}}
     assert turn_order(told, names, predictions) == ("b", "a")
+
+
+def test_the_older_layouts_attempts_follow_from_tries_and_models() -> None:
+    turns = [(GPT, 1), (OPUS, 1), (GPT, 2), (OPUS, 2)]
+    results = [{"model": model, "try": try_} for model, try_ in turns]
+    old = {"model": OPUS, "try": 2, "all_results": results}
+    chosen, filled = fill_turns(old, turn_order({}, (), [old]))
+    assert [result["attempt"] for result in filled] == [1, 2, 3, 4]
+    assert chosen["attempt"] == 4
+    assert fill_turns({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
 
 
 def new_run(folder: Path) -> Path:
@@ -157,5 +167,5 @@ def test_a_broken_trajectory_is_named(tmp_path: Path, content: str) -> None:
 
 def test_a_trajectory_is_read_by_itself_where_there_is_one(tmp_path: Path) -> None:
     store = RunStore.of_folder(new_run(tmp_path / "r"))
-    assert len(read_trajectory(store, "own__thing-1")["attempts"]) == 1
-    assert read_trajectory(store, "own__thing-2") == {}
+    assert len(store.read_trajectory("own__thing-1")["attempts"]) == 1
+    assert store.read_trajectory("own__thing-2") == {}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import Candidate
+from bench.attempts.candidates import AttemptStatus, Candidate
 from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
@@ -21,8 +21,9 @@ from reports.data.predictions import read_predictions
 from reports.verification.difference import first_difference, first_line, line_of
 from reports.verification.recorded import chosen_again
 from reports.verification.requests import wrong_request
-from runs.progress.statuses import AttemptStatus
+from runs.storage import versions
 from runs.storage.store import RunStore
+from runs.storage.versions import HARNESS_VERSION
 from tests.bench import runs
 
 ONE, SIX = "demo__textkit-1", "demo__units-1"
@@ -175,6 +176,18 @@ def test_files_of_another_harness_are_not_held_against_it(out: Path, cache: Path
         value["versions"]["harness"] = "0.0.1"
         path.write_text(json.dumps({**value, "reason": "said otherwise"}))
     assert verify(out, cache)[0] == 0
+
+
+def test_runs_of_versions_that_are_continued_verify_as_our_own(
+    out: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "HARNESS_VERSION", "9.0.0")
+    monkeypatch.setattr(versions, "CONTINUES", frozenset({HARNESS_VERSION}))
+    assert verify(out, cache)[0] == 0
+    for path in (out / "predictions/r/trajectories").iterdir():
+        value = json.loads(path.read_text())
+        path.write_text(json.dumps({**value, "reason": "said otherwise"}))
+    assert verify(out, cache)[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.attempts.prior import status_of
 from core.errors import UserError
 from llm.chat import Usage
 from runs.progress.overview import overview
@@ -125,7 +126,7 @@ def test_files_of_the_older_layout_have_a_status_all_the_same(tmp_path: Path) ->
     done(store, 1, **clean)
     done(store, 2, edit_outcome=False)
     done(store, 3, model_patch=None)
-    assert {row.status: row.instances for row in overview(store, {}).statuses} == {
+    assert {row.status: row.instances for row in overview(store, {}, (), status_of).statuses} == {
         "plausible": 1,
         "fallback": 1,
         "empty": 1,

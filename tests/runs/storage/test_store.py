@@ -8,7 +8,9 @@ import pytest
 from bench.attempts.prior import is_plausible
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
-from runs.storage.store import RunStore, differences, fill_attempts
+from runs.storage import versions
+from runs.storage.starts import differences
+from runs.storage.store import RunStore
 
 OLD = {
     "instance_id": "a__b-1",
@@ -26,13 +28,6 @@ OLD = {
 }
 
 
-def test_the_older_layouts_attempts_follow_from_tries_and_models() -> None:
-    filled = fill_attempts(OLD)
-    assert [r["attempt"] for r in filled["all_results"]] == [1, 2, 3, 4]
-    assert filled["attempt"] == 4
-    assert fill_attempts({"attempt": 7, "model": "x"})["attempt"] == 7
-
-
 def test_what_only_reports_may_know_is_dropped_before_the_harness_sees_it(tmp_path: Path) -> None:
     path = tmp_path / "a__b-1.json"
     path.write_text(json.dumps(OLD))
@@ -40,7 +35,7 @@ def test_what_only_reports_may_know_is_dropped_before_the_harness_sees_it(tmp_pa
     text = json.dumps(store.read_prediction(path))
     assert "gold_files" not in text
     assert "resolved" not in text
-    assert store.read_prediction_with_verdict(path)["resolved"] is True
+    assert store.read_as_written(path)["resolved"] is True
 
 
 @pytest.mark.parametrize(
@@ -69,6 +64,23 @@ def test_differences_are_in_words() -> None:
         "--models a,b, now a",
     ]
     assert differences(5, {}) == ["run.json does not say how the run was started"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        ("0.7.0", []),
+        ("0.8.0", []),
+        ("0.6.0", ["version of the harness 0.6.0, now 0.8.0"]),
+        (None, ["version of the harness none, now 0.8.0"]),
+        ([1], ["version of the harness 1, now 0.8.0"]),
+    ],
+)
+def test_runs_of_named_versions_alone_are_continued(
+    monkeypatch: pytest.MonkeyPatch, recorded: object, words: list[str]
+) -> None:
+    monkeypatch.setattr(versions, "HARNESS_VERSION", "0.8.0")
+    assert differences({"harness": recorded}, {"harness": "0.8.0"}) == words
 
 
 def test_writes_are_whole_or_not_at_all(tmp_path: Path) -> None:
