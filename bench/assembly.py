@@ -1,34 +1,33 @@
-"""Put together what a run works with."""
+"""Build what a run of instances works with, from its configuration and options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from agent.protocol import Agent
 from agent.repomap import TagStore
+from bench.attempts.saving import Saver
 from bench.attempts.services import Services
-from bench.cli.config import RunConfig
+from bench.cli.config import RunConfig, TestChoice
 from bench.cli.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
-from core.stop import Stop
-from environments import Environment
+from core.address import recorded_address
+from environments.base import EnvironmentKind
 from environments.choice import make_environment
 from environments.local.agentsandbox import sandboxed_agent
 from llm.registry import provider_of
-from runs.calls.budget import Budget
-from runs.calls.hub import CallHub, Hub, charge_budget
-from runs.calls.journal import Journal
-from runs.calls.ledger import Ledger
-from runs.calls.modelsource import LiveModels, ModelSource, ReplayedModels, replay_folder
-from runs.calls.throttle import Throttle, ThrottlePolicy
-from runs.progress.board import Steps
-from runs.slots import Slots
-from runs.storage.damage import ledger_was_damaged, owner_of
+from runs.calls.modelsource import LiveModels, ReplayedModels, replay_folder
+from runs.checks import check_models
+from runs.jobs import JobKind, WorkerAccess
+from runs.session import ModelUse
+from runs.storage.starts import prices_used
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]
-_PATIENCE = 30.0
+# Top-level packages that attempts need; those of the runs come by themselves.
+_PACKAGES = ("bench", "demo")
 
 
 def make_mirrors(options: Options) -> Mirrors:
@@ -38,49 +37,58 @@ def make_mirrors(options: Options) -> Mirrors:
     return Mirrors(options.repos or options.cache / "mirrors")
 
 
-def make_hub(config: RunConfig, options: Options, store: RunStore, stop: Stop, say: Say) -> Hub:
-    """Return the run's hub, charged with what its ledger holds; unfinished journals are settled."""
-    hub = Hub(
-        journals=store.journals,
-        ledger=Ledger.load(store.ledger),
-        budget=Budget(options.money.limits),
-        throttle=Throttle(options.scale.rates, _policy(config)),
-        stop=stop,
-        providers=_providers(config),
-        give_up_after=options.scale.give_up_after,
-        say=say,
-        redact=store.redact,
+@dataclass(frozen=True)
+class ServicesFactory:
+    """Builds the services of attempts in one process; see ``JobKind``."""
+
+    config: RunConfig
+    options: Options
+
+    def __call__(self, worker: WorkerAccess) -> Services:
+        """Build them.
+
+        Raises:
+            UserError: this machine lacks what the run needs.
+        """
+        config, cache = self.config, worker.cache
+        options = replace(self.options, cache=cache)
+        check_models(config, options.money)
+        return Services(
+            config=config,
+            worker=worker,
+            mirrors=make_mirrors(options),
+            snapshots=Snapshots(cache / "snapshots"),
+            tags=TagStore(cache / "tags.sqlite"),
+            environment=make_environment(
+                config.environment, cache, worker.warn_once, worker.key, worker.stop.check
+            ),
+            models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
+            agent=make_agent(config),
+        )
+
+
+def make_kind(config: RunConfig, options: Options, store: RunStore, say: Say) -> JobKind:
+    """Return the kind of job that instances are; ``say`` prints a line for the user."""
+    untested = config.environment is EnvironmentKind.NONE or config.tests is TestChoice.NONE
+    return JobKind(
+        services=ServicesFactory(config, options),
+        save=Saver(store, config, say),
+        packages=_PACKAGES,
+        # Without tests an instance mostly waits for its model.
+        cpus=0.25 if untested else 1.0,
+        containers=config.environment is EnvironmentKind.DOCKER,
     )
-    damaged = ledger_was_damaged(store)
-    for path in sorted(store.journals.glob("*.jsonl")):
-        name = owner_of(store, path)
-        # A finished instance's ledger is complete: it was flushed before the prediction.
-        if damaged or not store.prediction(name).exists():
-            hub.recover(name, Journal(path))
-    charge_budget(hub)
-    return hub
 
 
-def _policy(config: RunConfig) -> ThrottlePolicy:
-    # A probe may take as long as a call may.
-    return ThrottlePolicy(probe_patience=config.call_timeout + _PATIENCE)
-
-
-def _providers(config: RunConfig) -> Sequence[str]:
-    if not config.calls_models:
-        return ()
-    return sorted({provider_of(model.name, config.api_base)[1] for model in config.models})
-
-
-def make_models(config: RunConfig, options: Options, warn_once: Say) -> ModelSource:
-    """Return where the models of a run come from.
+def make_recordings(config: RunConfig, options: Options) -> ReplayedModels | None:
+    """Return the recordings that a run replays, None where it calls models.
 
     Raises:
         UserError: a replay is asked for and there is no recording.
     """
-    if config.replay:
-        return ReplayedModels(replay_folder(config.replay), options.settings.aliases)
-    return LiveModels(config, options.retries, warn_once, options.money.prices)
+    if config.replay is None:
+        return None
+    return ReplayedModels(replay_folder(config.replay), options.settings.aliases)
 
 
 def make_agent(config: RunConfig) -> Agent:
@@ -94,33 +102,11 @@ def make_agent(config: RunConfig) -> Agent:
     )
 
 
-def make_services(
-    config: RunConfig,
-    options: Options,
-    hub: CallHub,
-    stop: Stop,
-    board: Steps,
-    run_key: str,
-    warn_once: Say,
-    models: ModelSource,
-) -> Services:
-    """Return what instances are worked on with, on this machine."""
-    environment: Environment = make_environment(
-        config.environment, options.cache, warn_once, run_key, stop.check
-    )
-    return Services(
-        config=config,
-        mirrors=make_mirrors(options),
-        snapshots=Snapshots(options.cache / "snapshots"),
-        tags=TagStore(options.cache / "tags.sqlite"),
-        environment=environment,
-        models=models,
-        work=options.cache / "work" / run_key,
-        baselines=options.cache / "baselines",
-        agent=make_agent(config),
-        warn_once=warn_once,
-        hub=hub,
-        slots=Slots(options.scale.jobs, stop),
-        stop=stop,
-        board=board,
-    )
+def make_model_use(config: RunConfig, options: Options) -> ModelUse:
+    """Return what limits and ``run.json`` need to know of the run's models."""
+    address = recorded_address(config.api_base)
+    if not config.calls_models:
+        return ModelUse(timeout=config.call_timeout, address=address)
+    providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
+    prices = prices_used((model.name for model in config.models), options.money.prices)
+    return ModelUse(sorted(providers), config.call_timeout, prices, address)

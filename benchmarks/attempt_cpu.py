@@ -22,8 +22,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.assembly import Options, make_hub, make_services
-from bench.attempts.solving import solve
+from bench.assembly import Options, ServicesFactory, make_kind, make_model_use
+from bench.attempts.solving import InstanceJob
+from bench.cli.commands import describe_run
 from bench.cli.config import ModelChoice, RunConfig
 from bench.cli.selection import Selection
 from bench.instances.dataset import Dataset, load_dataset
@@ -39,10 +40,13 @@ from llm.gate import Gate
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.calls.modelsource import Turn
 from runs.engines.local import LocalPool
+from runs.jobs import JobAccess, WorkerAccess
 from runs.progress.board import Board, Unseen
 from runs.progress.display import make_display, stream_of
 from runs.run import Run, open_run
-from runs.scale import Scale
+from runs.scale import Money, Scale
+from runs.session import make_hub
+from runs.slots import Slots
 from runs.storage.store import RunStore
 from runs.storage.timings import Timings
 
@@ -213,19 +217,28 @@ def _run(
         api_base="http://127.0.0.1:9/v1",
         all_attempts=True,
     )
-    options = Options(dataset=dataset.name, out=cache / "out", cache=cache, scale=Scale(workers=1))
+    options = Options(
+        dataset=dataset.name,
+        out=cache / "out",
+        cache=cache,
+        scale=Scale(workers=1),
+        money=Money(allow_unpriced=True),
+    )
     store, stop = RunStore(options.out, name), Stop()
-    hub = make_hub(config, options, store, stop, print)
-    services = make_services(config, options, hub, stop, Unseen(), name, print, models)
-    services = replace(services, mirrors=models.mirrors)
-    log = logging.Logger("benchmark")
-    engine = LocalPool(1, lambda instance: solve(instance, services, log), print)
+    use = make_model_use(config, options)
+    hub = make_hub(store, options.scale, options.money, use, stop, print)
+    worker = WorkerAccess(cache, name, Slots(1, stop), stop, print)
+    services = replace(
+        ServicesFactory(config, options)(worker), mirrors=models.mirrors, models=models
+    )
+    access = JobAccess(hub, Unseen(), logging.Logger("benchmark"))
+    engine = LocalPool(1, lambda job: job.work(services, access), print)
     display = make_display(stream_of(lambda _: None), Board(len(instances)), Decimal)
     timings = Timings(cache / "timings.json")
-    ids = [instance.instance_id for instance in instances]
-    open_run(store, config, dataset.identity(), ids)
-    run = Run(store, config, hub, engine, display, timings, print)
-    run.execute(instances)
+    jobs = [InstanceJob(instance) for instance in instances]
+    open_run(store, describe_run(config, dataset.identity()), [job.key for job in jobs])
+    run = Run(store, hub, engine, display, timings, make_kind(config, options, store, print).save)
+    run.execute(jobs)
 
 
 def _print(meter: Meter, attempts: int, own: float, children: float, wall: float) -> None:

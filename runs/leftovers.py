@@ -1,4 +1,4 @@
-"""What a killed process leaves behind, found by the key of its run; nothing else is touched."""
+"""What a killed process leaves behind: found by the key of its run, and removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 
 from core.atomic import UNFINISHED
 from core.processes import RUN_VARIABLE, remove_tree
-from environments.base import EnvironmentKind
 from environments.docker.engine import connect
 from environments.leftovers import remove_containers, remove_groups
 from runs.storage.store import RunStore
@@ -27,15 +26,15 @@ def run_key(folder: Path) -> str:
     return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
 
 
-def clean_run(store: RunStore, cache: Path, environment: EnvironmentKind) -> list[str]:
-    """Remove whatever processes of the run left, whose lock we hold, and say what it was."""
+def clean_run(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
+    """Remove what processes of the run left and return what it was; the caller holds its lock."""
     key = run_key(store.folder)
-    found = clean_key(key, containers=environment is EnvironmentKind.DOCKER)
+    found = clean_key(key, containers=containers)
     return found + remove_files(cache / "work" / key, store.folder, store.logs)
 
 
 def clean_key(key: str, *, containers: bool) -> list[str]:
-    """Remove the processes, control groups and, if told, containers that carry ``key``."""
+    """Remove the processes, control groups and, if wanted, containers that carry ``key``."""
     found = kill_processes(key) + [f"control group {name}" for name in remove_groups(key)]
     if containers and (client := connect()) is not None:
         found += remove_containers(client, key)
@@ -45,7 +44,7 @@ def clean_key(key: str, *, containers: bool) -> list[str]:
 
 @contextlib.contextmanager
 def marked_children(key: str) -> Iterator[None]:
-    """Have every process that is started meanwhile carry the run's key in its environment."""
+    """Put the run's key into the environment of every process that is started meanwhile."""
     before = os.environ.get(RUN_VARIABLE, "")
     mark_children(key)
     try:
@@ -55,14 +54,14 @@ def marked_children(key: str) -> Iterator[None]:
 
 
 def mark_children(key: str) -> None:
-    """Have every process that is started from now on carry the run's key in its environment."""
+    """Put the run's key into the environment of every process that is started from now on."""
     os.environ[RUN_VARIABLE] = key
 
 
 def kill_processes(key: str) -> list[str]:
-    """Kill the processes that carry ``key``, ourselves aside, and say which (on Linux).
+    """Kill all processes that carry ``key`` but this one, and return which (on Linux).
 
-    Until none is left, but not for ever: what dies may have started another just before.
+    Repeated a limited number of times: a process may start another just before it is killed.
     """
     mark = f"{RUN_VARIABLE}={key}".encode()
     found: dict[int, str] = {}
@@ -79,7 +78,7 @@ def kill_processes(key: str) -> list[str]:
 
 
 def remove_files(work: Path, *folders: Path) -> list[str]:
-    """Remove the work folder and the half-written files in ``folders``, and say which."""
+    """Remove the work folder and the half-written files in ``folders``, and return which."""
     found = []
     if work.exists():
         found.append(f"folder {work}")

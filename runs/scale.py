@@ -43,10 +43,14 @@ class Scale:
         factory=lambda: os.cpu_count() or 1,
     )
     engine: EngineKind = option(
-        EngineKind.LOCAL, "This machine, or a Ray cluster.", "--engine", panel=SCALE
+        EngineKind.LOCAL, "Threads of one process, or Ray's processes.", "--engine", panel=SCALE
     )
     ray_address: str = option(
-        "auto", "Of a running cluster (docs/scale.md).", "--ray-address", panel=SCALE
+        "",
+        "auto, or the address of a running cluster (docs/scale.md); default: a Ray of this run's "
+        "own on this machine.",
+        "--ray-address",
+        panel=SCALE,
     )
     cpus_per_instance: float | None = option(
         None,

@@ -1,61 +1,57 @@
-"""What ``harness.py`` does with a run but to work on it: tells how it stands, and cleans up."""
+"""The commands on a run that start no work: print its status, and clean up after it."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import typer
 
-from bench.assembly import Options, Say
-from bench.cli.config import RunConfig
 from core.errors import UserError
-from environments.base import EnvironmentKind
 from runs.calls.ledger import by_instance, read_ledger
-from runs.engines.ray.nodes import sweep_here
-from runs.leftovers import clean_run
+from runs.engines.ray.nodes import clean
 from runs.progress.overview import StatusOf, overview, recorded_status
 from runs.progress.standing import lines
 from runs.storage.damage import damaged_lines
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
+Say = Callable[[str], None]
+
 
 def status_command(
-    config: RunConfig, options: Options, say: Say, status_of: StatusOf = recorded_status
+    store: RunStore, say: Say, status_of: StatusOf = recorded_status, *, as_json: bool = False
 ) -> int:
     """Print the table of a run, without starting anything; return 1 when a file is broken.
 
     Raises:
         UserError: there is no such run.
     """
-    store = RunStore(options.out, config.run_name)
     dollars = by_instance(read_ledger(store.ledger).whole)
     seen = overview(store, dollars, damaged_lines(store), status_of)
-    for line in [json.dumps(seen.as_json())] if options.as_json else lines(seen):
+    for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
         say(line)
     return int(bool(seen.broken))
 
 
 def clean_command(
-    config: RunConfig, options: Options, say: Say, *, everything: bool = False, yes: bool = False
+    store: RunStore, cache: Path, say: Say, *, everything: bool = False, yes: bool = False
 ) -> int:
     """Remove what a killed process of a run left, or the whole run.
 
     Args:
-        config: names the run.
-        options: where it lies.
+        store: the run's files.
+        cache: the folder that runs share.
         say: takes a line for each thing that is removed.
         everything: remove predictions and logs as well.
         yes: do not ask first.
 
     Raises:
-        UserError: there is no such run, a process works on it, or no terminal is there to ask on.
+        UserError: there is no such run, a process works on it, or no terminal can ask the user.
     """
-    store = RunStore(options.out, config.run_name)
     places = [place for place in (store.folder, store.logs) if place.is_dir()]
     if not places:
         raise UserError(f"there is no run {store.folder}; check --run and --out")
@@ -68,7 +64,7 @@ def clean_command(
         say("nothing was removed")
         return 0
     with run_lock(store.folder):
-        found = clean(store, options.cache, EnvironmentKind.DOCKER)
+        found = clean(store, cache, containers=True)
         if everything:
             for place in (store.folder, store.logs):
                 if place.is_dir():
@@ -84,9 +80,3 @@ def _confirmed(places: Sequence[Path]) -> bool:
     if not sys.stdin.isatty():
         raise UserError(f"--clean --all removes {what}: give --yes to confirm")
     return typer.confirm(f"Remove {what}?")
-
-
-def clean(store: RunStore, cache: Path, environment: EnvironmentKind) -> list[str]:
-    """Remove what a killed process of the run left, and dead Ray workers on this machine."""
-    containers = environment is EnvironmentKind.DOCKER
-    return clean_run(store, cache, environment) + sweep_here(cache, containers=containers)

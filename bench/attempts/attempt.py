@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import traceback
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from llm.gate import Answered, Ask, Failed
 from runs.calls.gate import AttemptGate
 from runs.calls.journal import Entry
 from runs.calls.modelsource import NotRecordedError, Turn
+from runs.jobs import JobAccess
 from runs.progress.board import Step
 from runs.slots import Slot, WaitingModel
 
@@ -63,7 +63,7 @@ class Attempt:
     repo_map: RenderedMaps | None
     tests: Preexisting | None
     linter: Linter
-    log: logging.Logger
+    access: JobAccess
     save: Callable[[AttemptRecord], None]
     slot: Slot
     recorded: list[tuple[str, Entry]]
@@ -103,11 +103,11 @@ class Attempt:
 
     def _gate(self) -> AttemptGate:
         return AttemptGate(
-            hub=self.services.hub,
+            hub=self.access.calls,
             instance_id=self.instance.instance_id,
             attempt=self.number,
             recorded_calls=self.recorded,
-            sleep=self.services.stop.wait,
+            sleep=self.services.worker.stop.wait,
             seconds=self.services.config.max_seconds_per_attempt,
         )
 
@@ -132,7 +132,7 @@ class Attempt:
             on_failure=config.on_failed_edit,
             submodules=frozenset(self.checkout.snapshot.submodules),
             transcript=Transcript(),
-            log=self.log.info,
+            log=self.access.log.info,
         )
 
     def _rendered_map(self, turn: Turn) -> str:
@@ -181,7 +181,7 @@ class Attempt:
             try:
                 work = self.services.agent.work(task)
                 # Killed with everything else: it did not end, and may be billed.
-                self.services.stop.check_at_once()
+                self.services.worker.stop.check_at_once()
             except BaseException as error:
                 gate.end(ticket, Failed(str(error), transient=False, billed=True))
                 raise
@@ -189,11 +189,11 @@ class Attempt:
             return work
 
     def _step(self, model: str, step: Step) -> None:
-        self.services.board.step(self.instance.instance_id, self.number, model, step)
+        self.access.steps.step(self.instance.instance_id, self.number, model, step)
 
     def _tested(self, model: str, changes: Changes) -> TestReport:
         assert self.tests is not None
-        self.services.stop.check()
+        self.services.worker.stop.check()
         self._step(model, Step.TESTING)
         report = self.tests.run(changes)
         self.ran.append(self.tests.tested)
@@ -244,7 +244,7 @@ class Attempt:
         """Make what an agent left behind fit to be judged, and return what was dropped of it."""
         dropped = take_over(self.checkout)
         for found in dropped:
-            self.log.info("dropped: %s", found)
+            self.access.log.info("dropped: %s", found)
         return dropped
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from agent.builtin import BuiltinAgent
 from agent.conversation.mentions import FileIndex
+from agent.lint import Compiler, InterpreterCompiler, Linter, OwnCompiler, RememberingCompiler
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempts.attempt import Attempt
 from bench.attempts.candidates import AttemptStatus, Choice, choose
-from bench.attempts.compilers import linter_for
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
 from bench.cli.config import TestChoice
@@ -27,7 +27,9 @@ from bench.repos.spread import make_spread
 from core.processes import remove_tree
 from environments import Session, UnavailableError
 from environments.base import EnvironmentKind
+from environments.local.venvs import find_python
 from runs.calls.gate import recorded_calls
+from runs.jobs import JobAccess
 from runs.progress.board import Step
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot
@@ -53,13 +55,13 @@ class Solver:
     """Solves one instance.
 
     Attributes:
-        records: what was done so far, whatever happens.
-        folders: where it worked; whoever has it solved removes them.
+        records: what was done so far, also after an exception.
+        folders: where it worked; the caller removes them.
     """
 
     instance: Instance
     services: Services
-    log: logging.Logger
+    access: JobAccess
     slot: Slot
     records: list[AttemptRecord] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
@@ -76,8 +78,10 @@ class Solver:
         self._step(Step.CHECKOUT)
         mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
         snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
-        make_spread(self.services.work)
-        folder = Path(tempfile.mkdtemp(dir=self.services.work, prefix=f"{instance.instance_id}."))
+        make_spread(self.services.worker.work)
+        folder = Path(
+            tempfile.mkdtemp(dir=self.services.worker.work, prefix=f"{instance.instance_id}.")
+        )
         self.folders.append(folder)
         tests = self._tests(snapshot, folder / "base")
         try:
@@ -95,10 +99,10 @@ class Solver:
         outside, tags = config.outside_agent, self.services.tags
         maps = None if outside else RenderedMaps(snapshot.blobs, tags)
         linter = linter_for(self.instance)
-        entries = self.services.hub.entries(self.instance.instance_id)
+        entries = self.access.calls.entries(self.instance.instance_id)
         checkout: Checkout | None = None
         for number in range(1, len(config.models) * config.tries + 1):
-            self.services.stop.check()
+            self.services.worker.stop.check()
             checkout = self._checkout(snapshot, folder / f"attempt-{number}", checkout)
             record = Attempt(
                 instance=self.instance,
@@ -109,20 +113,20 @@ class Solver:
                 repo_map=maps,
                 tests=tests,
                 linter=linter,
-                log=self.log,
+                access=self.access,
                 save=self.records.append,
                 slot=self.slot,
                 recorded=recorded_calls(entries, number),
             ).run()
             self.records.append(record)
-            self.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
+            self.access.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
             if self._enough(record) and not config.all_attempts:
                 break
             if self._all_without_money():
                 break
 
     def _step(self, step: Step) -> None:
-        self.services.board.step(self.instance.instance_id, 0, "", step)
+        self.access.steps.step(self.instance.instance_id, 0, "", step)
 
     def _all_without_money(self) -> bool:
         """Whether the last attempts of all models ended for want of money."""
@@ -154,8 +158,10 @@ class Solver:
         try:
             session = self.services.environment.start(project_of(self.instance, base))
         except UnavailableError as error:
-            self.services.warn_once(f"{self.instance.repo}: {error}; test outcomes are unknown")
-            self.log.warning("no tests: %s", error)
+            self.services.worker.warn_once(
+                f"{self.instance.repo}: {error}; test outcomes are unknown"
+            )
+            self.access.log.warning("no tests: %s", error)
             return None
         return self._preexisting(base, session)
 
@@ -168,11 +174,11 @@ class Solver:
             limits=TestLimits(config.test_timeout, config.baseline_timeout),
             files=base.tracked_files(),
             read=Workspace(base.root).read,
-            cache=self.services.baselines,
+            cache=self.services.worker.cache / "baselines",
             identity=session.identity,
-            log=self.log,
-            check=self.services.stop.check,
-            spare=self.services.slots.spare,
+            log=self.access.log,
+            check=self.services.worker.stop.check,
+            spare=self.services.worker.slots.spare,
         )
 
 
@@ -187,3 +193,20 @@ def explained(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
         return choice
     reason = f"{choice.reason}; the budget ended attempt {ended[0]}"
     return replace(choice, status=InstanceStatus.BUDGET, reason=reason)
+
+
+def linter_for(instance: Instance) -> Linter:
+    """Return a linter that compiles as the interpreter does which the instance's spec names.
+
+    Any interpreter of that version on this machine will do, whatever environment runs the tests:
+    code is only compiled. Without one the harness's own compiler judges.
+    """
+    compiler = _compiler(instance.spec.python if instance.spec else "")
+    return Linter(RememberingCompiler(compiler) if compiler else None)
+
+
+def _compiler(version: str) -> Compiler | None:
+    if version == ".".join(map(str, sys.version_info[:2])):
+        return OwnCompiler(version)  # no process has to be started
+    python = find_python(version) if version else None
+    return InterpreterCompiler(python) if python else None

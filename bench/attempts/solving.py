@@ -1,11 +1,10 @@
-"""One instance from beginning to end, whatever happens to it."""
+"""An instance as a job of a run: all its attempts, however they end."""
 
 from __future__ import annotations
 
-import logging
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.attempts.attempts import Solved, Solver
 from bench.attempts.records import AttemptRecord
@@ -14,27 +13,60 @@ from bench.instances.instances import Instance
 from bench.repos.checkout import LeakError
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.processes import remove_tree
+from runs.calls.modelsource import ReplayedModels
+from runs.jobs import Finished, JobAccess
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot
 
 
 @dataclass(frozen=True)
-class Finished:
-    """How an instance ended.
+class Work:
+    """What was done on an instance.
 
     Attributes:
-        reason: why it has this status, or why this candidate was chosen.
-        records: the attempts that were made.
         solved: the choice; None where there is none yet, and the instance must be redone.
-        seconds: wall-clock time.
     """
 
-    instance_id: str
-    status: InstanceStatus
-    reason: str
     records: tuple[AttemptRecord, ...]
     solved: Solved | None
-    seconds: float
+
+
+@dataclass(frozen=True)
+class InstanceJob:
+    """An instance to solve; see ``runs.jobs.Job``.
+
+    Attributes:
+        recordings: that are replayed; None where models are called.
+    """
+
+    instance: Instance
+    recordings: ReplayedModels | None = None
+
+    @property
+    def key(self) -> str:
+        """The instance's id."""
+        return self.instance.instance_id
+
+    @property
+    def description(self) -> str:
+        """The instance's id."""
+        return self.instance.instance_id
+
+    @property
+    def group(self) -> str:
+        """The repository as ids contain it."""
+        return self.instance.repo.replace("/", "__")
+
+    def portable(self) -> InstanceJob:
+        """Return the job with the recordings of its instance."""
+        if self.recordings is None:
+            return self
+        read = {self.key: self.recordings.attempts(self.key)}
+        return replace(self, recordings=replace(self.recordings, read=read))
+
+    def work(self, services: Services, access: JobAccess) -> Finished[Work]:
+        """Solve the instance; see ``runs.jobs.Job``."""
+        return solve(self.instance, services, access, self.recordings)
 
 
 def _solved(solver: Solver) -> Solved:
@@ -47,24 +79,26 @@ def _solved(solver: Solver) -> Solved:
             remove_tree(folder)
 
 
-def unfinished(instance_id: str, status: InstanceStatus, reason: str) -> Finished:
-    """Return the end of an instance of whose attempts nobody knows."""
-    return Finished(instance_id, status, reason, (), None, 0.0)
-
-
-def solve(instance: Instance, services: Services, log: logging.Logger) -> Finished:
+def solve(
+    instance: Instance,
+    services: Services,
+    access: JobAccess,
+    recordings: ReplayedModels | None = None,
+) -> Finished[Work]:
     """Work on ``instance`` and return how it ended.
 
     Raises:
         UserError: the run cannot go on.
     """
     started = time.monotonic()
-    solver = Solver(instance, services, log, Slot(services.slots))
+    if recordings is not None:
+        services = replace(services, models=recordings)
+    solver = Solver(instance, services, access, Slot(services.worker.slots))
 
-    def ended(status: InstanceStatus, reason: str, solved: Solved | None = None) -> Finished:
+    def ended(status: InstanceStatus, reason: str, solved: Solved | None = None) -> Finished[Work]:
+        work = Work(tuple(solver.records), solved)
         seconds = time.monotonic() - started
-        name = instance.instance_id
-        return Finished(name, status, reason, tuple(solver.records), solved, seconds)
+        return Finished(instance.instance_id, status, reason, work, seconds)
 
     try:
         solved = _solved(solver)
@@ -73,12 +107,12 @@ def solve(instance: Instance, services: Services, log: logging.Logger) -> Finish
     except StoppedError as error:
         return ended(InstanceStatus.INTERRUPTED, f"interrupted: {error}")
     except (InfrastructureError, LeakError, OSError) as error:
-        log.error("%s", traceback.format_exc())
+        access.log.error("%s", traceback.format_exc())
         return ended(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")
-    except Exception as error:  # a fault of ours must not take the others with it
-        log.error("%s", traceback.format_exc())
+    except Exception as error:  # a fault of the harness must not end the others
+        access.log.error("%s", traceback.format_exc())
         return ended(InstanceStatus.ERROR, f"the harness failed: {error!r}")
-    log.info("%s", solved.choice.reason)
+    access.log.info("%s", solved.choice.reason)
     if solved.choice.status is InstanceStatus.BUDGET and not any(r.calls for r in solved.attempts):
         return ended(InstanceStatus.BUDGET, f"not started: {solved.attempts[-1].error}")
     return ended(solved.choice.status, solved.choice.reason, solved)

@@ -60,14 +60,20 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
         from bench.cli.tryagent import try_agent
 
         return try_agent(replace(config, agent=values["try_agent"]), options, print)
-    if options.status or options.clean:
-        from runs.upkeep import clean_command, status_command
+    if options.clean:
+        from runs.storage.store import RunStore
+        from runs.upkeep import clean_command
 
-        if options.status and not options.clean:
-            from bench.attempts.prior import status_of
+        store = RunStore(options.out, config.run_name)
+        everything, yes = options.clean_all, options.yes
+        return clean_command(store, options.cache, print, everything=everything, yes=yes)
+    if options.status:
+        from bench.attempts.prior import status_of
+        from runs.storage.store import RunStore
+        from runs.upkeep import status_command
 
-            return status_command(config, options, print, status_of)
-        return clean_command(config, options, print, everything=options.clean_all, yes=options.yes)
+        store = RunStore(options.out, config.run_name)
+        return status_command(store, print, status_of, as_json=options.as_json)
     from bench.cli.commands import run_command
 
     return run_command(config, options, print)

@@ -1,48 +1,48 @@
-"""What ``harness.py`` does with its options: puts a run together and starts it."""
+"""The command that starts a run of instances, or describes what it would do."""
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
 
-from bench.assembly import Options, Say, make_agent, make_hub, make_mirrors
+from bench.assembly import (
+    Options,
+    Say,
+    make_agent,
+    make_kind,
+    make_mirrors,
+    make_model_use,
+    make_recordings,
+)
 from bench.attempts.prior import plausible_instances
+from bench.attempts.solving import InstanceJob
 from bench.cli.config import RunConfig, TestChoice, validated
 from bench.cli.preflight import preflight
-from bench.instances.dataset import Dataset, load_dataset
+from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instances import Instance
-from core.money import in_words, known_sum
+from core.address import recorded_address
+from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
-from core.stop import Stop
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect, engine_answers
 from environments.docker.images import pull_ahead
 from runs.calls.hub import Hub
 from runs.calls.modelsource import recorded_label, replay_folder
 from runs.checks import check_folder, check_models
-from runs.engines.choice import make_engine
-from runs.engines.driver import Driver
-from runs.leftovers import marked_children, run_key
-from runs.manythreads import prepare_process
-from runs.progress.board import Board
-from runs.progress.display import Display, make_display, stream_of
+from runs.engines.ray.nodes import clean
 from runs.progress.summary_json import RunSummary
 from runs.redo import Plan, Redo, plan, prepare
-from runs.run import Run, changed_address, check_remains, open_run, recorded_differences
+from runs.run import changed_address, check_remains, open_run, recorded_differences
 from runs.scale import EngineKind
-from runs.signals import heeding_signals
-from runs.storage.damage import set_damage_aside
-from runs.storage.runlock import forget, run_lock
-from runs.storage.starts import note_images
+from runs.session import Session
+from runs.storage.runlock import run_lock
+from runs.storage.starts import all_versions, note_images, timestamp
 from runs.storage.store import RunStore
-from runs.storage.story import run_log
-from runs.storage.timings import Timings
-from runs.upkeep import clean
 
 
 def default_environment() -> EnvironmentKind:
@@ -51,15 +51,15 @@ def default_environment() -> EnvironmentKind:
 
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
-    """Run, or say what a run would do, and return the exit code.
+    """Run, or print what a run would do, and return the exit code.
 
     Raises:
-        UserError: something that the user can mend.
+        UserError: the user has to fix something.
         InfrastructureError: the dataset cannot be loaded.
     """
     config = _labelled(validated(config))
     if not options.dry_run:
-        # A wrong name is told before a dataset is fetched.
+        # A wrong name is reported before a dataset is fetched.
         make_agent(config)
     dataset = load_dataset(options.dataset, options.split)
     notes = (lambda _: None) if options.dry_run and options.as_json else say
@@ -74,7 +74,8 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     with run_lock(store.folder) as died:
         if died is not None:
             say(f"{died} did not end this run by itself: continuing from what it left")
-        for thing in clean(store, options.cache, config.environment):
+        containers = config.environment is EnvironmentKind.DOCKER
+        for thing in clean(store, options.cache, containers=containers):
             say(f"removed {thing}")
         return _Session(config, options, store, dataset, selected, say).run()
 
@@ -100,20 +101,6 @@ def _recorded(
     return recorded
 
 
-@dataclass
-class Once:
-    """Says each thing once."""
-
-    say: Say
-    _said: set[str] = field(default_factory=set)
-
-    def __call__(self, text: str) -> None:
-        """Say ``text`` unless it was said before."""
-        if text not in self._said:
-            self._said.add(text)
-            self.say(f"note: {text}")
-
-
 def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) -> Plan:
     """Return what the plain command works on: neither done nor plausible in an earlier run."""
     found = plan(store, options.money.limits, ids)
@@ -137,30 +124,9 @@ def _over_budget(stopped: Mapping[str, str]) -> str:
     return f"{len(stopped)} over budget ({options}): raise the limit and repeat the command"
 
 
-@dataclass
-class _Voice:
-    """Says lines, above the bars while a display has the terminal; safe in a signal handler.
-
-    Attributes:
-        say: prints a line and logs it.
-        log: logs it.
-    """
-
-    say: Say
-    log: Say
-    display: Display | None = None
-
-    def __call__(self, text: str) -> None:
-        if self.display is None:
-            self.say(text)
-        else:
-            self.display.note(text)
-            self.log(text)
-
-
 @dataclass(frozen=True)
 class _Session:
-    """One process's work on a run whose lock it holds."""
+    """The start of a run whose lock this process holds."""
 
     config: RunConfig
     options: Options
@@ -171,58 +137,26 @@ class _Session:
 
     def run(self) -> int:
         """Work on what is to do and return the exit code."""
-        key = run_key(self.store.folder)
-        prepare_process()
-        stop = Stop()
-        try:
-            with marked_children(key), run_log(self.store.story, self.store.redact) as log:
-                voice = _Voice(_both(self.say, log.info), log.info)
-                if changed := changed_address(self.store, self.config):
-                    voice(changed)
-                for line in set_damage_aside(self.store):
-                    voice(line)
-                with heeding_signals(stop, voice, lambda: self._last_rites(voice)):
-                    summary = self._execute(stop, key, log, voice)
-        finally:
-            clean(self.store, self.options.cache, self.config.environment)
-        self._tell(summary)
+        config, options, store = self.config, self.options, self.store
+        kind = make_kind(config, options, store, self.say)
+        if config.environment is EnvironmentKind.DOCKER:
+            images = {instance.image for instance in self.selected}
+            kind = replace(kind, finish=partial(note_images, store, images))
+        summary = Session(
+            store, options.cache, options.scale, options.money, kind,
+            make_model_use(config, options), self._choose, self.say,
+        ).run()  # fmt: skip
+        self._print(summary)
         return summary.exit_code
 
-    def _execute(self, stop: Stop, key: str, log: logging.Logger, say: _Voice) -> RunSummary:
-        hub = make_hub(self.config, self.options, self.store, stop, log.warning)
+    def _choose(self, hub: Hub, say: Say) -> tuple[Sequence[InstanceJob], Plan]:
+        if changed := changed_address(self.store, recorded_address(self.config.api_base)):
+            say(changed)
         plan = self._plan(hub, say)
         todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
-        hub.ledger.begin()
-        board = Board(len(todo))
-        hub.called = board.called
-
-        def spent() -> Decimal:
-            return known_sum(line.cost for line in hub.ledger.since_begun())
-
-        display = make_display(stream_of(self.say), board, spent)
-        warn_once = Once(_both(display.note, log.warning))
         self._pull(todo, say)
-        engine = make_engine(
-            Driver(self.config, self.options, self.store, hub, stop, board, key, warn_once, log)
-        )
-        timings = Timings(self.options.cache / "timings.json")
-        run = Run(
-            self.store,
-            self.config,
-            hub,
-            engine,
-            display,
-            timings,
-            say,
-            self.options.money.prices,
-        )
-        say.display = display
-        try:
-            return run.execute(todo, plan)
-        finally:
-            say.display = None
-            if self.config.environment is EnvironmentKind.DOCKER:
-                note_images(self.store, {instance.image for instance in self.selected})
+        recordings = make_recordings(self.config, self.options)
+        return [InstanceJob(instance, recordings) for instance in todo], plan
 
     def _plan(self, hub: Hub, say: Say) -> Plan:
         ids = [instance.instance_id for instance in self.selected]
@@ -240,11 +174,11 @@ class _Session:
         return found
 
     def _open(self, ids: Sequence[str]) -> None:
-        given = self.options.given
-        open_run(self.store, self.config, self.dataset.identity(), ids, given)
+        description = describe_run(self.config, self.dataset.identity())
+        open_run(self.store, description, ids, self.options.given)
 
     def _pull(self, todo: Sequence[Instance], say: Say) -> None:
-        """Have the images before the work begins: a registry's limit is better met now."""
+        """Pull the images before the work begins, where a registry's limit can be waited for."""
         here = self.options.scale.engine is EngineKind.LOCAL
         if self.config.environment is not EnvironmentKind.DOCKER or not here:
             return
@@ -262,17 +196,24 @@ class _Session:
             say(f"not pulled: images of {which} whose rows have no usable eval_script")
         return {instance.image for instance in todo if instance.test_setup is not None}
 
-    def _last_rites(self, voice: _Voice) -> None:
-        if voice.display is not None:
-            voice.display.close()
-        clean(self.store, self.options.cache, self.config.environment)
-        forget(self.store.folder)
-
-    def _tell(self, summary: RunSummary) -> None:
+    def _print(self, summary: RunSummary) -> None:
         if self.options.as_json:
             self.say(summary.text())
             return
         self.say(f"{self.store.folder}: {'; '.join(_outcome(summary))}")
+
+
+def describe_run(config: RunConfig, dataset: DatasetIdentity) -> dict[str, Any]:
+    """Return what ``run.json`` says of a new run."""
+    return {
+        "run": config.run_name,
+        "model_name_or_path": config.model_name_or_path,
+        "dataset": asdict(dataset),
+        "config": config.as_json(),
+        "deciding": config.deciding(dataset.sha256),
+        "versions": all_versions(),
+        "started": timestamp(),
+    }
 
 
 def _outcome(summary: RunSummary) -> Iterator[str]:
@@ -308,7 +249,7 @@ def _dry_run(
         make_mirrors(options),
         store.folder,
         options.cache,
-        recorded_differences(store, config, dataset.identity()),
+        recorded_differences(store, config.deciding(dataset.identity().sha256)),
     )
     if options.as_json:
         counts = {"selected": len(selected), "done": plan.done, "over_budget": plan.over_budget}
@@ -323,11 +264,3 @@ def _used(summary: RunSummary) -> str:
     used = summary.tokens
     read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
     return f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"
-
-
-def _both(one: Say, two: Say) -> Say:
-    def say(text: str) -> None:
-        one(text)
-        two(text)
-
-    return say

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attempts.records import AttemptRecord
+from bench.attempts.saving import prediction
 from bench.attempts.transcript import transcript
 from bench.repos.patches import fit_patch
 from core.money import as_number
@@ -23,7 +24,6 @@ from reports.verification.difference import (
 from reports.verification.layout import wrong_layout
 from reports.verification.recorded import chosen_again, record_of, solved_of
 from reports.verification.requests import wrong_request
-from runs.run import prediction
 from runs.storage.store import RunStore
 from runs.storage.versions import continues
 

@@ -1,5 +1,27 @@
-"""Where instances are worked on: this machine, or a Ray cluster."""
+"""Where jobs are worked on: threads of this process, or Ray."""
 
-from runs.engines.base import Engine
+from __future__ import annotations
 
-__all__ = ["Engine"]
+from importlib.util import find_spec
+
+from core.errors import UserError
+from runs.engines.base import Driver, Engine
+from runs.engines.local import LocalPool
+from runs.scale import EngineKind
+
+__all__ = ["Driver", "Engine", "make_engine"]
+
+
+def make_engine(driver: Driver) -> Engine:
+    """Return the engine for ``--engine``.
+
+    Raises:
+        UserError: Ray is not installed, or this machine lacks what the jobs need.
+    """
+    if driver.scale.engine is not EngineKind.RAY:
+        return LocalPool.of(driver)
+    if find_spec("ray") is None:
+        raise UserError("--engine ray needs Ray: install requirements-ray.txt")
+    from runs.engines.ray.ray import RayEngine  # its import takes a second
+
+    return RayEngine(driver)

@@ -1,24 +1,66 @@
-"""The protocol of the places where instances are worked on."""
+"""The protocol of engines, and what the driver gives them."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
-from bench.attempts.solving import Finished
-from bench.instances.instances import Instance
+from core.stop import Stop
+from runs.calls.hub import Hub
+from runs.jobs import Finished, Job, JobKind
+from runs.progress.board import Steps
+from runs.scale import Scale
+from runs.storage.store import RunStore
+from runs.storage.story import instance_log
 
 
 class Engine(Protocol):
-    """Works on instances, several at once."""
+    """Works on jobs, several at once."""
 
-    def run(
-        self, instances: Sequence[Instance], may_start: Callable[[], bool]
-    ) -> Iterator[Finished]:
-        """Begin ``instances`` in their order, and yield each as it ends.
+    def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
+        """Start ``jobs`` in their order, and yield each as it ends.
 
-        Once ``may_start`` says no, nothing more begins; what has begun is still yielded.
+        When ``may_start`` returns False, no further job starts; those that started are yielded.
 
         Raises:
-            UserError: something that the user must mend; the others have ended before it is raised.
+            UserError: the user has to fix something; all started jobs have ended before.
         """
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The process that holds the run's lock, with what only this process has.
+
+    Attributes:
+        run_key: see ``runs.leftovers.run_key``.
+        warn_once: shows a text to the user, each text once.
+        log: the run's log.
+    """
+
+    kind: JobKind
+    scale: Scale
+    cache: Path
+    store: RunStore
+    hub: Hub
+    stop: Stop
+    board: Steps
+    run_key: str
+    warn_once: Callable[[str], None]
+    log: logging.Logger
+
+    @contextmanager
+    def started(self, key: str) -> Iterator[logging.Logger]:
+        """Give the log of a job while it is worked on; its earlier files are out of the way.
+
+        Raises:
+            OSError: the log cannot be written.
+        """
+        self.store.begin(key)
+        path = self.store.logs / f"{key}.log"
+        with instance_log(path, key, self.log, self.store.redact) as log:
+            self.board.started(key)
+            yield log

@@ -1,4 +1,4 @@
-"""The local pool: a thread for each instance that is in work, for nearly all of them only wait."""
+"""The engine of threads: one for each job in work, because nearly all jobs only wait."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from bench.attempts.solving import Finished
-from bench.instances.instances import Instance
+from runs.engines.base import Driver
+from runs.jobs import Finished, Job, JobAccess, WorkerAccess
+from runs.progress.statuses import InstanceStatus
+from runs.slots import Slots
 
 
 @dataclass(frozen=True)
@@ -17,21 +20,40 @@ class LocalPool:
     """Threads of this process.
 
     Attributes:
-        workers: how many instances are in work at once.
-        solve: works on one instance; what it raises ends the run.
-        failed: is told at once that ``solve`` raised, so that the others can end.
+        workers: how many jobs are in work at once.
+        work: works on one job; an exception of it ends the run.
+        failed: called at once with such an exception, so that the other jobs can end.
     """
 
     workers: int
-    solve: Callable[[Instance], Finished]
+    work: Callable[[Job], Finished[Any]]
     failed: Callable[[BaseException], None]
 
-    def run(
-        self, instances: Sequence[Instance], may_start: Callable[[], bool]
-    ) -> Iterator[Finished]:
+    @classmethod
+    def of(cls, driver: Driver) -> LocalPool:
+        """Return the engine for a run.
+
+        Raises:
+            UserError: this machine lacks what the jobs need.
+        """
+        slots = Slots(driver.scale.jobs, driver.stop)
+        access = WorkerAccess(driver.cache, driver.run_key, slots, driver.stop, driver.warn_once)
+        services = driver.kind.services(access)
+
+        def work(job: Job) -> Finished[Any]:
+            try:
+                with driver.started(job.key) as log:
+                    return job.work(services, JobAccess(driver.hub, driver.board, log))
+            except OSError as error:  # a full disk takes no log; the others may need less
+                reason = f"cannot write its log: {error}"
+                return Finished(job.key, InstanceStatus.INFRA_ERROR, reason)
+
+        return cls(driver.scale.workers, work, lambda error: driver.stop.request(str(error)))
+
+    def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
         """See ``Engine``."""
-        waiting, ended = deque(instances), queue.SimpleQueue[Finished | BaseException | None]()
-        count = min(self.workers, len(instances))
+        waiting, ended = deque(jobs), queue.SimpleQueue[Finished[Any] | BaseException | None]()
+        count = min(self.workers, len(jobs))
         for number in range(count):
             threading.Thread(
                 target=self._work, args=(waiting, may_start, ended), name=f"worker-{number}",
@@ -51,13 +73,13 @@ class LocalPool:
 
     def _work(
         self,
-        waiting: deque[Instance],
+        waiting: deque[Job],
         may_start: Callable[[], bool],
-        ended: queue.SimpleQueue[Finished | BaseException | None],
+        ended: queue.SimpleQueue[Finished[Any] | BaseException | None],
     ) -> None:
         try:
-            while may_start() and (instance := _next(waiting)):
-                ended.put(self.solve(instance))
+            while may_start() and (job := _next(waiting)):
+                ended.put(self.work(job))
         except BaseException as error:
             self.failed(error)
             ended.put(error)
@@ -65,7 +87,7 @@ class LocalPool:
             ended.put(None)
 
 
-def _next(waiting: deque[Instance]) -> Instance | None:
+def _next(waiting: deque[Job]) -> Job | None:
     try:
         return waiting.popleft()
     except IndexError:

@@ -14,19 +14,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.attempts.solving import InstanceJob
 from bench.instances.instances import Instance
-from runs.ordering import longest_first
+from runs.jobs import longest_first
 from runs.storage.timings import Timings
 from tests.bench.runs import TOP
 
 
-def instances(*names: str) -> list[Instance]:
+def jobs(*names: str) -> list[InstanceJob]:
     repos = [name.rpartition("-")[0].replace("__", "/") for name in names]
-    return [Instance(n, repo, "c", "p", "1", "") for n, repo in zip(names, repos, strict=True)]
+    return [job(name, repo) for name, repo in zip(names, repos, strict=True)]
+
+
+def job(name: str, repo: str) -> InstanceJob:
+    return InstanceJob(Instance(name, repo, "c", "p", "1", ""))
 
 
 def order(names: Sequence[str], seconds: dict[str, float]) -> list[str]:
-    return [i.instance_id for i in longest_first(instances(*names), seconds)]
+    return [job.key for job in longest_first(jobs(*names), seconds)]
 
 
 def test_known_ones_go_by_their_seconds() -> None:
@@ -50,10 +55,10 @@ def test_timings_of_what_is_not_selected_count_for_their_repository() -> None:
 
 
 def test_the_repository_is_the_instances_own_where_its_id_says_another() -> None:
-    odd, other = Instance("odd", "c/d", "c", "p", "1", ""), instances("c__d-5", "a__b-1")
+    odd, other = job("odd", "c/d"), jobs("c__d-5", "a__b-1")
     given = [*other, odd]
     found = longest_first(given, {"odd": 50, "a__b-1": 20})
-    assert [i.instance_id for i in found] == ["c__d-5", "odd", "a__b-1"]
+    assert [job.key for job in found] == ["c__d-5", "odd", "a__b-1"]
 
 
 def test_with_nothing_known_the_order_stays() -> None:

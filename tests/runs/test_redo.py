@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bench.assembly import make_hub
+from bench.assembly import make_model_use
 from bench.cli.commands import run_command
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
@@ -22,6 +22,7 @@ from runs.calls.ledger import read_ledger, total
 from runs.leftovers import run_key
 from runs.redo import Redo, prepare
 from runs.scale import Scale
+from runs.session import make_hub
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
@@ -88,7 +89,9 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
     both(provider)
     run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
     store = RunStore(tmp_path, "r")
-    hub = make_hub(live(provider), options(tmp_path, cache), store, Stop(), lambda _: None)
+    run = options(tmp_path, cache)
+    use = make_model_use(live(provider), run)
+    hub = make_hub(store, run.scale, run.money, use, Stop(), lambda _: None)
     redo = Redo.parse(words, [PLAUSIBLE, NOT])
     assert prepare(store, hub, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
     # As if the process had died here: one instance is done anew, the other is not.
@@ -113,7 +116,9 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
     both(provider)
     run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
     store = RunStore(tmp_path, "r")
-    hub = make_hub(live(provider), options(tmp_path, cache), store, Stop(), lambda _: None)
+    run = options(tmp_path, cache)
+    use = make_model_use(live(provider), run)
+    hub = make_hub(store, run.scale, run.money, use, Stop(), lambda _: None)
     redo = Redo.parse("plausible,empty", [])
     put_aside = RunStore.put_aside
 
@@ -147,8 +152,7 @@ def test_the_table_of_a_run_adds_up_to_the_ledger(
     both(provider)
     run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
     said: list[str] = []
-    asked = options(tmp_path, cache, as_json=True)
-    assert status_command(live(provider), asked, said.append) == 0
+    assert status_command(RunStore(tmp_path, "r"), said.append, as_json=True) == 0
     table = json.loads(said[0])
     assert table["statuses"]["plausible"]["instances"] == 1
     lines = list(read_ledger(RunStore(tmp_path, "r").ledger).whole)
@@ -180,7 +184,7 @@ def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path, cache: Path
     time.sleep(0.2)
     said: list[str] = []
     try:
-        assert clean_command(config(), options(tmp_path, cache), said.append) == 0
+        assert clean_command(store, cache, said.append) == 0
         assert started[0].wait(10) == -9
         assert started[1].poll() is None
     finally:
@@ -191,7 +195,7 @@ def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path, cache: Path
     assert all(path.exists() for path in others)
     assert any(f"process {started[0].pid}" in line for line in said)
     with run_lock(store.folder), pytest.raises(UserError, match="is worked on by process"):
-        clean_command(config(), options(tmp_path, cache), said.append)
+        clean_command(store, cache, said.append)
 
 
 def test_a_provider_that_is_down_for_everybody_ends_the_run_and_nothing_is_lost(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bench.attempts.solving import InstanceJob
 from core.errors import StoppedError, UserError
 from core.stop import Stop
 from llm.chat import Message, Reply
@@ -109,18 +110,22 @@ def test_a_model_is_waited_for_without_a_slot() -> None:
     assert done == ["settled", "asked"]
 
 
+def jobs(count: int) -> list[InstanceJob]:
+    return [InstanceJob(an_instance(instance_id=f"i-{n}")) for n in range(count)]
+
+
 def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
     names = [f"i-{n}" for n in range(6)]
     release = threading.Event()
 
-    def solve(instance: Any) -> Any:
-        if instance.instance_id == "i-0":
+    def solve(job: Any) -> Any:
+        if job.key == "i-0":
             release.wait(10)
-        return instance.instance_id
+        return job.key
 
     pool = LocalPool(2, solve, lambda _: None)
     ended = []
-    for name in pool.run([an_instance(instance_id=n) for n in names], lambda: True):
+    for name in pool.run(jobs(6), lambda: True):
         ended.append(name)
         if len(ended) == 5:
             release.set()
@@ -132,20 +137,18 @@ def test_an_error_of_the_user_ends_the_pool_and_what_has_begun_is_yielded() -> N
     failed: list[BaseException] = []
     begun = threading.Barrier(2)
 
-    def solve(instance: Any) -> Any:
+    def solve(job: Any) -> Any:
         begun.wait(10)
-        if instance.instance_id == "i-0":
+        if job.key == "i-0":
             raise UserError("mend it")
         while not failed:
             time.sleep(0.01)
-        return instance.instance_id
+        return job.key
 
     pool = LocalPool(2, solve, failed.append)
     ended = []
     with pytest.raises(UserError, match="mend it"):
-        for name in pool.run(
-            [an_instance(instance_id=f"i-{n}") for n in range(9)], lambda: not failed
-        ):
+        for name in pool.run(jobs(9), lambda: not failed):
             ended.append(name)
     assert ended == ["i-1"]
 

@@ -1,7 +1,7 @@
-"""One node of a cluster: its name, its folder, and what its dead workers left there.
+"""A node of a cluster: its name, its folder, and the removal of what dead workers left there.
 
-Several workers of one run live on a node at once. Each has a key of its own, by which its
-processes, containers and files are known, and a lock that the system releases when it dies.
+Several workers of one run share a node. Each has its own key, which marks its processes, containers
+and files, and a lock that the system releases when the worker dies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from core.processes import remove_tree
-from runs.leftovers import clean_key
+from runs.leftovers import clean_key, clean_run
+from runs.storage.store import RunStore
 
 NODE_VARIABLE = "SWE_RETRY_HARNESS_NODE"
 """Names a node in its environment, where its address does not: several nodes on one machine."""
@@ -23,7 +24,7 @@ _SWEEPING = ".sweep.lock"
 
 
 def node_name(environ: Mapping[str, str], address: str) -> str:
-    """Return the name of a node, the same after a restart and fit for a folder."""
+    """Return the name of a node: the same after a restart, and a valid name of a folder."""
     return re.sub(r"[^\w.+-]", "-", environ.get(NODE_VARIABLE) or address).lstrip(".")
 
 
@@ -44,7 +45,7 @@ def claim(cache: Path, run_key: str) -> Claim:
     """Take a new key on the node whose folder is ``cache``."""
     work = cache / "work"
     work.mkdir(parents=True, exist_ok=True)
-    # Nobody sweeps between the making of a lock and its taking.
+    # A sweep must not come between the creation of a lock and its acquisition.
     with FileLock(work / _SWEEPING):
         key = f"{run_key}.{secrets.token_hex(8)}"
         lock = FileLock(work / f"{key}.lock", is_singleton=False)
@@ -53,7 +54,7 @@ def claim(cache: Path, run_key: str) -> Claim:
 
 
 def sweep(cache: Path, *, containers: bool) -> list[str]:
-    """Remove what dead workers left on the node whose folder is ``cache``, and say what it was.
+    """Remove what dead workers left on the node whose folder is ``cache``; return what it was.
 
     Args:
         containers: look for containers as well.
@@ -69,6 +70,12 @@ def sweep_here(cache: Path, *, containers: bool) -> list[str]:
     """Do the same for each node that lives on this machine."""
     nodes = sorted(node_cache(cache, "").glob("*"))
     return [thing for node in nodes for thing in sweep(node, containers=containers)]
+
+
+def clean(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
+    """Remove what killed processes of the run left, and dead Ray workers on this machine."""
+    left = clean_run(store, cache, containers=containers)
+    return left + sweep_here(cache, containers=containers)
 
 
 def _of_the_dead(work: Path) -> Iterator[Path]:

@@ -1,152 +1,194 @@
-"""A Ray worker: works on instances far from the run's files, and writes to the driver about it."""
+"""A worker process of a Ray run: works on jobs in threads, and asks the run's actor."""
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from logging.handlers import QueueHandler
+from pathlib import Path
+from typing import Any, cast
 
 import ray
+from ray.exceptions import RayError, RayTaskError
 
-from bench.assembly import Options, make_models, make_services
-from bench.attempts.services import Services
-from bench.cli.config import RunConfig
-from bench.instances.instances import Instance
-from core.errors import StoppedError, UserError
+from core.errors import InfrastructureError, StoppedError, UserError
 from core.redaction import Redactor
 from core.stop import Stop
-from environments.base import EnvironmentKind
-from llm.replay import RecordedAttempt
-from runs.calls.modelsource import ModelSource, ReplayedModels
-from runs.checks import check_models
-from runs.engines.letters import RemoteHub, RemoteSteps, Topic
-from runs.engines.ray.nodes import Claim, claim, node_cache, node_name, sweep
-from runs.engines.remote import Line, Returned, Wire, work_on
+from llm.gate import Ask, Outcome
+from runs.calls.hub import Ticket, Wait
+from runs.calls.journal import Entry
+from runs.engines.ray.actor import Start
+from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
+from runs.jobs import Finished, Job, JobAccess, WorkerAccess
 from runs.leftovers import mark_children
+from runs.progress.board import Step
+from runs.progress.statuses import InstanceStatus
+from runs.session import prepare_process
+from runs.slots import Slots
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What all workers of a run are told; equal when it is of one start of one run.
+    """What all workers of a run need.
 
     Attributes:
-        token: names that start.
-        mailbox: the handle of the run's ``Mailbox``.
+        services: see ``JobKind``; so is ``containers``.
+        cache: the folder that runs share.
+        key: of the run, see ``runs.leftovers``.
+        own_ray: the worker shares the driver's machine, and so its folders and its key.
+        actor: the handle of the run's ``RunActor``.
     """
 
-    token: str
-    config: RunConfig = field(compare=False)
-    options: Options = field(compare=False)
-    run_key: str = field(compare=False)
-    mailbox: Any = field(compare=False)
+    services: Callable[[WorkerAccess], Any]
+    containers: bool
+    cache: Path
+    key: str
+    own_ray: bool
+    actor: Any
 
 
 @dataclass(frozen=True)
-class Task:
-    """One instance for one worker.
+class Returned:
+    """How the work on a job ended.
 
     Attributes:
-        start: how often it was begun, see ``Letter``.
-        recorded: in a replay, its recorded attempts: the folder lies on the driver's side.
+        finished: None when the job did not start.
+        user_error: what the user has to fix; no other job starts then.
     """
 
-    instance: Instance
-    start: int
-    recorded: Mapping[int, RecordedAttempt] = field(default_factory=dict)
+    finished: Finished[Any] | None = None
+    user_error: str = ""
+
+
+class Worker:
+    """A Ray actor; ``work`` is called by as many threads as it has room for jobs."""
+
+    def __init__(self) -> None:
+        self._stop = Stop()
+        self._redact = Redactor.of_environment(os.environ)
+        self._actor: Any = None
+        self._services: Any = None
+
+    def prepare(self, plan: Plan, slots: int) -> str:
+        """Build the services; return what the user has to fix, empty where nothing is."""
+        self._actor = plan.actor
+        prepare_process()
+        node = node_name(os.environ, ray.util.get_node_ip_address())
+        try:
+            self._services = plan.services(self._access(plan, node, slots))
+        except UserError as error:
+            return str(error) if plan.own_ray else f"on the node {node}: {error}"
+        return ""
+
+    def _access(self, plan: Plan, node: str, slots: int) -> WorkerAccess:
+        cache, key = plan.cache, plan.key
+        if not plan.own_ray:
+            cache = node_cache(plan.cache, node)
+            for thing in sweep(cache, containers=plan.containers):
+                plan.actor.warn.remote(f"{node}: removed {thing}")
+            # The lock is held until this process ends.
+            self._claim = claim(cache, plan.key)
+            key = self._claim.key
+        mark_children(key)
+        threading.Thread(target=_follow, args=(plan.actor, self._stop), daemon=True).start()
+        return WorkerAccess(
+            cache, key, Slots(slots, self._stop), self._stop, plan.actor.warn.remote
+        )
+
+    def work(self, job: Job, start: Start) -> Returned:
+        """Work on a job if it may still start."""
+        calls = RemoteCalls(self._actor, self._stop, start)
+        try:
+            if not calls.wait(self._actor.open):
+                return Returned()
+        except StoppedError:
+            return Returned()
+        except OSError as error:  # a full disk takes no log; the others may need less
+            reason = f"cannot write its log: {error}"
+            return Returned(Finished(job.key, InstanceStatus.INFRA_ERROR, reason))
+        log = logging.Logger(job.key, logging.INFO)
+        log.addHandler(RemoteLog(self._actor, start, self._redact))
+        try:
+            try:
+                return Returned(job.work(self._services, JobAccess(calls, calls, log)))
+            finally:
+                # Whatever was sent before has been handled when this is answered.
+                calls.wait(self._actor.close)
+        except StoppedError:
+            return Returned()
+        except UserError as error:
+            return Returned(user_error=str(error))
 
 
 @dataclass(frozen=True)
-class Workplace:
-    """What a worker process keeps from one instance to the next."""
+class RemoteCalls:
+    """The run as one start of a job sees it; see ``CallHub`` and ``Steps``."""
 
-    services: Services
-    claim: Claim
+    actor: Any
+    stop: Stop
+    start: Start
+
+    def entries(self, instance_id: str) -> Sequence[Entry]:
+        """See ``CallHub``."""
+        return cast(Sequence[Entry], self.wait(self.actor.entries))
+
+    def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
+        """See ``CallHub``."""
+        return cast("Ticket | Wait", self.wait(self.actor.begin, attempt, ask))
+
+    def end(self, call: str, outcome: Outcome) -> bool:
+        """See ``CallHub``."""
+        return bool(self.wait(self.actor.end, call, outcome))
+
+    def stopping(self) -> str:
+        """See ``CallHub``."""
+        return self.stop.reason
+
+    def started(self, instance_id: str) -> None:
+        """Do nothing: the driver started the job."""
+
+    def step(self, instance_id: str, attempt: int, model: str, step: Step) -> None:
+        """See ``Steps``."""
+        self.actor.step.remote(self.start, attempt, model, step)
+
+    def wait(self, method: Any, *arguments: Any) -> Any:  # noqa: ANN401 - of ``RunActor``
+        """Call a method of the run's actor and wait for its answer.
+
+        By a future: in ``ray.get`` Ray would give the worker's processor to another one meanwhile,
+        and more would run than there are processors for.
+
+        Raises:
+            InfrastructureError: the driver is gone.
+            Exception: what the driver raised.
+        """
+        try:
+            return method.remote(self.start, *arguments).future().result()
+        except RayTaskError as error:
+            raise error.cause from None
+        except RayError as error:
+            raise InfrastructureError(f"the driver does not answer: {error}") from error
 
 
-def work(plan: Plan, task: Task) -> Returned:
-    """Work on one instance: what runs as a Ray task."""
-    line = Line(_wire(plan.mailbox), task.instance.instance_id, task.start)
+class RemoteLog(QueueHandler):
+    """Sends records to the driver, without the secrets of this machine."""
+
+    def __init__(self, actor: Any, start: Start, redact: Redactor) -> None:  # noqa: ANN401
+        # The base class only gives its queue to ``enqueue``.
+        super().__init__(cast(Any, None))
+        self._actor, self._start, self._redact = actor, start, redact
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Send ``record``, whose arguments and traceback are text already."""
+        record.msg = record.message = self._redact(str(record.msg))
+        self._actor.record.remote(self._start, record)
+
+
+def _follow(actor: Any, stop: Stop) -> None:  # noqa: ANN401 - an actor's handle
+    """Stop when the run stops, or when its driver is gone."""
     try:
-        services = _with_recorded(_workplace(plan).services, task)
-        return work_on(task.instance, services, line, Redactor.of_environment(os.environ))
-    except StoppedError:
-        return Returned()
-    except UserError as error:
-        return Returned(mend=str(error))
-
-
-def _wire(mailbox: Any) -> Wire:  # noqa: ANN401 - an actor's handle
-    """Return the way to the mailbox.
-
-    Answers are waited for by futures: in ``ray.get`` Ray would give the worker's processor to
-    another task meanwhile, and more would run than there are processors for.
-    """
-
-    def ask(letter: bytes) -> bytes:
-        answer: bytes = mailbox.ask.remote(letter).future().result()
-        return answer
-
-    return Wire(ask, mailbox.tell.remote, ray.exceptions.RayError)
-
-
-def _with_recorded(services: Services, task: Task) -> Services:
-    models = services.models
-    if not isinstance(models, ReplayedModels):
-        return services
-    read = {task.instance.instance_id: dict(task.recorded)}
-    return replace(services, models=replace(models, read=read))
-
-
-@lru_cache(maxsize=1)
-def _workplace(plan: Plan) -> Workplace:
-    """Set this process up, once: it serves one run and nothing else.
-
-    Raises:
-        UserError: this node lacks something.
-    """
-    node = node_name(os.environ, ray.util.get_node_ip_address())
-    try:
-        return _set_up(plan, node)
-    except UserError as error:
-        raise UserError(f"on the node {node}: {error}") from error
-
-
-def _set_up(plan: Plan, node: str) -> Workplace:
-    config, line = plan.config, Line(_wire(plan.mailbox))
-    check_models(config, plan.options.money)
-    cache = node_cache(plan.options.cache, node)
-    for thing in sweep(cache, containers=config.environment is EnvironmentKind.DOCKER):
-        line.tell(Topic.NOTE, f"{node}: removed {thing}")
-    own = claim(cache, plan.run_key)
-    mark_children(own.key)
-    stop = Stop()
-    threading.Thread(target=_heed, args=(plan.mailbox, stop), daemon=True).start()
-
-    def warn_once(text: str) -> None:
-        line.tell(Topic.NOTE, text)
-
-    # A task has its processors to itself: they were reserved for it.
-    options = replace(plan.options, cache=cache, scale=replace(plan.options.scale, jobs=1))
-    models = _models(config, options, warn_once)
-    services = make_services(
-        config, options, RemoteHub(line, stop), stop, RemoteSteps(line), own.key, warn_once,
-        models,
-    )  # fmt: skip
-    return Workplace(services, own)
-
-
-def _models(config: RunConfig, options: Options, warn_once: Any) -> ModelSource:  # noqa: ANN401
-    if config.replay:
-        return ReplayedModels(config.replay, options.settings.aliases)
-    return make_models(config, options, warn_once)
-
-
-def _heed(mailbox: Any, stop: Stop) -> None:  # noqa: ANN401 - an actor's handle
-    """Stop when the run stops, or nobody is left to say so."""
-    try:
-        stop.request(str(mailbox.stopping.remote().future().result()))
-    except ray.exceptions.RayError as error:
+        stop.request(str(actor.stopping.remote().future().result()))
+    except RayError as error:
         stop.request(f"the driver is gone: {error}")

@@ -38,7 +38,7 @@ def test_a_run_goes_on_from_what_is_whole_of_its_journal_and_ledger(
         path.write_bytes(b"".join(line + b"\n" for line in DAMAGE) + data)
 
     said: list[str] = []
-    assert status_command(run, order, said.append) == 1
+    assert status_command(store, said.append) == 1
     assert said[-9] == "broken files: 8"
     for path in whole:
         for number in range(1, 5):
@@ -55,7 +55,7 @@ def test_a_run_goes_on_from_what_is_whole_of_its_journal_and_ledger(
         assert sum(f"{path}, line 1: " in line and "moved to" in line for line in said) == 1
 
     said.clear()
-    assert status_command(run, order, said.append) == 0
+    assert status_command(store, said.append) == 0
     assert not any("broken" in line for line in said)
 
 
@@ -92,7 +92,7 @@ def test_a_broken_prediction_is_left_alone_and_the_rest_is_worked_on(
     assert len(named) == 1 and "delete it to redo the instance" in named[0]
     assert store.prediction(ONE).read_bytes() == content
     assert read(tmp_path, OTHER)["instance_id"] == OTHER
-    assert status_command(run, order, said.append) == 1
+    assert status_command(store, said.append) == 1
     assert str(store.prediction(ONE)) in said[-1]
 
 
@@ -158,5 +158,5 @@ def test_an_unfinished_instance_of_another_name_is_broken(tmp_path: Path) -> Non
     store.folder.mkdir(parents=True)
     store.save_unfinished(ONE, {"instance_id": OTHER, "status": "infra_error"})
     said: list[str] = []
-    assert status_command(config(), options(tmp_path, tmp_path), said.append) == 1
+    assert status_command(RunStore(tmp_path, "r"), said.append) == 1
     assert f"{ONE}.unfinished.json is about '{OTHER}'" in said[-1]

@@ -1,0 +1,134 @@
+"""What a run writes about an instance: prediction, trajectory and transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.attempts.attempts import Solved
+from bench.attempts.records import AttemptRecord, total_cost
+from bench.attempts.solving import Work
+from bench.attempts.transcript import title_of, transcript
+from bench.cli.config import RunConfig
+from core.money import as_number
+from llm.chat import Call
+from runs.calls.hub import Hub
+from runs.calls.ledger import REPLAYED, Line
+from runs.jobs import Finished
+from runs.storage.starts import all_versions, note_returned
+from runs.storage.store import RunStore
+
+
+@dataclass(frozen=True)
+class Saver:
+    """Saves the results of one start of a run.
+
+    Attributes:
+        say: prints a line for the user.
+    """
+
+    store: RunStore
+    config: RunConfig
+    say: Callable[[str], None]
+    _returned: set[tuple[str, str]] = field(default_factory=set)
+
+    def __call__(self, finished: Finished[Work], hub: Hub) -> None:
+        """Save what was done on an instance.
+
+        Raises:
+            OSError: the result cannot be written.
+        """
+        work = finished.value or Work((), None)
+        try:
+            if work.solved is None:
+                self._keep_unfinished(finished, work.records)
+            else:
+                self._save(work.solved, hub)
+        finally:
+            self._note_returned(work.records)
+
+    def _save(self, solved: Solved, hub: Hub) -> None:
+        name = solved.instance.instance_id
+        if self.config.replay is not None:
+            for line in _replayed(name, solved.attempts):
+                hub.ledger.add(line)
+        hub.ledger.sync()
+        label = self.config.model_name_or_path
+        trajectory = self._trajectory(name, solved)
+        self.store.save_instance(name, prediction(solved, label), trajectory, transcript(solved))
+
+    def _trajectory(self, name: str, solved: Solved) -> dict[str, Any]:
+        winner = solved.winner
+        return {
+            "instance_id": name,
+            "title": title_of(solved.instance.problem_statement),
+            "status": solved.choice.status.value,
+            "reason": solved.choice.reason,
+            "winner": winner.attempt if winner else None,
+            "attempts": [record.as_trajectory() for record in solved.attempts],
+            "config": self.config.as_json(),
+            "versions": all_versions(),
+        }
+
+    def _keep_unfinished(self, finished: Finished[Work], records: Sequence[AttemptRecord]) -> None:
+        content = {
+            "instance_id": finished.key,
+            "status": finished.status.value,
+            "reason": finished.reason,
+            "attempts": [record.as_trajectory() for record in records],
+        }
+        try:
+            self.store.save_unfinished(finished.key, content)
+        except OSError as error:  # a full disk must not hide what went wrong first
+            self.say(f"{finished.key}: cannot save what was done: {error}")
+
+    def _note_returned(self, records: Sequence[AttemptRecord]) -> None:
+        """Note the names of models in replies at once, because the run may be killed."""
+        named = {(r.model, c.reply.model) for r in records for c in r.calls if c.reply.model}
+        if new := named - self._returned:
+            self._returned.update(new)
+            with suppress(OSError):  # a full disk must not take what others do
+                note_returned(self.store, new)
+
+
+def _replayed(name: str, records: Sequence[AttemptRecord]) -> Iterable[Line]:
+    """Yield the ledger's lines of replayed replies: what they once cost."""
+    for record in records:
+        for number, call in enumerate(record.calls, 1):
+            yield _replayed_line(f"{name}:{record.attempt}:{number}", name, record, call)
+
+
+def _replayed_line(key: str, name: str, record: AttemptRecord, call: Call) -> Line:
+    return Line(
+        call=key,
+        kind=REPLAYED,
+        instance_id=name,
+        attempt=record.attempt,
+        model=record.model,
+        cost=call.reply.cost,
+        usage=call.reply.usage,
+    )
+
+
+def prediction(solved: Solved, model_name_or_path: str) -> dict[str, Any]:
+    """Return an instance's prediction in the layout of docs/predictions.md."""
+    name = solved.instance.instance_id
+    results = [record.as_prediction(name, model_name_or_path) for record in solved.attempts]
+    winner = solved.winner
+    chosen = winner.as_prediction(name, model_name_or_path) if winner else _nothing(results[0])
+    return {
+        **chosen,
+        "tries": max(record.try_ for record in solved.attempts),
+        "status": solved.choice.status.value,
+        "reason": solved.choice.reason,
+        "cost": as_number(total_cost(solved.attempts)),
+        "all_results": results,
+    }
+
+
+def _nothing(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a prediction of an instance without a usable patch."""
+    nothing = {"model_patch": "", "edited_files": [], "edits_test_configuration": False}
+    return {**result, **nothing}

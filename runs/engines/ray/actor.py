@@ -1,0 +1,127 @@
+"""The one actor of a Ray run: its methods are what workers may ask of the run.
+
+Each call is passed on to the driver's process, and the answer back. The driver holds the run's
+lock, journals and ledger, and nothing else may write them: an actor that held them could outlive a
+killed driver, and write beside the process that continues the run. The driver fetches requests, so
+that workers need not be able to connect to it. The methods are coroutines of one event loop:
+workers that wait take no thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm.gate import Ask, Outcome
+from runs.calls.hub import Ticket, Wait
+from runs.calls.journal import Entry
+from runs.progress.board import Step
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a job.
+
+    Attributes:
+        number: from 1. A job whose worker is lost is started again; what the lost worker still
+            sends has the old number and is refused.
+    """
+
+    key: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call of a worker, for the driver.
+
+    Attributes:
+        number: by which the driver answers; None when no answer is awaited.
+        method: of ``RunServer``.
+    """
+
+    number: int | None
+    method: str
+    arguments: tuple[Any, ...]
+
+
+class RunActor:
+    """Passes calls on; see ``runs.engines.ray.server.RunServer`` for what each does."""
+
+    def __init__(self) -> None:
+        self._requests: asyncio.Queue[Request] = asyncio.Queue()
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._asked = 0
+        self._stopping = asyncio.Event()
+        self._reason = ""
+
+    async def open(self, start: Start) -> bool:
+        """Ask whether the job may start."""
+        return bool(await self._answer("open", start))
+
+    async def close(self, start: Start) -> None:
+        """Report the end of the work on a job."""
+        await self._answer("close", start)
+
+    async def entries(self, start: Start) -> Sequence[Entry]:
+        """Ask for the job's journal."""
+        entries: Sequence[Entry] = await self._answer("entries", start)
+        return entries
+
+    async def begin(self, start: Start, attempt: int, ask: Ask) -> Ticket | Wait:
+        """Ask for permission to call a model."""
+        answer: Ticket | Wait = await self._answer("begin", start, attempt, ask)
+        return answer
+
+    async def end(self, start: Start, call: str, outcome: Outcome) -> bool:
+        """Report how a call ended."""
+        return bool(await self._answer("end", start, call, outcome))
+
+    async def step(self, start: Start, attempt: int, model: str, step: Step) -> None:
+        """Report progress."""
+        self._pass_on("step", start, attempt, model, step)
+
+    async def record(self, start: Start, record: logging.LogRecord) -> None:
+        """Write to the job's log."""
+        self._pass_on("record", start, record)
+
+    async def warn(self, text: str) -> None:
+        """Show a text to the user, once."""
+        self._pass_on("warn", text)
+
+    async def stopping(self) -> str:
+        """Wait until the run stops, and return why."""
+        await self._stopping.wait()
+        return self._reason
+
+    async def requests(self) -> list[Request]:
+        """Wait for requests and give them to the driver, in the order in which they came."""
+        found = [await self._requests.get()]
+        while not self._requests.empty():
+            found.append(self._requests.get_nowait())
+        return found
+
+    async def answer(self, number: int, value: Any, error: Exception | None) -> None:  # noqa: ANN401
+        """Take the driver's answer: a value, or an exception to raise at the worker."""
+        future = self._answers.pop(number)
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    async def stop(self, reason: str) -> None:
+        """Take the driver's report that the run stops."""
+        self._reason = reason
+        self._stopping.set()
+
+    def _pass_on(self, method: str, *arguments: Any, number: int | None = None) -> None:  # noqa: ANN401
+        self._requests.put_nowait(Request(number, method, arguments))
+
+    async def _answer(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401
+        self._asked += 1
+        future = self._answers[self._asked] = asyncio.get_running_loop().create_future()
+        self._pass_on(method, *arguments, number=self._asked)
+        return await future

@@ -1,0 +1,173 @@
+"""The driver's side of the run's actor: does what workers ask for."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from core.errors import StoppedError
+from llm.gate import Ask, Outcome
+from runs.calls.hub import Ticket, Wait
+from runs.calls.journal import Entry
+from runs.engines.base import Driver
+from runs.engines.ray.actor import Request, Start
+from runs.progress.board import Step
+
+# Each waits for the disk now and then; requests of one job wait for each other.
+_THREADS = 16
+
+
+class ReplacedError(StoppedError):
+    """This worker was taken for dead, and another has its job."""
+
+
+@dataclass
+class _JobState:
+    """A job that was given to a worker.
+
+    Attributes:
+        number: of the start that counts; 0 while none does.
+        open: what ends with the work on the job.
+    """
+
+    number: int = 0
+    log: logging.Logger | None = None
+    open: ExitStack = field(default_factory=ExitStack)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
+class RunServer:
+    """Has the methods of ``RunActor`` that concern a job; safe to use from many threads.
+
+    Attributes:
+        may_start: whether a job may start now.
+    """
+
+    driver: Driver
+    may_start: Callable[[], bool]
+    _jobs: dict[str, _JobState] = field(default_factory=dict)
+
+    def start(self, key: str) -> Start:
+        """Return a new start of a job."""
+        state = self._jobs.setdefault(key, _JobState())
+        with state.lock:
+            state.number += 1
+            return Start(key, state.number)
+
+    def give_up(self, key: str) -> None:
+        """Refuse from now on what the job's worker sends; its calls end here."""
+        state = self._jobs[key]
+        with state.lock:
+            state.number += 1
+            self.driver.hub.abandon(key)
+            state.open.close()
+
+    def open(self, start: Start) -> bool:
+        """Start a job unless the run is ending."""
+        with self._state(start) as state:
+            if not self.may_start():
+                return False
+            state.log = state.open.enter_context(self.driver.started(start.key))
+            return True
+
+    def close(self, start: Start) -> None:
+        """End the work on a job."""
+        with self._state(start) as state:
+            state.open.close()
+
+    def entries(self, start: Start) -> Sequence[Entry]:
+        """Return the job's journal."""
+        with self._state(start):
+            return self.driver.hub.entries(start.key)
+
+    def begin(self, start: Start, attempt: int, ask: Ask) -> Ticket | Wait:
+        """Let a call begin, or name the seconds to wait."""
+        with self._state(start):
+            return self.driver.hub.begin(start.key, attempt, ask)
+
+    def end(self, start: Start, call: str, outcome: Outcome) -> bool:
+        """Keep the outcome of a call."""
+        with self._state(start):
+            return self.driver.hub.end(call, outcome)
+
+    def step(self, start: Start, attempt: int, model: str, step: Step) -> None:
+        """Show a job's progress."""
+        with self._state(start):
+            self.driver.board.step(start.key, attempt, model, step)
+
+    def record(self, start: Start, record: logging.LogRecord) -> None:
+        """Write to the job's log."""
+        with self._state(start) as state:
+            if state.log is not None:
+                state.log.handle(record)
+
+    def warn(self, text: str) -> None:
+        """Show a text to the user, once."""
+        self.driver.warn_once(text)
+
+    @contextmanager
+    def _state(self, start: Start) -> Iterator[_JobState]:
+        state = self._jobs[start.key]
+        with state.lock:
+            if start.number != state.number:
+                raise ReplacedError("another worker has this instance")
+            yield state
+
+
+@contextmanager
+def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - Ray's handles have no types
+    """Answer the requests at ``actor`` meanwhile; an actor that dies stops the run."""
+    closing = threading.Event()
+
+    def serve() -> None:
+        with ThreadPoolExecutor(_THREADS, "server") as threads:
+            try:
+                while True:
+                    for request in ray.get(actor.requests.remote()):
+                        if request.number is None:  # quick, and in the order of sending
+                            _done(request, server)
+                        else:
+                            threads.submit(_answer, request, actor, server)
+            except RayError as error:
+                if not closing.is_set():
+                    server.driver.stop.request(f"the Ray cluster failed: {error}")
+
+    thread = threading.Thread(target=serve, name="server", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        closing.set()
+        ray.kill(actor)
+        thread.join()
+
+
+def _done(request: Request, server: RunServer) -> tuple[Any, Exception | None]:
+    """Do what is asked and return the value or the exception."""
+    try:
+        return getattr(server, request.method)(*request.arguments), None
+    except Exception as error:
+        return None, _portable(error)
+
+
+def _answer(request: Request, actor: Any, server: RunServer) -> None:  # noqa: ANN401
+    actor.answer.remote(request.number, *_done(request, server))
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an exception that can be pickled: some cannot be built again from their pickle."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(repr(error))
+    return error

@@ -1,0 +1,141 @@
+"""Jobs: what a run works on, whatever that is, and the order in which they start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Generic, Protocol, TypeVar
+
+from core.stop import Stop
+from runs.calls.hub import CallHub, Hub
+from runs.progress.board import Steps
+from runs.progress.statuses import InstanceStatus
+from runs.slots import Slots
+
+T_co = TypeVar("T_co", covariant=True)
+J = TypeVar("J", bound="Job")
+
+
+@dataclass(frozen=True)
+class Finished(Generic[T_co]):
+    """How a job ended.
+
+    Attributes:
+        reason: why it has this status.
+        value: what ``JobKind.save`` saves; None when nothing is known of the job's work.
+        seconds: wall-clock time.
+    """
+
+    key: str
+    status: InstanceStatus
+    reason: str
+    value: T_co | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class WorkerAccess:
+    """What a worker process shares among its jobs.
+
+    Attributes:
+        cache: a folder of this machine that outlives the run.
+        key: marks everything that the process starts; see ``runs.leftovers``.
+        slots: limit the work of this machine, but not the jobs that wait for a model.
+        warn_once: shows a text to the user, each text once.
+    """
+
+    cache: Path
+    key: str
+    slots: Slots
+    stop: Stop
+    warn_once: Callable[[str], None]
+
+    @property
+    def work(self) -> Path:
+        """The folder for what its jobs write and remove."""
+        return self.cache / "work" / self.key
+
+
+@dataclass(frozen=True)
+class JobAccess:
+    """How a job reaches its run: for permission to call a model, its progress and its log."""
+
+    calls: CallHub
+    steps: Steps
+    log: logging.Logger
+
+
+class Job(Protocol):
+    """One piece of a run's work; it can be pickled."""
+
+    @property
+    def key(self) -> str:
+        """Names the job's files: letters, digits and ``._+-``."""
+
+    @property
+    def description(self) -> str:
+        """The job in words, for the display."""
+
+    @property
+    def group(self) -> str:
+        """Jobs of one group are expected to take equally long; keys are ``<group>-<rest>``."""
+
+    def portable(self) -> Job:
+        """Return the job with everything that it reads on the driver's machine."""
+
+    def work(self, services: Any, access: JobAccess) -> Finished[Any]:  # noqa: ANN401
+        """Do the work; ``services`` is what ``JobKind.services`` built in this process.
+
+        Raises:
+            UserError: the run cannot go on.
+        """
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """What a run has to know about its kind of job.
+
+    Attributes:
+        services: builds what jobs need, once in each process; can be pickled.
+        save: writes the result of a job, in the process that holds the run's lock. A job whose
+            prediction file exists afterwards is done.
+        finish: called after the last job, also after an exception.
+        packages: that a worker on another machine imports for it, beside those of the runs.
+        cpus: that Ray reserves for a job.
+        containers: a worker that was killed may leave containers.
+    """
+
+    services: Callable[[WorkerAccess], Any]
+    save: Callable[[Finished[Any], Hub], None]
+    finish: Callable[[], None] = lambda: None
+    packages: tuple[str, ...] = ()
+    cpus: float = 1.0
+    containers: bool = False
+
+
+def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
+    """Return ``jobs``, the longest expected first; equals keep their order.
+
+    Longest processing time first ends at most a third later than the best order (Graham, 1969).
+
+    Args:
+        jobs: what is to do.
+        seconds: that jobs took before, by key, of this run or others. A job without an entry counts
+            as the median of its group, else of all.
+    """
+    if not seconds:
+        return list(jobs)
+    groups = {job.key: job.group for job in jobs}
+    by_group: dict[str, list[float]] = {}
+    for key, value in seconds.items():
+        by_group.setdefault(groups.get(key) or key.rpartition("-")[0], []).append(value)
+    usual = median(seconds.values())
+    typical = {group: median(values) for group, values in by_group.items()}
+
+    def expected(job: J) -> float:
+        return seconds.get(job.key, typical.get(job.group, usual))
+
+    return sorted(jobs, key=expected, reverse=True)

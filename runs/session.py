@@ -1,0 +1,218 @@
+"""The work of one process on a run: coordinate its calls, run its jobs, stop, and clean up."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import resource
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from core.money import known_sum
+from core.stop import Stop
+from runs.calls.budget import Budget
+from runs.calls.hub import Hub, charge_budget
+from runs.calls.journal import Journal
+from runs.calls.ledger import Ledger
+from runs.calls.throttle import Throttle, ThrottlePolicy
+from runs.engines import Driver, make_engine
+from runs.engines.ray.nodes import clean
+from runs.jobs import Job, JobKind
+from runs.leftovers import marked_children, run_key
+from runs.progress.board import Board
+from runs.progress.display import Display, make_display, stream_of
+from runs.progress.summary_json import RunSummary
+from runs.redo import Plan
+from runs.run import Run
+from runs.scale import Money, Scale
+from runs.signals import heeding_signals
+from runs.storage.damage import ledger_was_damaged, owner_of, set_damage_aside
+from runs.storage.runlock import forget
+from runs.storage.starts import note_start
+from runs.storage.store import RunStore
+from runs.storage.story import run_log
+from runs.storage.timings import Timings
+
+Say = Callable[[str], None]
+# A probe of a provider may take as long as a call may.
+_PATIENCE = 30.0
+_OPEN_FILES = 16384
+_SWITCH_SECONDS = 0.0005
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """What limits and ``run.json`` need to know of the models that a run calls.
+
+    Attributes:
+        timeout: seconds that a call may take.
+        prices: by model, see ``runs.storage.starts``.
+        address: of ``--api-base``, without a password.
+    """
+
+    providers: Sequence[str] = ()
+    timeout: float = 300.0
+    prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    address: str | None = None
+
+
+@dataclass
+class Once:
+    """Shows each text once."""
+
+    say: Say
+    _said: set[str] = field(default_factory=set)
+
+    def __call__(self, text: str) -> None:
+        """Show ``text`` unless it was shown before."""
+        if text not in self._said:
+            self._said.add(text)
+            self.say(f"note: {text}")
+
+
+@dataclass
+class Voice:
+    """Prints lines, above the bars while a display has the terminal; safe in a signal handler.
+
+    Attributes:
+        say: prints a line and logs it.
+        log: logs it.
+    """
+
+    say: Say
+    log: Say
+    display: Display | None = None
+
+    def __call__(self, text: str) -> None:
+        """Print and log ``text``."""
+        if self.display is None:
+            self.say(text)
+        else:
+            self.display.note(text)
+            self.log(text)
+
+
+@dataclass(frozen=True)
+class Session:
+    """One process's work on a run whose lock it holds.
+
+    Attributes:
+        cache: the folder that runs share.
+        choose: opens the run, and returns the jobs that are to do and the plan that they are of.
+    """
+
+    store: RunStore
+    cache: Path
+    scale: Scale
+    money: Money
+    kind: JobKind
+    models: ModelUse
+    choose: Callable[[Hub, Say], tuple[Sequence[Job], Plan]]
+    say: Say
+
+    def run(self) -> RunSummary:
+        """Work on what is to do and return the summary.
+
+        Raises:
+            UserError: the user has to fix something; finished work is kept.
+        """
+        prepare_process()
+        stop = Stop()
+        try:
+            with (
+                marked_children(run_key(self.store.folder)),
+                run_log(self.store.story, self.store.redact) as log,
+            ):
+                voice = Voice(_both(self.say, log.info), log.info)
+                for line in set_damage_aside(self.store):
+                    voice(line)
+                with heeding_signals(stop, voice, lambda: self._end_at_once(voice)):
+                    return self._execute(stop, log, voice)
+        finally:
+            self._clean()
+
+    def _execute(self, stop: Stop, log: logging.Logger, voice: Voice) -> RunSummary:
+        hub = make_hub(self.store, self.scale, self.money, self.models, stop, log.warning)
+        jobs, plan = self.choose(hub, voice)
+        hub.ledger.begin()
+        board = Board(len(jobs))
+        hub.called = board.called
+
+        def spent() -> Decimal:
+            return known_sum(line.cost for line in hub.ledger.since_begun())
+
+        display = make_display(stream_of(self.say), board, spent)
+        warn_once = Once(_both(display.note, log.warning))
+        engine = make_engine(
+            Driver(
+                self.kind, self.scale, self.cache, self.store, hub, stop, board,
+                run_key(self.store.folder), warn_once, log,
+            )
+        )  # fmt: skip
+        timings = Timings(self.cache / "timings.json")
+        note_start(self.store, self.models.prices, self.models.address)
+        voice.display = display
+        try:
+            run = Run(self.store, hub, engine, display, timings, self.kind.save)
+            return run.execute(jobs, plan)
+        finally:
+            voice.display = None
+            self.kind.finish()
+
+    def _end_at_once(self, voice: Voice) -> None:
+        if voice.display is not None:
+            voice.display.close()
+        self._clean()
+        forget(self.store.folder)
+
+    def _clean(self) -> None:
+        clean(self.store, self.cache, containers=self.kind.containers)
+
+
+def make_hub(
+    store: RunStore, scale: Scale, money: Money, models: ModelUse, stop: Stop, say: Say
+) -> Hub:
+    """Return the run's hub, charged with what its ledger holds; calls left open are ended."""
+    hub = Hub(
+        journals=store.journals,
+        ledger=Ledger.load(store.ledger),
+        budget=Budget(money.limits),
+        throttle=Throttle(scale.rates, ThrottlePolicy(probe_patience=models.timeout + _PATIENCE)),
+        stop=stop,
+        providers=models.providers,
+        give_up_after=scale.give_up_after,
+        say=say,
+        redact=store.redact,
+    )
+    damaged = ledger_was_damaged(store)
+    for path in sorted(store.journals.glob("*.jsonl")):
+        name = owner_of(store, path)
+        # The ledger of a finished job is complete: it was flushed before the prediction.
+        if damaged or not store.prediction(name).exists():
+            hub.recover(name, Journal(path))
+    charge_budget(hub)
+    return hub
+
+
+def prepare_process() -> None:
+    """Prepare this process for hundreds of threads that mostly wait."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    # Each job in work needs a connection, a log and pipes.
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    # A thread that comes back from a system call waits this long for one that computes.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+
+
+def _both(one: Say, two: Say) -> Say:
+    def say(text: str) -> None:
+        one(text)
+        two(text)
+
+    return say
