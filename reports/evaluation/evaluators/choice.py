@@ -1,4 +1,4 @@
-"""From ``--evaluator`` to the evaluator."""
+"""Build the evaluator that ``--evaluator`` selects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def make_evaluator(
     kind: EvaluatorKind, store: RunStore, options: ReportOptions, say: Say, *, demo: bool
 ) -> Evaluator:
-    """Return the evaluator of the predictions in ``store``; ``demo``: of the bundled instances."""
+    """Return the evaluator for the predictions in ``store``; ``demo``: of the bundled instances."""
     if kind is EvaluatorKind.NONE:
         return NoEvaluator()
     if kind is EvaluatorKind.LOCAL:
@@ -37,7 +37,7 @@ def make_evaluator(
 
 
 def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
-    """Return swebench with its logs in the run's folder."""
+    """Return swebench, with its logs below the run's."""
     return Swebench(
         folder=store.logs / "evaluation",
         workers=options.workers,

@@ -72,7 +72,7 @@ def test_each_patch_is_judged_once(folder: Path) -> None:
         assert len(set(ids(found))) == len(found)
     for instance in run.instances:
         own = [p.patch for found in every for p in found if p.instance_id == instance.instance_id]
-        wanted = {a.fit_patch for a in instance.attempts if a.fit_patch.strip()}
+        wanted = {a.submittable_patch for a in instance.attempts if a.submittable_patch.strip()}
         assert len(own) == len(set(own))
         assert set(own) == wanted - {instance.patch}
 

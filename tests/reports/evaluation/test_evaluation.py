@@ -27,7 +27,7 @@ from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.predictions import Prediction, read_predictions, run_id
 from reports.evaluation.evaluation import RunEvaluation
-from reports.evaluation.evaluators.base import Job, Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
 from reports.evaluation.evaluators.localoutput import grade_saved, is_saved, saved
 from reports.evaluation.evaluators.none import NoEvaluator
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED, Swebench, check_rows
@@ -66,14 +66,14 @@ class Fixed:
     def accepts(self, verdict: Verdict | None) -> bool:
         return verdict is not None and verdict.final
 
-    def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
+    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
         return self.missing
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
+    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
         self.run_ids.append(run_id)
-        for job in jobs:
-            self.asked.append(job.instance.instance_id)
-            yield Verdict(job.instance.instance_id, self.status, self.name, log="out", report={})
+        for task in tasks:
+            self.asked.append(task.instance.instance_id)
+            yield Verdict(task.instance.instance_id, self.status, self.name, log="out", report={})
 
 
 def make_run(out: Path, patches: Mapping[str, str]) -> RunStore:
@@ -308,9 +308,9 @@ def test_locally_and_again_from_its_output(tmp_path: Path, cache: Path) -> None:
     assert on_disk(store, TEXTKIT)["status"] == "unresolved"
 
 
-def job(name: str, patch: str = WRONG, **changes: Any) -> Job:
+def task(name: str, patch: str = WRONG, **changes: Any) -> EvaluationTask:
     prediction = Prediction(name, "me/too", patch, (), False, None)
-    return Job(prediction, *split_row({**rows()[name], **changes}))
+    return EvaluationTask(prediction, *split_row({**rows()[name], **changes}))
 
 
 TESTS = ("test_lower_case", "test_space_becomes_dash", "test_runs_become_one_dash")
@@ -340,9 +340,9 @@ def report(*failed: str) -> str:
 def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -> None:
     log = saved(output, "TOKEN")
     assert is_saved(log)
-    verdict = grade_saved(job(TEXTKIT), log, "local")
+    verdict = grade_saved(task(TEXTKIT), log, "local")
     assert (verdict.status is VerdictStatus.RESOLVED) is resolved
-    assert grade_saved(job(TEXTKIT), saved(output, "TOKEN", timed_out=True), "local").status is (
+    assert grade_saved(task(TEXTKIT), saved(output, "TOKEN", timed_out=True), "local").status is (
         VerdictStatus.UNRESOLVED
     )
 
@@ -350,7 +350,7 @@ def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -
 def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     """swebench's parser makes names of nested output; rows of pytest itself have some."""
     nested = "PASSED [100%]\nPASSED [\n"
-    case = job(TEXTKIT, PASS_TO_PASS=["[100%]", "["])
+    case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "["])
     verdict = grade_saved(case, saved(f"{nested}{PRINTED}\nTOKEN\n{report()}", "TOKEN"), "local")
     assert verdict.status is VerdictStatus.RESOLVED
     assert "as swebench reads [, [100%], which pytest's report cannot tell" in verdict.reason
@@ -364,7 +364,7 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
 def test_other_runners_need_their_count() -> None:
     spec = {**rows()[TEXTKIT]["spec"], "test_cmd": "python -m unittest -v"}
     changes = {"spec": spec, "log_parser": "parse_log_django", "PASS_TO_PASS": []}
-    case = job(TEXTKIT, **changes, FAIL_TO_PASS=["test_x (tests.T.test_x)"])
+    case = task(TEXTKIT, **changes, FAIL_TO_PASS=["test_x (tests.T.test_x)"])
     line = "test_x (tests.T.test_x) ... ok\n"
     end = "\n----------\nRan {} tests in 0.001s\n\nOK\n"
     for output, resolved in (
@@ -387,26 +387,26 @@ def test_swebench_folders_are_found_wherever_they_are(tmp_path: Path) -> None:
         "2026-01-01 10:00:00,123 - INFO - Git diff before:\n+>>>>> Patch Apply Failed\n"
         "2026-01-01 10:00:01,123 - ERROR - Error response from daemon: gone\n"
     )
-    verdict = swebench.verdict(job(TEXTKIT), "run-1", "docker", "")
+    verdict = swebench.verdict(task(TEXTKIT), "run-1", "docker", "")
     assert verdict.status is VerdictStatus.NOT_EVALUATED
     assert verdict.reason.startswith("swebench could not evaluate it: Error response from daemon")
     assert verdict.reason.endswith(f"gone; see {log}")
     log.write_text("2026-01-01 10:00:00,123 - INFO - >>>>> Patch Apply Failed:\nerror: x\n")
-    verdict = swebench.verdict(job(TEXTKIT), "run-1", "docker", "")
+    verdict = swebench.verdict(task(TEXTKIT), "run-1", "docker", "")
     assert (verdict.status, verdict.reason) == (
         VerdictStatus.UNRESOLVED,
         ">>>>> Patch Apply Failed",
     )
     (folder / "report.json").write_text(json.dumps({TEXTKIT: {"resolved": True}}))
-    assert swebench.verdict(job(TEXTKIT), "run-1", "docker", "").status is VerdictStatus.RESOLVED
-    assert swebench.verdict(job(TEXTKIT), "run-2", "docker", "it died").reason == "it died"
+    assert swebench.verdict(task(TEXTKIT), "run-1", "docker", "").status is VerdictStatus.RESOLVED
+    assert swebench.verdict(task(TEXTKIT), "run-2", "docker", "it died").reason == "it died"
     (folder / "patch.diff").write_text(WRONG)
     (folder / "test_output.txt").write_text("")
-    assert swebench.saved(job(TEXTKIT)) == folder
-    assert swebench.saved(job(TEXTKIT, FORGED)) is None
+    assert swebench.saved(task(TEXTKIT)) == folder
+    assert swebench.saved(task(TEXTKIT, FORGED)) is None
     (folder / "report.json").unlink()
     log.write_text("2026-01-01 10:00:00,123 - INFO - Test output written\n")
-    assert swebench.saved(job(TEXTKIT)) is None, "half an output"
+    assert swebench.saved(task(TEXTKIT)) is None, "half an output"
 
 
 @pytest.mark.parametrize(
@@ -426,7 +426,7 @@ def test_what_ended_an_evaluation_is_one_clear_line(tmp_path: Path, error: str, 
         f"Error in evaluating model for {TEXTKIT}: {error}\nTraceback (most recent call last):\n"
         "2026-01-01 10:00:02,123 - INFO - Failed to remove container x\n"
     )
-    verdict = Swebench(tmp_path, 1, 60, "test").verdict(job(TEXTKIT), "run-1", "docker", "")
+    verdict = Swebench(tmp_path, 1, 60, "test").verdict(task(TEXTKIT), "run-1", "docker", "")
     assert verdict.status is VerdictStatus.NOT_EVALUATED
     assert words in verdict.reason and "ERROR" not in verdict.reason
 
@@ -435,25 +435,25 @@ def test_a_swebench_that_was_killed_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "logs/run_evaluation/run-1/me__too" / TEXTKIT
     folder.mkdir(parents=True)
     (folder / "run_instance.log").write_text("2026-01-01 10:00:01,123 - INFO - Creating\n")
-    verdict = Swebench(tmp_path, 1, 60, "test").verdict(job(TEXTKIT), "run-1", "docker", "")
+    verdict = Swebench(tmp_path, 1, 60, "test").verdict(task(TEXTKIT), "run-1", "docker", "")
     assert verdict.reason == f"swebench ended early; see {folder / 'run_instance.log'}"
 
 
 def test_containers_of_an_evaluation_that_goes_on_are_left_alone(tmp_path: Path) -> None:
     swebench = Swebench(tmp_path, 1, 60, "test")
-    assert not swebench.left_containers([job(TEXTKIT)]).fullmatch("")
+    assert not swebench.left_containers([task(TEXTKIT)]).fullmatch("")
     for name in ("r.1-aa", "r.1-bb"):
         (tmp_path / f"{name}.log").touch()
     name = f"sweb.eval.{TEXTKIT}.r.1"
     with (tmp_path / "r.1-bb.log").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        names = swebench.left_containers([job(TEXTKIT)])
+        names = swebench.left_containers([task(TEXTKIT)])
         with pytest.raises(UserError, match=r"r\.1-bb\.log is in use: another process"):
-            swebench.run([job(TEXTKIT)], "r.1-bb")
+            swebench.run([task(TEXTKIT)], "r.1-bb")
     assert names.fullmatch(f"{name}-aa") and names.fullmatch(f"{name}-aa.1700000000")
     others = (f"{name}-bb", f"{name}-aab", f"sweb.eval.{BANK}.r.1-aa", f"x{name}-aa")
     assert not any(map(names.fullmatch, others))
-    assert swebench.left_containers([job(TEXTKIT)]).fullmatch(f"{name}-bb")
+    assert swebench.left_containers([task(TEXTKIT)]).fullmatch(f"{name}-bb")
 
 
 def test_the_id_of_a_combined_runs_evaluation_may_stand_in_a_containers_name(
@@ -515,8 +515,8 @@ def test_a_registry_that_will_not_go_on_is_not_asked_again(server: str) -> None:
 
 
 def test_a_row_that_lacks_something_holds_up_no_other() -> None:
-    lacking = job(BANK, FAIL_TO_PASS=[], eval_script="")
-    reasons = check_rows([lacking, job("demo__textkit-1")])
+    lacking = task(BANK, FAIL_TO_PASS=[], eval_script="")
+    reasons = check_rows([lacking, task("demo__textkit-1")])
     assert reasons == {BANK: "the dataset's row lacks eval_script, FAIL_TO_PASS"}
     with pytest.raises(UserError, match="lacks eval_script"):
         check_rows([lacking])
