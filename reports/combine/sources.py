@@ -1,4 +1,4 @@
-"""Pure: what the runs are called that a combination is made of or that are compared."""
+"""Pure: names for several runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runs.storage.store import RunStore
 
 
 def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
-    """Return a name for each run: its own, with its folder where several have that name."""
+    """Return a name for each run: its own, or its folder if several runs have that name."""
     names = [store.run for store in stores]
     return tuple(
         store.run if names.count(store.run) == 1 else str(store.folder) for store in stores

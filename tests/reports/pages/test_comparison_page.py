@@ -65,8 +65,8 @@ def test_what_is_compared_stands_in_the_page(page: Path) -> None:
         "+0.0 percentage points",
         "10,000 resamples",
         "p = 1",
-        "left out: a verdict of one run alone",
-        "How the run run a came about",
+        "left out: a verdict in only one run",
+        "Provenance of the run run a",
     ):
         assert words in said
     assert (page.parent / "figures" / "comparison.svg").is_file()
