@@ -20,7 +20,7 @@ from demo.setup import commit_all
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind
 from runs.storage.store import RunStore
-from tests.reports.evaluation.test_evaluation import BANK, TEXTKIT, make_run, on_disk, options, rows
+from tests.reports.evaluation.evaluating import BANK, TEXTKIT, make_run, on_disk, options, rows
 
 STOPPED = (
     "the Docker engine stopped answering during the evaluation; start it and repeat the command"
