@@ -1,4 +1,4 @@
-"""How a run came about: what run.json notes at each start, and what pages say of it."""
+"""The provenance of a run: what run.json records at each start, and what pages show of it."""
 
 from __future__ import annotations
 

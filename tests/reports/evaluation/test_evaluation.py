@@ -32,7 +32,7 @@ from tests.reports.evaluation.evaluating import (
 
 @dataclass
 class Fixed:
-    """An evaluator with one answer, which notes what it is asked."""
+    """An evaluator with a fixed answer, which records what it is asked."""
 
     status: VerdictStatus = VerdictStatus.RESOLVED
     missing: dict[str, str] = field(default_factory=dict)

@@ -43,7 +43,7 @@ def test_no_engine_is_not_evaluated_and_exit_code_1(
 
 
 class Dying(BaseHTTPRequestHandler):
-    """An engine without images that is gone as soon as it is to pull one."""
+    """An engine without images that stops at the first pull."""
 
     def do_GET(self) -> None:
         path = self.path.rpartition("/")[2].partition("?")[0]

@@ -43,7 +43,7 @@ def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -
 
 
 def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
-    """swebench's parser makes names of nested output; rows of pytest itself have some."""
+    """swebench's parser takes nested output for names; rows of pytest itself have some."""
     nested = "PASSED [100%]\nPASSED [\n"
     case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "["])
     verdict = grade_saved(case, saved(f"{nested}{PRINTED}\nTOKEN\n{report()}", "TOKEN"), "local")

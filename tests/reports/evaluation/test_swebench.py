@@ -15,7 +15,7 @@ from tests.reports.evaluation.evaluating import BANK, FORGED, TEXTKIT, WRONG, ta
 
 
 def test_swebench_folders_are_found_at_any_depth(tmp_path: Path) -> None:
-    """A later version moves them; what a patch says is not taken for a fault of swebench's."""
+    """A later version may move them; text of a patch is not taken for an error of swebench."""
     swebench = Swebench(tmp_path, 1, 60, "test")
     folder = tmp_path / "logs/evaluation/v9/run-1/deeper/me__too" / TEXTKIT
     folder.mkdir(parents=True)

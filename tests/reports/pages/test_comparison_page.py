@@ -1,4 +1,4 @@
-"""The page of a comparison: what it says, and that it holds in a browser."""
+"""The page of a comparison: its content, and its behaviour in a browser."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_names_of_folders_stay_short() -> None:
     assert comparison_name(long) != comparison_name(long[:2])
 
 
-def test_hostile_texts_make_no_elements_and_secrets_are_blotted_out(tmp_path: Path) -> None:
+def test_hostile_texts_make_no_elements_and_secrets_are_removed(tmp_path: Path) -> None:
     run = write_hostile_run(tmp_path)
     names = [f"{ATTACK} very-secret", "other"]
     report = make_comparison(tmp_path, [run, run], names, Redactor({"KEY": "very-secret"}))
@@ -134,7 +134,7 @@ def browser() -> Iterator[WebDriver]:
 
 @pytest.fixture
 def opened(browser: WebDriver, page: Path) -> Iterator[WebDriver]:
-    """The page, freshly opened; nothing may have been said on the console in the end."""
+    """The page, opened; at the end the browser's console must be empty."""
     browser.get("about:blank")
     browser.get_log("browser")
     browser.get(page.as_uri())

@@ -86,7 +86,7 @@ def test_files_are_written_for_print(tmp_path: Path) -> None:
         assert width >= 800
 
 
-def test_secrets_in_names_are_blotted_out(tmp_path: Path) -> None:
+def test_secrets_in_names_are_removed(tmp_path: Path) -> None:
     redact = Redactor({"KEY": "very-secret"})
     for picture in write_figures(everything("very-secret"), tmp_path, redact):
         assert "very-secret" not in picture.light + picture.dark + picture.words
@@ -120,7 +120,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_colours_can_be_told_apart_without_their_hue(theme: Theme) -> None:
+def test_colours_differ_without_their_hue(theme: Theme) -> None:
     assert contrast(theme.ink, theme.paper) >= 7
     assert contrast(theme.good, theme.bad) >= 2
     assert contrast(theme.good, theme.paper) >= 3

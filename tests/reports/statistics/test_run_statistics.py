@@ -1,4 +1,4 @@
-"""The statistics of small runs whose answers can be counted on fingers."""
+"""The statistics of runs so small that the results can be counted by hand."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_each_further_attempt_buys() -> None:
     assert [row.lower_bound for row in rows] == [True, True, False]
 
 
-def test_what_attempts_buy_is_exact_where_all_are_judged() -> None:
+def test_the_effect_of_attempts_is_exact_if_all_are_evaluated() -> None:
     def judged(number: int, given: VerdictStatus, **changes: Any) -> AttemptData:
         verdict = Verdict("a__a-1", given, "docker")
         return an_attempt(number, submittable_patch=f"p{number}", verdict=verdict, **changes)

@@ -1,4 +1,4 @@
-"""``stats.json`` is what its schema under docs/ says."""
+"""``stats.json`` is valid under its schema in docs/."""
 
 from __future__ import annotations
 
