@@ -17,10 +17,10 @@ from reports.combine.combining import (
     Offer,
     combined_prediction,
     combined_trajectory,
+    labels,
     pick,
     shifts,
 )
-from reports.combine.sources import labels
 from reports.data.jsonvalues import mapping, objects, texts
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction, read_predictions

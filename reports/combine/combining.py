@@ -11,6 +11,7 @@ from core.money import as_number, total
 from reports.data.jsonvalues import objects, whole
 from reports.data.rundata import InstanceData, RunData
 from reports.data.turns import fill_turns
+from runs.storage.store import RunStore
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,14 @@ class Offer:
         """Return the prediction for the combination."""
         chosen, _ = fill_turns(self.content, self.models)
         return self.shift.of(chosen, self.source)
+
+
+def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
+    """Return a name for each run: its own, or its folder if several runs have that name."""
+    names = [store.run for store in stores]
+    return tuple(
+        store.run if names.count(store.run) == 1 else str(store.folder) for store in stores
+    )
 
 
 def shifts(runs: Sequence[RunData]) -> Iterator[NumberShift]:

@@ -45,33 +45,31 @@ def save_verdict(
     write_json_atomic(verdict_path(store, prediction), content)
     # Files of an earlier patch must not be taken for those of this patch.
     log, report = eval_log(store, prediction), eval_report(store, prediction)
+    log.unlink(missing_ok=True)
+    report.unlink(missing_ok=True)
     if verdict.log:
         write_text_atomic(log, verdict.log)
-    else:
-        log.unlink(missing_ok=True)
     if verdict.report is not None:
         write_json_atomic(report, verdict.report)
-    else:
-        report.unlink(missing_ok=True)
 
 
 def verdict_path(store: RunStore, prediction: Prediction) -> Path:
     """Return the path of the verdict on a prediction, or on another attempt's patch."""
     path = store.verdict(prediction.instance_id)
-    return path if prediction.chosen else path.parent / OTHERS / f"{_other_name(prediction)}.json"
+    return path if prediction.chosen else _other_path(path.parent, prediction, "json")
 
 
 def eval_log(store: RunStore, prediction: Prediction) -> Path:
     """Return the path of the test output of a prediction."""
     if not prediction.chosen:
-        return store.logs / OTHERS / f"{_other_name(prediction)}.eval.log"
+        return _other_path(store.logs, prediction, "eval.log")
     return store.logs / log_name(prediction.instance_id, prediction.model_name_or_path)
 
 
 def eval_report(store: RunStore, prediction: Prediction) -> Path:
     """Return the path of swebench's report on a prediction."""
     if not prediction.chosen:
-        return store.logs / OTHERS / f"{_other_name(prediction)}.report.json"
+        return _other_path(store.logs, prediction, "report.json")
     return store.logs / f"{prediction.instance_id}.report.json"
 
 
@@ -84,9 +82,9 @@ def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
             path.unlink()
 
 
-def _other_name(prediction: Prediction) -> str:
-    """Return a name that depends on the patch: attempts with equal patches share a verdict."""
-    return f"{prediction.instance_id}.{prediction.patch_sha256[:16]}"
+def _other_path(folder: Path, prediction: Prediction, suffix: str) -> Path:
+    """Return a path that depends on the patch: attempts with equal patches share a verdict."""
+    return folder / OTHERS / f"{prediction.instance_id}.{prediction.patch_sha256[:16]}.{suffix}"
 
 
 def log_name(instance_id: str, model_name_or_path: str) -> str:

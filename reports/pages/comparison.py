@@ -11,12 +11,10 @@ from core.money import column, in_words
 from reports.data.provenance import Groups, provenance
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.markdown import NOT_EVALUATED, of, p_value, percent, within
-from reports.pages.overview import VERDICTS, verdict_key
+from reports.pages.overview import NO_PREDICTION, VerdictMark, verdict_mark
 from reports.pages.tables import Table
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
-
-_NO_PREDICTION = "no_prediction"
 
 
 class Agreement(str, Enum):
@@ -71,22 +69,11 @@ class Cell:
     """One run's verdict on one instance.
 
     Attributes:
-        key: one of ``VERDICTS``.
         link: to the instance in the run's own page; empty if there is none.
     """
 
-    key: str
+    verdict: VerdictMark
     link: str
-
-    @property
-    def words(self) -> str:
-        """The verdict with its sign."""
-        return VERDICTS[self.key][0]
-
-    @property
-    def style(self) -> str:
-        """The style of the verdict."""
-        return VERDICTS[self.key][1]
 
 
 @dataclass(frozen=True)
@@ -121,17 +108,6 @@ class ComparisonView:
         """The names of the runs."""
         *first, last = (each.run.name for each in self.runs)
         return f"{', '.join(first)} and {last}"
-
-    @property
-    def agreements(self) -> tuple[str, ...]:
-        """The agreements that occur, in their order."""
-        found = {row.agreement for row in self.rows}
-        return tuple(a.value for a in Agreement if a.value in found)
-
-    @property
-    def repositories(self) -> tuple[str, ...]:
-        """The repositories that occur."""
-        return tuple(sorted({row.repo for row in self.rows if row.repo}))
 
 
 def comparison_view(runs: Sequence[Compared], comparisons: Sequence[Comparison]) -> ComparisonView:
@@ -184,9 +160,9 @@ def _row(
 
 def _cell(page: str, instance: InstanceData | None) -> Cell:
     if instance is None:
-        return Cell(_NO_PREDICTION, "")
+        return Cell(NO_PREDICTION, "")
     link = f"{page}#{quote(instance.instance_id, safe='')}" if page else ""
-    return Cell(verdict_key(instance), link)
+    return Cell(verdict_mark(instance), link)
 
 
 def _agreement(found: Sequence[InstanceData | None]) -> Agreement:

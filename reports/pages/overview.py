@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import NamedTuple
 
 from core.money import column, in_words
 from core.plaintext import counted
@@ -14,6 +15,21 @@ from reports.pages.markdown import NONE, NOT_EVALUATED, percent, within
 from reports.pages.tables import Table, tables
 from reports.statistics.collect import RunStats
 from reports.statistics.denominators import short_split
+
+
+class VerdictMark(NamedTuple):
+    """A verdict as pages show it, with its key for filters and its CSS class."""
+
+    key: str
+    words: str
+    style: str
+
+
+RESOLVED = VerdictMark("resolved", "✓ resolved", "good")
+NOT_RESOLVED = VerdictMark("not_resolved", "✗ not resolved", "bad")
+NO_PATCH = VerdictMark("no_patch", "✗ no patch", "bad")
+WITHOUT_VERDICT = VerdictMark("not_evaluated", "– not evaluated", "wait")
+NO_PREDICTION = VerdictMark("no_prediction", "– no prediction", "wait")
 
 
 @dataclass(frozen=True)
@@ -32,7 +48,6 @@ class InstanceRow:
     Attributes:
         page: the address of its own page; empty if there is none.
         chosen: the number of the predicted attempt.
-        verdict: one of ``VERDICTS``.
         cost_words: ``cost``, formatted like the rest of the column.
         marked: whether the patch edits test configuration.
     """
@@ -45,28 +60,9 @@ class InstanceRow:
     chosen: int | None
     model: str
     cost: Decimal | None
-    verdict: str
+    verdict: VerdictMark
     cost_words: str = ""
     marked: bool = False
-
-    @property
-    def verdict_words(self) -> str:
-        """The verdict with its sign."""
-        return VERDICTS[self.verdict][0]
-
-    @property
-    def verdict_class(self) -> str:
-        """The style of the verdict."""
-        return VERDICTS[self.verdict][1]
-
-
-VERDICTS = {
-    "resolved": ("✓ resolved", "good"),
-    "not_resolved": ("✗ not resolved", "bad"),
-    "no_patch": ("✗ no patch", "bad"),
-    "not_evaluated": ("– not evaluated", "wait"),
-    "no_prediction": ("– no prediction", "wait"),
-}
 
 
 @dataclass(frozen=True)
@@ -83,26 +79,6 @@ class RunView:
     cards: tuple[Card, ...]
     rows: tuple[InstanceRow, ...]
     tables: tuple[Table, ...]
-
-    @property
-    def verdicts(self) -> tuple[str, ...]:
-        """The verdicts that occur."""
-        return _occurring(row.verdict for row in self.rows)
-
-    @property
-    def statuses(self) -> tuple[str, ...]:
-        """The statuses that occur."""
-        return _occurring(row.status for row in self.rows)
-
-    @property
-    def chosen_models(self) -> tuple[str, ...]:
-        """The models whose patches are predicted."""
-        return _occurring(row.model for row in self.rows)
-
-    @property
-    def repositories(self) -> tuple[str, ...]:
-        """The repositories that occur."""
-        return _occurring(row.repo for row in self.rows)
 
 
 def overview(run: RunData, stats: RunStats, folder: str) -> RunView:
@@ -124,7 +100,7 @@ def _rows(run: RunData, folder: str) -> tuple[InstanceRow, ...]:
     for name in {*run.selected, *started} - rows.keys():
         entry = started.get(name)
         status, attempts = (entry.status, entry.attempts) if entry else ("not started", 0)
-        rows[name] = InstanceRow(name, "", "", status, attempts, None, "", None, "no_prediction")
+        rows[name] = InstanceRow(name, "", "", status, attempts, None, "", None, NO_PREDICTION)
     ordered = [rows[name] for name in sorted(rows)]
     words = column([row.cost for row in ordered])
     return tuple(replace(row, cost_words=cost) for row, cost in zip(ordered, words, strict=True))
@@ -140,18 +116,18 @@ def _row(instance: InstanceData, folder: str) -> InstanceRow:
         chosen=instance.winner,
         model=instance.model or "",
         cost=instance.cost,
-        verdict=verdict_key(instance),
+        verdict=verdict_mark(instance),
         marked=instance.edits_test_configuration,
     )
 
 
-def verdict_key(instance: InstanceData) -> str:
-    """Return the verdict as one of ``VERDICTS``."""
+def verdict_mark(instance: InstanceData) -> VerdictMark:
+    """Return the verdict as pages show it."""
     if not instance.patch.strip():
-        return "no_patch"
+        return NO_PATCH
     if instance.resolved is None:
-        return "not_evaluated"
-    return "resolved" if instance.resolved else "not_resolved"
+        return WITHOUT_VERDICT
+    return RESOLVED if instance.resolved else NOT_RESOLVED
 
 
 def _notes(stats: RunStats) -> Iterator[str]:
@@ -196,7 +172,3 @@ def _cards(stats: RunStats) -> Iterator[Card]:
     yield Card(
         "Cost", known, "" if effort.dollars.complete else "at least: some prices are unknown"
     )
-
-
-def _occurring(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({value for value in values if value}))

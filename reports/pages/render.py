@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,32 +42,35 @@ class Renderer:
 
     def report(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
         """Return ``report.html``."""
-        style, script = _unescaped("base.css", "report.css"), _unescaped("table.js", "panel.js")
-        policy = (
-            f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
-            "img-src data:; frame-src 'self' file:; base-uri 'none'; form-action 'none'"
-        )
-        return self._render("report.html", values, style=style, script=script, policy=policy)
+        styles, scripts = ("base.css", "report.css"), ("table.js", "panel.js")
+        sources = "img-src data:; frame-src 'self' file:; "
+        return self._render("report.html", values, styles, scripts, sources)
 
     def comparison(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
         """Return the page of a comparison."""
-        style, script = _unescaped("base.css", "report.css"), _unescaped("table.js")
-        policy = (
-            f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
-            "img-src data:; base-uri 'none'; form-action 'none'"
-        )
-        return self._render("comparison.html", values, style=style, script=script, policy=policy)
+        styles = ("base.css", "report.css")
+        return self._render("comparison.html", values, styles, ("table.js",), "img-src data:; ")
 
     def instance(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
         """Return the page of an instance."""
-        style = _unescaped("base.css", "instance.css")
-        policy = (
-            f"default-src 'none'; style-src {_source(style)}; base-uri 'none'; form-action 'none'"
-        )
-        return self._render("instance.html", values, style=style, policy=policy)
+        return self._render("instance.html", values, ("base.css", "instance.css"))
 
-    def _render(self, name: str, values: Mapping[str, Any], **own: Any) -> str:  # noqa: ANN401
-        return self._environment.get_template(name).render({**values, **own})
+    def _render(
+        self,
+        name: str,
+        values: Mapping[str, Any],
+        styles: Sequence[str],
+        scripts: Sequence[str] = (),
+        sources: str = "",
+    ) -> str:
+        style, script = _unescaped(styles), _unescaped(scripts)
+        allowed = f"script-src {_source(script)}; " if scripts else ""
+        policy = (
+            f"default-src 'none'; {allowed}style-src {_source(style)}; {sources}"
+            "base-uri 'none'; form-action 'none'"
+        )
+        template = self._environment.get_template(name)
+        return template.render(values, style=style, script=script, policy=policy)
 
     @cached_property
     def _environment(self) -> Environment:
@@ -105,7 +108,7 @@ class Renderer:
         return cut(self.redact(text), self.longest)
 
 
-def _unescaped(*names: str) -> Markup:
+def _unescaped(names: Sequence[str]) -> Markup:
     """Return the content of templates, to be put between tags unescaped."""
     texts = [(_TEMPLATES / name).read_text(encoding="utf-8") for name in names]
     return Markup("".join(texts))

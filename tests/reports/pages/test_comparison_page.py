@@ -92,8 +92,8 @@ def test_instances_that_differ_come_first() -> None:
     ]  # fmt: skip
     [pair] = view.pairs
     assert [row[1:] for row in pair.table.rows] == [("1", "1"), ("1", "1")]
-    assert [cell.key for cell in view.rows[0].cells] == ["resolved", "not_resolved"]
-    assert [cell.key for cell in view.rows[2].cells] == ["resolved", "no_prediction"]
+    assert [cell.verdict.key for cell in view.rows[0].cells] == ["resolved", "not_resolved"]
+    assert [cell.verdict.key for cell in view.rows[2].cells] == ["resolved", "no_prediction"]
     assert [cell.link for cell in view.rows[2].cells] == ["0/x.html#own__c-1", ""]
 
 
