@@ -42,29 +42,20 @@ def table(
     numbers: Collection[int] = (),
     markdown: bool = False,
 ) -> Iterator[str]:
-    """Yield the lines of a table for the terminal, or in Markdown.
-
-    Args:
-        headings: of all columns.
-        rows: as long as the headings.
-        numbers: positions of the columns to align right, from 0.
-        markdown: whether to write Markdown, with cells escaped and not padded.
-    """
+    """Yield the lines of a table; the columns at the positions ``numbers`` are aligned right."""
     cells = [[one_line(str(cell)) for cell in row] for row in (headings, *rows)]
-    return _markdown(cells, numbers) if markdown else _columns(cells, numbers)
+    return _markdown(cells, numbers) if markdown else _aligned(cells, numbers)
 
 
 def _markdown(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
+    """Yield Markdown with escaped cells, without padding."""
     marks = ["--:" if place in numbers else ":--" for place in range(len(rows[0]))]
     for row in (rows[0], marks, *rows[1:]):
-        yield f"| {' | '.join(map(_escaped, row))} |"
+        cells = (c.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for c in row)
+        yield f"| {' | '.join(cells)} |"
 
 
-def _escaped(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
-
-
-def _columns(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
+def _aligned(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
     # Imported here: most commands print no table.
     from rich.console import Console
     from rich.table import Table

@@ -46,6 +46,9 @@ BROKEN = frozenset({AttemptStatus.ERROR, AttemptStatus.TIMEOUT, AttemptStatus.NO
 NEVER_PLAUSIBLE = BROKEN | {AttemptStatus.ONLY_TEST_CONFIGURATION, AttemptStatus.TREE_DIFFERS}
 """How an attempt ends whose outcomes say nothing about its patch."""
 
+PLAUSIBLE = frozenset({AttemptStatus.PLAUSIBLE.value, AttemptStatus.PLAUSIBLE_UNTESTED.value})
+"""The recorded statuses, of attempts and of predictions, that mean plausible."""
+
 
 @dataclass(frozen=True)
 class Candidate:

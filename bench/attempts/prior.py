@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.attempts.candidates import PLAUSIBLE, Candidate
 from bench.repos.patches import fit_patch
 from runs.progress.overview import recorded_status
 from runs.progress.statuses import InstanceStatus
@@ -39,8 +40,14 @@ def status_of(prediction: Mapping[str, Any]) -> str:
 
 
 def is_plausible(prediction: Mapping[str, Any]) -> bool:
-    """Tell whether a prediction is plausible: by its status, else by its outcomes."""
+    """Return whether a recorded prediction is plausible: by its status, else by its outcomes.
+
+    Files without a status come from another harness, to which an unknown outcome was a failed one.
+    """
     if "status" in prediction:
-        return bool(prediction["status"] == InstanceStatus.PLAUSIBLE.value)
-    clean = all(prediction.get(f"{name}_outcome") is True for name in ("edit", "lint", "test"))
-    return clean and bool(fit_patch(prediction.get("model_patch") or "").patch.strip())
+        return str(prediction["status"]) in PLAUSIBLE
+    edit, lint, test = (
+        prediction.get(f"{name}_outcome") is True for name in ("edit", "lint", "test")
+    )
+    patch = fit_patch(prediction.get("model_patch") or "").patch
+    return Candidate(1, patch, True, edit, lint, test).plausible

@@ -15,7 +15,7 @@ from reports.cli.console import count_lines
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.cli.reporting import Report, report_on
 from reports.combine.combine import combine
-from reports.combine.sources import labels
+from reports.combine.combining import labels
 from reports.pages.comparison import Compared
 from reports.pages.markdown import comparison_table, run_tables
 from reports.pages.write import write_comparison

@@ -68,7 +68,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     reads = options.only_reads
     path = store.folder / ALL_PREDS if reads else write_all_preds(store, predictions)
     judging = Judging(store, options, store.read_run() or {}, say)
-    judged = judging.judge(predictions)
+    judged = judging.evaluate(predictions)
     verdicts = judged.verdicts
     dataset = judging.dataset_at_hand()
     run = read_run(store, _rows(dataset))
@@ -76,7 +76,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
         say(f"note: {damage}; costs are shown without it")
     lacking = 0
     if options.all_attempts:
-        lacking = judging.judge_others(run)
+        lacking = judging.evaluate_others(run)
         run = read_run(store, _rows(dataset))
     stats = collect(run, judging.split())
     if not reads:

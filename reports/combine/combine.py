@@ -1,4 +1,4 @@
-"""Write the combination of several runs as a run of its own."""
+"""Write the combination of several runs as a new run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from core.atomic import write_bytes_atomic
 from core.errors import UserError
 from reports.cli.options import Say
 from reports.combine.combining import (
+    NumberShift,
     Offer,
-    Shift,
     combined_prediction,
     combined_trajectory,
+    labels,
     pick,
     shifts,
 )
-from reports.combine.sources import labels
 from reports.data.jsonvalues import mapping, objects, texts
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction, read_predictions
@@ -38,49 +38,50 @@ _NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 
 
 @dataclass(frozen=True)
-class Source:
-    """One of the runs that are combined; ``name`` tells it from the others."""
+class SourceRun:
+    """One of the combined runs, with a unique name."""
 
     name: str
     store: RunStore
     run: RunData
-    shift: Shift
+    shift: NumberShift
 
 
 def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
-    """Write the combination of runs beside the first of them and return it.
+    """Write the combination of runs next to the first of them and return it.
 
-    Each instance has the first plausible prediction in the order given, else the least bad over
-    all; verdicts on the very patches that were chosen are taken over.
+    For each instance it holds the first plausible prediction in the order of runs, else the least
+    bad of all. Verdicts on the chosen patches are copied.
 
     Args:
-        stores: two runs or more.
-        name: of the new run; made of theirs when empty.
-        say: told where it lies.
+        stores: two or more runs.
+        name: of the new run; empty to join the names of the runs.
+        say: prints the folder of the new run.
 
     Raises:
-        UserError: a run is broken, the name is taken, or the runs' datasets differ.
+        UserError: a run is damaged, the name is in use, or the datasets of the runs differ.
     """
     runs = [read_run(store) for store in stores]
-    every = zip(labels(stores), stores, runs, shifts(runs), strict=True)
-    sources = [Source(*parts) for parts in every]
+    parts = zip(labels(stores), stores, runs, shifts(runs), strict=True)
+    sources = [SourceRun(*each) for each in parts]
     target = RunStore(stores[0].out, name or "+".join(store.run for store in stores))
     described = _described(target, sources)
     _check(target, described)
     offers = _offers(sources)
-    _put_away(target, offers)
+    _delete_stale(target, offers)
     target.save_run(described)
-    for instance_id, some in offers.items():
-        _write_instance(target, instance_id, some, {s.name: s.store for s in sources}, described)
+    by_name = {source.name: source.store for source in sources}
+    for instance_id, own in offers.items():
+        _write_instance(target, instance_id, own, by_name, described)
     _write_ledger(target, sources)
-    _take_verdicts(target, offers, {source.name: source.store for source in sources})
-    _take_others(target, stores)
+    _copy_verdicts(target, offers, by_name)
+    _copy_other_verdicts(target, stores)
     say(f"combined {len(sources)} runs: {target.folder}")
     return target
 
 
-def _offers(sources: Sequence[Source]) -> dict[str, list[Offer]]:
-    """Return what the runs offer by instance, in their order."""
+def _offers(sources: Sequence[SourceRun]) -> dict[str, list[Offer]]:
+    """Return the offers of all runs by instance, in the order of runs."""
     offers: dict[str, list[Offer]] = {}
     for place, source in enumerate(sources, 1):
         paths = source.store.prediction_paths()
@@ -94,8 +95,8 @@ def _offers(sources: Sequence[Source]) -> dict[str, list[Offer]]:
     return dict(sorted(offers.items()))
 
 
-def _described(target: RunStore, sources: Sequence[Source]) -> dict[str, Any]:
-    """Return ``run.json`` of the combination: what it is made of, in order."""
+def _described(target: RunStore, sources: Sequence[SourceRun]) -> dict[str, Any]:
+    """Return ``run.json`` of the combination, with its source runs in order."""
     models = dict.fromkeys(model for source in sources for model in source.run.models)
     slugs = [re.sub(r"[^\w.+-]+", "-", model.rsplit("/", 1)[-1]) for model in models]
     datasets = [mapping(source.run.described.get("dataset")) for source in sources]
@@ -109,24 +110,22 @@ def _described(target: RunStore, sources: Sequence[Source]) -> dict[str, Any]:
     }
 
 
-def _source_json(source: Source) -> dict[str, Any]:
-    said = {key: value for key, value in source.run.described.items() if key != "selected"}
+def _source_json(source: SourceRun) -> dict[str, Any]:
+    described = {key: value for key, value in source.run.described.items() if key != "selected"}
     return {
         "name": source.name,
         "folder": str(source.store.folder),
         "model_name_or_path": source.run.model_name_or_path,
-        "described": said,
+        "described": described,
     }
 
 
 def _common(datasets: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the one dataset of runs, empty where none says it."""
+    """Return the common dataset of runs; empty if none is recorded."""
     hashes = {dataset.get("sha256") for dataset in datasets}
     if len(hashes) > 1:
         named = ", ".join(str(dataset.get("name")) for dataset in datasets)
-        raise UserError(
-            f"the runs were made on different datasets ({named}); combine like with like"
-        )
+        raise UserError(f"the runs have different datasets ({named}); combine runs of one dataset")
     return datasets[0] if datasets else {}
 
 
@@ -138,13 +137,12 @@ def _check(target: RunStore, described: Mapping[str, Any]) -> None:
     there = texts([one.get("folder") for one in objects((target.read_run() or {}).get("combined"))])
     if there != texts([one["folder"] for one in described["combined"]]):
         raise UserError(
-            f"{target.folder} is there already and is no combination of these runs; "
-            "choose another --name"
+            f"{target.folder} exists and is not a combination of these runs; choose another --name"
         )
 
 
-def _put_away(target: RunStore, offers: Iterable[str]) -> None:
-    """Delete what an earlier combination of the same runs predicted and this one does not."""
+def _delete_stale(target: RunStore, offers: Iterable[str]) -> None:
+    """Delete predictions of an earlier combination that this one does not have."""
     names = {*offers}
     for path in list(target.prediction_paths()) if target.folder.exists() else ():
         if path.stem not in names:
@@ -158,7 +156,7 @@ def _write_instance(
     stores: Mapping[str, RunStore],
     described: Mapping[str, Any],
 ) -> None:
-    """Write the trajectory and the transcript where there are any, the prediction last."""
+    """Write the trajectory and the transcript, if there are any, and the prediction last."""
     trajectories = [stores[offer.source].read_trajectory(name) for offer in offers]
     trajectory = combined_trajectory(offers, trajectories) if any(trajectories) else None
     transcripts = filter(None, (_transcript(stores[offer.source], offer) for offer in offers))
@@ -174,8 +172,8 @@ def _transcript(store: RunStore, offer: Offer) -> str:
     return f"# From the run {offer.source}\n\n{text}"
 
 
-def _write_ledger(target: RunStore, sources: Sequence[Source]) -> None:
-    """Write all lines of all ledgers; none unless each run has one, for sums would lack some."""
+def _write_ledger(target: RunStore, sources: Sequence[SourceRun]) -> None:
+    """Write the lines of all ledgers, but only if each run has one: else sums would be too low."""
     if not all(source.run.ledger for source in sources):
         target.ledger.unlink(missing_ok=True)
         return
@@ -187,10 +185,10 @@ def _write_ledger(target: RunStore, sources: Sequence[Source]) -> None:
     write_ledger(target.ledger, lines)
 
 
-def _take_verdicts(
+def _copy_verdicts(
     target: RunStore, offers: Mapping[str, Sequence[Offer]], stores: Mapping[str, RunStore]
 ) -> None:
-    """Take over verdicts on the chosen patches, where the combination has none of its own."""
+    """Copy verdicts on the chosen patches, unless the combination has an official one."""
     for prediction in read_predictions(target):
         name = prediction.instance_id
         origin = pick(offers[name])
@@ -209,21 +207,21 @@ def _take_verdicts(
         _copy(store, f"{name}.report.json", target, f"{name}.report.json")
 
 
-def _take_others(target: RunStore, stores: Sequence[RunStore]) -> None:
-    """Take over what is known of attempts' patches that are not predicted."""
+def _copy_other_verdicts(target: RunStore, stores: Sequence[RunStore]) -> None:
+    """Copy verdicts on patches of attempts that are not predicted."""
     for prediction in chain.from_iterable(rounds(read_run(target))):
         own = known_verdict(target, prediction)
-        found = next(filter(None, (_kept(store, prediction) for store in stores)), None)
+        found = next(filter(None, (_verdict_of(store, prediction) for store in stores)), None)
         if found and not (own and own.official):
             write_verdict_file(verdict_path(target, prediction), found)
 
 
-def _kept(store: RunStore, prediction: Prediction) -> Mapping[str, Any] | None:
-    """Return a run's verdict on a patch, whether it is predicted there or not."""
+def _verdict_of(store: RunStore, prediction: Prediction) -> Mapping[str, Any] | None:
+    """Return a run's verdict on a patch, predicted or not."""
     for path in (verdict_path(store, prediction), store.verdict(prediction.instance_id)):
         kept = read_verdict_file(path)
         if kept and kept.get("patch_sha256") == prediction.patch_sha256:
-            # What was dropped of a predicted patch is told of predictions alone.
+            # Only verdicts on predictions list the excluded files.
             return {**kept, "dropped_files": []}
     return None
 

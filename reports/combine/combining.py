@@ -1,4 +1,4 @@
-"""Pure: several runs' predictions of one instance to one, with its origin."""
+"""Pure: merge the predictions of several runs on one instance, with their origin."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from core.money import as_number, total
 from reports.data.jsonvalues import objects, whole
 from reports.data.rundata import InstanceData, RunData
 from reports.data.turns import fill_turns
+from runs.storage.store import RunStore
 
 
 @dataclass(frozen=True)
-class Shift:
-    """By how much the numbers of a run's attempts grow in a combination.
+class NumberShift:
+    """The offset of a run's attempt numbers in a combination.
 
     Attributes:
-        attempts: the most that the runs before it made on any instance, in all.
-        tries: the same, by model.
+        attempts: the sum over earlier runs of their largest number of attempts on an instance.
+        tries: the same by model.
     """
 
     attempts: int = 0
     tries: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, attempt: Mapping[str, Any], source: str) -> dict[str, Any]:
-        """Return an attempt, of a prediction or of a trajectory, as the combination has it."""
+        """Return an attempt of a prediction or trajectory with shifted numbers and its origin."""
         model = attempt.get("model")
         tries = self.tries.get(model, 0) if isinstance(model, str) else 0
         return {
@@ -39,44 +40,52 @@ class Shift:
 
 @dataclass(frozen=True)
 class Offer:
-    """What one run offers for an instance.
+    """The prediction of one run for an instance.
 
     Attributes:
-        source: the run's name.
-        place: of the run among all, from 1.
-        content: its prediction as written.
+        source: the name of the run.
+        place: the position of the run, from 1.
+        content: the prediction file.
         models: of the run, in turn order.
     """
 
     source: str
     place: int
-    shift: Shift
+    shift: NumberShift
     instance: InstanceData
     content: Mapping[str, Any]
     models: Sequence[str]
 
     @property
     def candidate(self) -> Candidate:
-        """What runs are ranked by: the outcomes of what each predicts, earlier runs first."""
+        """The predicted attempt with the position of the run, to rank the runs."""
         chosen = self.instance.chosen
         candidate = chosen.candidate if chosen else Candidate(1)
         return replace(candidate, attempt=self.place, fit_patch=self.instance.patch)
 
     def results(self) -> list[dict[str, Any]]:
-        """Return all attempts of the run, as the combination has them."""
+        """Return all attempts of the run for the combination."""
         chosen, results = fill_turns(self.content, self.models)
         own = {key: value for key, value in chosen.items() if key not in ("status", "reason")}
         return [self.shift.of(result, self.source) for result in results or (own,)]
 
     def prediction(self) -> dict[str, Any]:
-        """Return its prediction, as the combination has it."""
+        """Return the prediction for the combination."""
         chosen, _ = fill_turns(self.content, self.models)
         return self.shift.of(chosen, self.source)
 
 
-def shifts(runs: Sequence[RunData]) -> Iterator[Shift]:
-    """Yield for each run by how much its numbers grow."""
-    shift = Shift()
+def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
+    """Return a name for each run: its own, or its folder if several runs have that name."""
+    names = [store.run for store in stores]
+    return tuple(
+        store.run if names.count(store.run) == 1 else str(store.folder) for store in stores
+    )
+
+
+def shifts(runs: Sequence[RunData]) -> Iterator[NumberShift]:
+    """Yield the shift of each run."""
+    shift = NumberShift()
     for run in runs:
         yield shift
         attempts = [attempt for instance in run.instances for attempt in instance.attempts]
@@ -85,15 +94,14 @@ def shifts(runs: Sequence[RunData]) -> Iterator[Shift]:
             least = shift.tries.get(attempt.model, 0) + attempt.try_
             tries[attempt.model] = max(tries.get(attempt.model, 0), least)
         most = max((attempt.attempt for attempt in attempts), default=0)
-        shift = Shift(shift.attempts + most, tries)
+        shift = NumberShift(shift.attempts + most, tries)
 
 
 def pick(offers: Sequence[Offer]) -> Offer:
-    """Return the first plausible prediction in the order of runs, else the least bad over all.
+    """Return the first plausible prediction in the order of runs, else the least bad of all.
 
-    Plausible ones that edit test configuration go after those that do not.
-    The least bad is found as the harness finds it among attempts
-    (``bench.attempts.candidates.rank``).
+    Plausible predictions that edit test configuration come after those that do not. The least bad
+    is chosen as among attempts (``bench.attempts.candidates.rank``).
 
     Args:
         offers: of one instance, at least one, in the order of runs.
@@ -133,7 +141,7 @@ def combined_trajectory(
 
     Args:
         offers: of the instance, in the order of runs.
-        trajectories: of the same runs; empty where there is none.
+        trajectories: of the same runs; empty if there is none.
     """
     chosen = pick(offers)
     winner = chosen.instance.winner

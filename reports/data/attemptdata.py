@@ -1,4 +1,4 @@
-"""Attempts as reports see them, from trajectories and prediction files of both layouts."""
+"""The attempts of an instance, read from its prediction file and its trajectory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from bench.attempts.candidates import NEVER_PLAUSIBLE, Candidate, attempt_status
+from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
 from bench.repos.patches import fit_patch, patch_paths
 from llm.chat import Usage
 from reports.data.jsonvalues import (
@@ -30,10 +30,10 @@ class CallData:
     """One call of a model.
 
     Attributes:
-        usage: tokens, None where the provider did not say.
-        cost: dollars, None where the price is unknown.
-        seconds: wall-clock time, retries aside.
-        model: as the provider returned it.
+        usage: tokens; None if the provider did not report them.
+        cost: dollars; None if the price is unknown.
+        seconds: wall-clock time without retries.
+        model: the name that the provider returned.
     """
 
     usage: Usage | None
@@ -47,20 +47,20 @@ class AttemptData:
     """One attempt.
 
     Attributes:
-        attempt: from 1, over the whole instance.
-        try_: from 1, per model.
-        model: empty where nothing names it.
-        edit_format: None where nothing says so (no trajectory).
-        status: a value of ``AttemptStatus``; made from the outcomes in the older layout.
-        edit, lint, test: outcomes, None for unknown.
-        reflections: messages after the first; None where nothing says so.
+        attempt: its number over the whole instance, from 1.
+        try_: its number among the attempts of its model, from 1.
+        model: empty if unknown.
+        edit_format: None without a trajectory.
+        status: a value of ``AttemptStatus``; in the older layout derived from the outcomes.
+        edit, lint, test: outcomes; None if unknown.
+        reflections: messages after the first; None if unknown.
         calls: empty without a trajectory.
-        cost: dollars, None where unknown.
-        seconds: wall-clock time, None where unknown.
-        patch: raw, edits to tests included.
-        fit_patch: what of it may be predicted.
-        verdict: on ``fit_patch``, where it is not the one that is predicted and was judged as well.
-        edits_test_configuration: part of the patch changes how existing tests run.
+        cost: dollars; None if unknown.
+        seconds: wall-clock time; None if unknown.
+        patch: the raw patch, with edits to tests.
+        submittable_patch: the patch without excluded files.
+        verdict: on ``submittable_patch``, if it is not predicted and was evaluated as well.
+        edits_test_configuration: whether the patch changes how existing tests run.
     """
 
     attempt: int
@@ -76,7 +76,7 @@ class AttemptData:
     cost: Decimal | None
     seconds: float | None
     patch: str
-    fit_patch: str
+    submittable_patch: str
     added_files: tuple[str, ...]
     edited_files: tuple[str, ...]
     dropped_files: tuple[str, ...]
@@ -86,47 +86,47 @@ class AttemptData:
 
     @property
     def candidate(self) -> Candidate:
-        """What the harness's choice among attempts looks at; its patch is taken to apply."""
+        """The attempt as the harness ranks it; its patch is assumed to apply."""
         outcomes = self.edit, self.lint, self.test
         status = next((s for s in NEVER_PLAUSIBLE if s.value == self.status), None)
         marked = self.edits_test_configuration
-        return Candidate(self.attempt, self.fit_patch, True, *outcomes, status, marked)
+        return Candidate(self.attempt, self.submittable_patch, True, *outcomes, status, marked)
 
     @property
     def plausible(self) -> bool:
-        """Whether nothing known speaks against it."""
-        return self.status in ("plausible", "plausible_untested")
+        """Whether its status means plausible."""
+        return self.status in PLAUSIBLE
 
 
 def attempts_of(
     results: Sequence[Mapping[str, Any]], trajectory: Mapping[str, Any]
 ) -> tuple[AttemptData, ...]:
-    """Return an instance's attempts, by their numbers.
+    """Return an instance's attempts, sorted by number.
 
     Args:
-        results: the attempts of the prediction file, all with attempt, try and model.
-        trajectory: empty where there is none; what only it knows is taken from it.
+        results: the attempts of the prediction file, each with attempt, try and model.
+        trajectory: adds the values that the prediction file lacks; empty if there is none.
     """
     by_number = {result["attempt"]: result for result in results}
-    for said in objects(trajectory.get("attempts")):
-        if number_ := whole(said.get("attempt")):
-            # The prediction's names of models go before those of recordings, which may be aliases.
-            told = {**mapping(said.get("recorded")), **said}
-            by_number[number_] = {**told, **by_number.get(number_, {})}
-    return tuple(_attempt(number_, by_number[number_]) for number_ in sorted(by_number))
+    for entry in objects(trajectory.get("attempts")):
+        if attempt := whole(entry.get("attempt")):
+            # The prediction names the model; a recording may use an alias of it.
+            known = {**mapping(entry.get("recorded")), **entry}
+            by_number[attempt] = {**known, **by_number.get(attempt, {})}
+    return tuple(_attempt(attempt, by_number[attempt]) for attempt in sorted(by_number))
 
 
 def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
     patch = writable(data.get("model_patch"))
     fit = fit_patch(patch)
     edit, lint, test = (flag(data.get(f"{name}_outcome")) for name in ("edit", "lint", "test"))
-    made = attempt_status(Candidate(attempt, fit.patch, True, edit, lint, test)).value
+    derived = attempt_status(Candidate(attempt, fit.patch, True, edit, lint, test)).value
     return AttemptData(
         attempt=attempt,
         try_=whole(data.get("try")) or 1,
         model=text(data.get("model")),
         edit_format=text(data.get("edit_format")) or None,
-        status=text(data.get("status")) or made,
+        status=text(data.get("status")) or derived,
         edit=edit,
         lint=lint,
         test=test,
@@ -135,7 +135,7 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         cost=dollars(data.get("cost")),
         seconds=number(data.get("seconds")),
         patch=patch,
-        fit_patch=fit.patch,
+        submittable_patch=fit.patch,
         added_files=texts(data.get("added_files")),
         edited_files=texts(data.get("edited_files")) or patch_paths(patch),
         dropped_files=texts(data.get("dropped_files")) or fit.dropped,
@@ -154,10 +154,10 @@ def _call(data: Mapping[str, Any]) -> CallData:
 
 
 def map_files(trajectory: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the files of the repository maps that models were shown; None when nothing tells.
+    """Return the files of all repository maps that models were shown; None if unknown.
 
-    A map's files stand in the first user message before the issue, each at the beginning of a line
-    with a colon behind it (``agent.repomap.rendering``).
+    The first user message holds the map before the issue. Each file begins a line and ends with a
+    colon (``agent.repomap.rendering``).
     """
     openings = [_opening(attempt) for attempt in objects(trajectory.get("attempts"))]
     known = [opening for opening in openings if opening is not None]

@@ -1,4 +1,4 @@
-"""One instance of a run as reports see it."""
+"""One instance of a run and its verdict."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ class InstanceData:
     """One predicted instance.
 
     Attributes:
-        repo: ``owner/name``; from the id where no row of the dataset is at hand.
-        year: in which the issue's pull request was opened; None where nothing tells.
+        repo: ``owner/name``; derived from the id if the dataset row is not available.
+        year: of the issue's pull request; None if unknown.
         status: a value of ``InstanceStatus``.
-        attempt: number of the attempt that the prediction file names, with or without a patch.
-        winner: the same, None when there is nothing to predict.
-        model: of that attempt; None when nothing names it.
-        patch: what goes to the evaluator; empty when nothing was generated.
-        raw_patch: with edits to tests and what else is not predicted.
-        verdict: None when nothing is known of this patch.
-        resolved: None when it was not evaluated; an empty patch is not resolved.
-        cost: dollars of all attempts, None where unknown.
-        gold_files: files of the gold patch, None where nothing tells them.
-        map_files: files in the repository maps that models were shown, None where nothing tells.
-        image: the name of the image for its tests, whether or not any ran in it.
-        origin: the run that a combined run has it from; empty otherwise.
-        edits_test_configuration: part of the patch changes how existing tests run.
+        attempt: the number of the attempt that the prediction file names, with or without a patch.
+        winner: the same number; None if the patch is empty.
+        model: of that attempt; None if unknown.
+        patch: the predicted patch; empty if nothing was generated.
+        raw_patch: the patch with excluded files, such as edits to tests.
+        verdict: on ``patch``; None if there is none.
+        resolved: None if it was not evaluated; False for an empty patch.
+        cost: dollars of all attempts; None if unknown.
+        gold_files: files of the gold patch; None if unknown.
+        map_files: files in the repository maps that models were shown; None if unknown.
+        image: the name of the image for its tests, even if none ran in it.
+        origin: in a combined run, the run that it comes from; else empty.
+        edits_test_configuration: whether the patch changes how existing tests run.
     """
 
     instance_id: str
@@ -55,17 +55,17 @@ class InstanceData:
 
     @property
     def chosen(self) -> AttemptData | None:
-        """The attempt that the prediction file names; None when the files do not tell of it."""
+        """The attempt that the prediction file names; None if no file describes it."""
         return next((a for a in self.attempts if a.attempt == self.attempt), None)
 
     def resolved_by(self, attempt: AttemptData) -> bool | None:
-        """Tell whether one of its attempts resolves it, None where no verdict tells.
+        """Return whether one of its attempts resolves it; None without a verdict.
 
-        Beside an official verdict on the prediction, others' verdicts on attempts say nothing.
+        If the verdict on the prediction is official, unofficial ones on attempts do not count.
         """
-        if not attempt.fit_patch.strip():
+        if not attempt.submittable_patch.strip():
             return False
-        if attempt.fit_patch == self.patch:
+        if attempt.submittable_patch == self.patch:
             return self.resolved
         official = self.verdict is not None and self.verdict.official
         if attempt.verdict is None or (official and not attempt.verdict.official):
@@ -74,7 +74,7 @@ class InstanceData:
 
 
 def resolved_of(verdict: Verdict | None) -> bool | None:
-    """Tell what a verdict says, None where there is none or nothing was evaluated."""
+    """Return what ``verdict`` says; None if there is none or nothing was evaluated."""
     if verdict is None or verdict.status is VerdictStatus.NOT_EVALUATED:
         return None
     return verdict.status is VerdictStatus.RESOLVED

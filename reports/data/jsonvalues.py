@@ -1,6 +1,6 @@
-"""Pure: values out of files that somebody else may have written; what is of another kind is lost.
+"""Pure: values of JSON files; a value of the wrong type counts as missing.
 
-Files of other harnesses leave keys out or hold nulls, and statistics go on without those.
+Files of other harnesses lack keys or hold nulls, and statistics must work without these values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST = 2**53
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return ``value`` where it is an object, else an empty one."""
+    """Return ``value`` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -27,12 +27,12 @@ def objects(value: object) -> list[Mapping[str, Any]]:
 
 
 def text(value: object) -> str:
-    """Return ``value`` where it is a text, else an empty one."""
+    """Return ``value`` if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def writable(value: object) -> str:
-    """Return ``value`` where it is a text that has bytes: without half characters."""
+    """Return ``value`` if it is a string that can be encoded, else an empty one."""
     try:
         text(value).encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -41,24 +41,24 @@ def writable(value: object) -> str:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the texts in the list ``value``."""
+    """Return the strings in the list ``value``."""
     return tuple(part for part in value if isinstance(part, str)) if isinstance(value, list) else ()
 
 
 def flag(value: object) -> bool | None:
-    """Return an outcome, None for unknown."""
+    """Return an outcome; None if unknown."""
     return value if isinstance(value, bool) else None
 
 
 def whole(value: object) -> int | None:
-    """Return a count of 0 to 2**53, None where ``value`` is none."""
+    """Return ``value`` if it is an integer from 0 to 2**53, else None."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= _MOST else None
 
 
 def number(value: object) -> float | None:
-    """Return a finite number of 0 or more, None where ``value`` is none."""
+    """Return ``value`` if it is a finite number of 0 or more, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -68,7 +68,7 @@ def number(value: object) -> float | None:
 
 
 def dollars(value: object) -> Decimal | None:
-    """Return dollars, None where unknown."""
+    """Return dollars; None if unknown."""
     try:
         return money.dollars_or_none(number(value))
     except ValueError:
@@ -76,7 +76,7 @@ def dollars(value: object) -> Decimal | None:
 
 
 def usage(value: object) -> Usage | None:
-    """Return tokens, None where they are unknown."""
-    said = mapping(value)
+    """Return tokens; None if unknown."""
+    counts = mapping(value)
     keys = ("prompt_tokens", "completion_tokens", "cached_tokens")
-    return Usage(*(whole(said.get(key)) or 0 for key in keys)) if said else None
+    return Usage(*(whole(counts.get(key)) or 0 for key in keys)) if counts else None

@@ -1,4 +1,4 @@
-"""Pure: nested values of JSON as names and words."""
+"""Pure: nested JSON as flat names and texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield a dotted name and the words of each value in ``value``; empty ones are left out."""
+    """Yield the dotted name and the text of each value in ``value`` that is not empty."""
     for key, part in value.items():
         name = f"{prefix}{key}"
         if _is_empty(part):
@@ -19,16 +19,16 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
             numbered = {str(number): one for number, one in enumerate(part, 1)}
             yield from flat(numbered, f"{name}.")
         else:
-            yield name, _words(part)
+            yield name, _text(part)
 
 
-def _words(value: Any) -> str:  # noqa: ANN401 - whatever json has
+def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return ", ".join(map(_words, value))
+        return ", ".join(map(_text, value))
     return json.dumps(value)
 
 
-def _is_empty(value: Any) -> bool:  # noqa: ANN401 - whatever json has
+def _is_empty(value: Any) -> bool:  # noqa: ANN401 - any JSON value
     return value is None or value in ("", [], {})

@@ -1,4 +1,4 @@
-"""Predictions of a run, as they are read from its folder and as they go to the evaluator."""
+"""The predictions of a run: read from its folder, written for the evaluator."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Prediction:
     """One instance's prediction.
 
     Attributes:
-        patch: what goes to the evaluator; empty when nothing was generated.
-        dropped: files of the raw patch that are not predicted.
-        resolved: a verdict that stands in the file itself, as the older layout has it.
-        chosen: False for the patch of an attempt that is not predicted, and judged all the same.
-        edits_test_configuration: part of the patch changes how existing tests run, as recorded.
+        patch: the submittable patch; empty if nothing was generated.
+        dropped: excluded files of the raw patch.
+        resolved: the verdict in the prediction file itself, which the older layout has.
+        chosen: False for the patch of an attempt that is evaluated without being predicted.
+        edits_test_configuration: whether the patch was recorded to change how existing tests run.
     """
 
     instance_id: str
@@ -43,7 +43,7 @@ class Prediction:
 
     @property
     def patch_sha256(self) -> str:
-        """The hash by which a verdict knows its patch."""
+        """The hash that ties a verdict to this patch."""
         return hashlib.sha256(self.patch.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -51,7 +51,7 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
     """Return all predictions of a run, sorted by id.
 
     Raises:
-        UserError: the run has none, one is broken, or they name several models.
+        UserError: there is none, one is damaged, or they name several models.
     """
     found = tuple(_read(store, path) for path in store.prediction_paths())
     if not found:
@@ -80,18 +80,12 @@ def _read(store: RunStore, path: Path) -> Prediction:
 
 
 def other_patch(instance_id: str, model_name_or_path: str, patch: str) -> Prediction:
-    """Return the patch of an attempt that is not predicted, as evaluators take it.
-
-    Args:
-        instance_id: of the instance.
-        model_name_or_path: of the run.
-        patch: freed of what is not predicted.
-    """
+    """Return the submittable patch of an attempt that is not predicted, for an evaluator."""
     return Prediction(instance_id, model_name_or_path, patch, (), False, None, chosen=False)
 
 
 def all_preds(predictions: Sequence[Prediction]) -> str:
-    """Return the text of ``all_preds.jsonl``: three keys a line, sorted by id."""
+    """Return the text of ``all_preds.jsonl``: one object with three keys per line, sorted by id."""
     lines = [
         json.dumps(
             {
@@ -113,10 +107,11 @@ def write_all_preds(store: RunStore, predictions: Sequence[Prediction]) -> Path:
 
 
 def run_id(store: RunStore, predictions: Sequence[Prediction]) -> str:
-    """Return an evaluation's id: swebench caches verdicts by it and never compares patches.
+    """Return the id of an evaluation of ``predictions``.
 
-    It becomes part of the names of containers, which the names of combined runs (``a+b``) may not.
-    Runs of one name in different folders, on one engine, must not share containers.
+    It depends on the patches, because swebench caches verdicts by id and never compares patches. It
+    depends on the folder, because runs of one name must not share containers on one engine. Names
+    of containers allow fewer characters than names of runs, such as the ``+`` of combined runs.
     """
     patches = [[p.instance_id, p.patch_sha256] for p in predictions]
     text = json.dumps([str(store.folder.resolve()), patches])

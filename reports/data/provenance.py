@@ -1,7 +1,7 @@
-"""Pure: how a run and its verdicts came about, in groups of names and values.
+"""Pure: the provenance of a run and its verdicts, in groups of names and values.
 
-What a reader must know to repeat a run has a line even where nobody noted it; of the rest what is
-missing is left out.
+A value that is needed to repeat a run is shown even if it was not recorded. Other missing values
+are left out.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from reports.data.jsonvalues import mapping, objects, text, texts
 from reports.data.plainvalues import flat
 from reports.data.rundata import InstanceData, RunData
 
-Facts = tuple[tuple[str, str], ...]
-Groups = Mapping[str, Facts]
+NamedValues = tuple[tuple[str, str], ...]
+Groups = Mapping[str, NamedValues]
 
 UNKNOWN = "not recorded"
-_NOTED_ALWAYS = ("harness", "harness_commit", "litellm", "swebench")
+_ALWAYS_SHOWN = ("harness", "harness_commit", "litellm", "swebench")
 _NO_IMAGES = ("local", "none")
 
 
 def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
-    """Return how ``run`` came about, or what of it concerns the one instance ``of``.
+    """Return the provenance of ``run``, or of the one instance ``of`` in it.
 
-    Groups are ``run``, ``versions``, ``dataset``, ``prices``, ``images``, ``parameters``,
-    ``models``, ``evaluation`` and ``evaluation images``; for a combined run those of each of its
-    runs follow, with ``of the run NAME`` behind them and ``times`` in place of ``run``.
+    The groups are ``run``, ``versions``, ``dataset``, ``prices``, ``images``, ``parameters``,
+    ``models``, ``evaluation`` and ``evaluation images``. In a combined run the groups of its source
+    runs follow, named ``GROUP of the run NAME``, with ``times`` instead of ``run``.
     """
     instances = run.instances if of is None else (of,)
-    told = evaluation(instances)
+    verdicts = evaluation(instances)
     groups = {
         **_described(run.described, of),
         "models": (
             ("models", ", ".join(run.models) or UNKNOWN),
             ("as returned", ", ".join(_returned(instances)) or UNKNOWN),
         ),
-        "evaluation": tuple(_evaluated(told)),
-        "evaluation images": _judged_in(told),
+        "evaluation": tuple(_evaluated(verdicts)),
+        "evaluation images": _evaluation_images(verdicts),
     }
     top = (("name", run.name), ("model_name_or_path", run.model_name_or_path))
     ordered = {"run": (*top, *groups.pop("times")), **groups}
@@ -51,13 +51,13 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
 
 
 def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
-    """Return who judged patches of ``instances``, when and in which images, as in ``run.json``.
+    """Return how ``instances`` were evaluated, as ``run.json`` records it.
 
-    Keys are ``evaluators`` (verdicts by name and version of swebench), ``first``, ``last`` (times,
-    empty where none is known) and ``images`` (digests by name).
+    The keys are ``evaluators`` (verdicts by evaluator and swebench version), ``first`` and ``last``
+    (times; empty if unknown) and ``images`` (digests by name).
     """
-    judged = (one.verdict for one in instances if one.patch.strip() and one.verdict)
-    verdicts = [verdict for verdict in judged if verdict.settled]
+    given = (i.verdict for i in instances if i.patch.strip() and i.verdict)
+    verdicts = [verdict for verdict in given if verdict.conclusive]
     by = Counter(
         f"{v.evaluator}, swebench {v.swebench}" if v.swebench else v.evaluator for v in verdicts
     )
@@ -71,10 +71,10 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     }
 
 
-def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[str, Facts]:
-    """Return what a ``run.json`` says, in groups."""
+def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[str, NamedValues]:
+    """Return the groups that a ``run.json`` gives."""
     versions, dataset = mapping(described.get("versions")), mapping(described.get("dataset"))
-    named = {key: versions.get(key) or UNKNOWN for key in _NOTED_ALWAYS}
+    named = {key: versions.get(key) or UNKNOWN for key in _ALWAYS_SHOWN}
     identity = {key: dataset.get(key) or UNKNOWN for key in ("name", "revision", "sha256")}
     combined = "combined" in described
     groups = {
@@ -85,12 +85,12 @@ def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[st
         "images": _images(described, of),
         "parameters": (*flat(mapping(described.get("config"))), *_hashes(described)),
     }
-    # What was run are the runs that a combination is made of.
+    # A combined run has no versions or parameters of its own, only those of its source runs.
     return {"times": (), "dataset": groups["dataset"]} if combined else groups
 
 
 def _hashes(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the hashes of what the parameters do not spell out: prompts, settings, recordings."""
+    """Yield the hashes of prompts, settings and recordings, which the parameters do not show."""
     deciding = mapping(described.get("deciding"))
     hashes = {key: value for key, value in deciding.items() if key.endswith("_sha256")}
     hashes.pop("dataset_sha256", None)
@@ -105,7 +105,7 @@ def _times(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if len(starts) > 1:
         unended = sum(not start.get("ended") for start in starts)
         yield "starts", f"{len(starts)}, of which {unended} have no end"
-        # A start names versions and prices only where they were others than the first one's.
+        # A start records versions and prices only if they differ from those of the first start.
         yield from flat({"start": starts})
 
 
@@ -114,7 +114,7 @@ def _prices(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not isinstance(prices, dict):
         yield "prices", UNKNOWN
     elif not prices:
-        yield "prices", "none were used: no model was called"
+        yield "prices", "none needed: no model was called"
     else:
         yield from ((model, _price(mapping(prices[model]))) for model in prices)
 
@@ -124,19 +124,19 @@ def _price(price: Mapping[str, Any]) -> str:
     return f"{', '.join(words)} (from {text(price.get('source'))})" if words else "unknown"
 
 
-def _images(described: Mapping[str, Any], of: InstanceData | None) -> Facts:
-    """Return the digests of the images that attempts were tested in."""
+def _images(described: Mapping[str, Any], of: InstanceData | None) -> NamedValues:
+    """Return the digests of the images in which attempts were tested."""
     config, images = mapping(described.get("config")), mapping(described.get("images"))
     if not images:
         none = config.get("environment") in _NO_IMAGES
-        return (("images", "none: attempts were tested in no image" if none else UNKNOWN),)
+        return (("images", "none: attempts were not tested in images" if none else UNKNOWN),)
     if of is None:
         return _facts(images)
     return ((of.image, text(images.get(of.image)) or UNKNOWN),)
 
 
 def _returned(instances: Sequence[InstanceData]) -> Iterator[str]:
-    """Yield the names that providers gave, with the number of replies under each."""
+    """Yield the model names that providers returned, with the number of replies of each."""
     counts = Counter(
         call.model or "no name"
         for instance in instances
@@ -147,18 +147,19 @@ def _returned(instances: Sequence[InstanceData]) -> Iterator[str]:
         yield f"{name} ({counted(count, 'reply', 'replies')})"
 
 
-def _evaluated(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    by = [f"{name} ({counted(count, 'verdict')})" for name, count in told["evaluators"].items()]
+def _evaluated(verdicts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    counts: Mapping[str, int] = verdicts["evaluators"]
+    by = [f"{name} ({counted(count, 'verdict')})" for name, count in counts.items()]
     yield "evaluator", ", ".join(by) or "none"
     if by:
-        times = dict.fromkeys(texts([told["first"], told["last"]]))
+        times = dict.fromkeys(texts([verdicts["first"], verdicts["last"]]))
         yield "evaluated", " to ".join(filter(None, times)) or UNKNOWN
 
 
-def _judged_in(told: Mapping[str, Any]) -> Facts:
-    named = _facts(told["images"])
-    return named or ((("images", "none"),) if told["evaluators"] else ())
+def _evaluation_images(verdicts: Mapping[str, Any]) -> NamedValues:
+    named = _facts(verdicts["images"])
+    return named or ((("images", "none"),) if verdicts["evaluators"] else ())
 
 
-def _facts(values: Mapping[str, Any]) -> Facts:
+def _facts(values: Mapping[str, Any]) -> NamedValues:
     return tuple((name, text(value) or UNKNOWN) for name, value in sorted(values.items()))

@@ -1,4 +1,4 @@
-"""Pure: what is known of an instance itself, from whatever tells it."""
+"""Pure: the repository, year, image and gold files of an instance, from several sources."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ _YEAR = re.compile(r"\d{4}")
 
 
 def repository_of(instance_id: str) -> str:
-    """Return the repository that an id names: ``owner/name`` for ``owner__name-123``."""
+    """Return the repository in an id: ``owner/name`` for ``owner__name-123``."""
     return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
 
 
 def year_of(created: str) -> int | None:
-    """Return the year that a date begins with, None where there is none."""
+    """Return the year at the start of a date; None if there is none."""
     match = _YEAR.match(created)
     return int(match[0]) if match else None
 
 
 def image_of(instance_id: str, row: Row, kept: Row) -> str:
-    """Return the name of the image for an instance's tests: the dataset's, the verdict's, or the
-    name that the official one has.
-    """
-    judged_in = text(kept.get("image")).partition("@")[0]
-    return text(row.get("image")) or judged_in or derived_image(instance_id)
+    """Return the image for an instance's tests: of the dataset, the verdict or swebench."""
+    used = text(kept.get("image")).partition("@")[0]
+    return text(row.get("image")) or used or derived_image(instance_id)
 
 
 def gold_files_of(row: Row, kept: Row, content: Row) -> tuple[str, ...] | None:
-    """Return the gold patch's files, from the dataset, the verdict, or a file of the old layout."""
+    """Return the files of the gold patch: of the dataset, the verdict or an older prediction."""
     if row.get("patch"):
         return patch_paths(text(row["patch"]))
     return texts(kept.get("gold_files")) or texts(content.get("gold_files")) or None

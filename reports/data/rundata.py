@@ -1,4 +1,4 @@
-"""A run as reports see it: read once from its files, both layouts alike, then only looked at."""
+"""The data of a run, read once from its files in either layout."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class RunData:
     """A run.
 
     Attributes:
-        described: ``run.json``; empty where there is none.
-        instances: those that have a prediction, by id.
-        selected: ids of all instances that the run was asked for, sorted.
-        models: in the order of their turns; empty when nothing names one.
-        unfinished: what was begun and has no prediction.
+        described: ``run.json``; empty if there is none.
+        instances: those with a prediction, sorted by id.
+        selected: ids of all selected instances, sorted.
+        models: in the order of their turns; empty if unknown.
+        unfinished: instances that were started and have no prediction.
         ledger: every call that cost something; empty for runs without a ledger.
-        damaged: lines of its ledger that are left out.
+        damaged: lines of the ledger that could not be read.
     """
 
     name: str
@@ -55,39 +55,39 @@ class RunData:
 
     @property
     def cost(self) -> Decimal | None:
-        """Dollars of the whole run: its ledger's sum, else its predictions'; None when unknown."""
+        """Dollars of the whole run, from its ledger, else its predictions; None if unknown."""
         if self.ledger:
             return ledger_total(self.ledger)
         return total(instance.cost for instance in self.instances)
 
     @property
     def evaluated(self) -> bool:
-        """Whether there is a verdict; that nothing was generated is one."""
+        """Whether there is a verdict, or no patch to evaluate."""
         return evaluated(self.instances)
 
     @property
     def known_cost(self) -> Decimal:
-        """The sum of what is known of the same."""
+        """The sum of the costs that are known."""
         if self.ledger:
             return known_sum(line.cost for line in self.ledger)
         return known_sum(instance.cost for instance in self.instances)
 
 
 def evaluated(instances: Sequence[InstanceData]) -> bool:
-    """Tell whether any patch of ``instances`` has a verdict, or none of them has a patch."""
+    """Return whether a patch of ``instances`` has a verdict, or none of them has a patch."""
     patched = [i for i in instances if i.patch.strip()]
     return bool(instances) and (not patched or any(i.resolved is not None for i in patched))
 
 
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
-    """Return the run in ``store``; conversations are left on the disk.
+    """Read a run without its conversations, which ``RunStore.read_trajectory`` reads.
 
     Args:
         store: its files.
-        rows: of its dataset, where they are at hand: repositories, years and gold files.
+        rows: of its dataset, if available: they add repositories, years and gold files.
 
     Raises:
-        UserError: it has no predictions, or a file in it is broken.
+        UserError: it has no predictions, or a file is damaged.
     """
     predictions = read_predictions(store)
     written = map(store.read_as_written, store.prediction_paths())
@@ -116,7 +116,7 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
 
 @dataclass(frozen=True)
 class _Reading:
-    """Puts the instances of one run together."""
+    """Reads the instances of one run."""
 
     store: RunStore
     models: Sequence[str]
@@ -124,7 +124,7 @@ class _Reading:
     ledger: Mapping[str, Sequence[Line]]
 
     def instance(self, prediction: Prediction, content: Mapping[str, Any]) -> InstanceData:
-        """Return one instance; ``content`` is its prediction as written."""
+        """Return one instance; ``content`` is its prediction file."""
         name = prediction.instance_id
         chosen, results = fill_turns(content, self.models)
         trajectory = self.store.read_trajectory(name)
@@ -144,7 +144,7 @@ class _Reading:
             patch=prediction.patch,
             raw_patch=text(content.get("model_patch")),
             attempts=tuple(
-                self._judged(attempt, prediction)
+                self._with_verdict(attempt, prediction)
                 for attempt in attempts_of(results or _only(chosen, trajectory), trajectory)
             ),
             verdict=verdict,
@@ -157,9 +157,9 @@ class _Reading:
             edits_test_configuration=prediction.edits_test_configuration,
         )
 
-    def _judged(self, attempt: AttemptData, prediction: Prediction) -> AttemptData:
+    def _with_verdict(self, attempt: AttemptData, prediction: Prediction) -> AttemptData:
         """Return ``attempt`` with the verdict on its patch, if that is not the predicted one."""
-        patch = attempt.fit_patch
+        patch = attempt.submittable_patch
         if not patch.strip() or patch == prediction.patch:
             return attempt
         other = other_patch(prediction.instance_id, prediction.model_name_or_path, patch)
@@ -178,10 +178,10 @@ def _grouped(lines: Iterable[Line]) -> dict[str, list[Line]]:
 
 
 def _only(chosen: dict[str, Any], trajectory: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Return the one attempt that a prediction without a list of attempts tells of.
+    """Return the attempt that a prediction without a list of attempts describes.
 
-    What stands in such a file is about the instance (its status, the dollars of all attempts)
-    wherever a trajectory knows the attempts themselves.
+    If there is a trajectory, it holds the attempts, and the values of the prediction (status, cost)
+    are those of the whole instance.
     """
     if trajectory:
         return ()

@@ -1,8 +1,8 @@
-"""Pure: whose turn an attempt was, where a run's files do not say it themselves.
+"""Pure: the model and number of attempts, if a run's files do not record them.
 
 The files of the run of May 2024 have ``try``, which counts per model, and no ``attempt``. Some lack
-``model`` (such a prediction is the first model's) or ``all_results``; then the order of the models
-is to be had from the run's name alone, as in ``aider--gpt-4o--openrouter-anthropic-claude-3-opus``.
+``model`` (the prediction is then the first model's) or ``all_results``. In this case only the name
+of the run gives the order of models: ``aider--gpt-4o--openrouter-anthropic-claude-3-opus``.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any
 
 from reports.data.jsonvalues import mapping, objects, text, whole
 
-Prediction = Mapping[str, Any]
+Content = Mapping[str, Any]
+"""A prediction file."""
 
 
 def turn_order(
-    described: Mapping[str, Any], names: Sequence[str], predictions: Iterable[Prediction]
+    described: Mapping[str, Any], names: Sequence[str], predictions: Iterable[Content]
 ) -> tuple[str, ...]:
     """Return the models of a run in the order of their turns.
 
     Args:
-        described: ``run.json``, empty where there is none; what it configures goes before all else.
-        names: names that may hold the models' (the predictions' model, then the folder), joined by
-            ``--`` behind the harness's own.
-        predictions: all of the run.
+        described: ``run.json``; the models in its configuration come first. Empty if there is none.
+        names: the predictions' model name, then the folder's: each may be the name of the harness
+            and those of the models, joined by ``--``.
+        predictions: all predictions of the run.
     """
     configured = [
         text(m.get("name")) for m in objects(mapping(described.get("config")).get("models"))
@@ -37,15 +38,15 @@ def turn_order(
     return next((order for name in names if (order := _of_name(name, seen))), seen)
 
 
-def _appearing(predictions: Iterable[Prediction]) -> tuple[str, ...]:
-    """Return all models that are named, those of the longest list of attempts first."""
+def _appearing(predictions: Iterable[Content]) -> tuple[str, ...]:
+    """Return all models in ``predictions``, those of the longest list of attempts first."""
     lists = [[*objects(p.get("all_results")), p] for p in predictions]
     ordered = sorted(lists, key=len, reverse=True)
     return tuple(dict.fromkeys(m for some in ordered for r in some if (m := text(r.get("model")))))
 
 
 def _of_name(name: str, seen: Sequence[str]) -> tuple[str, ...]:
-    """Return the models that ``name`` joins; none unless all that were seen are among them."""
+    """Return the models that ``name`` joins; none if a seen model is not among them."""
     by_slug = {_slug(whole_name): model for model in seen for whole_name in (model, _last(model))}
     first, *others = name.split("--")
     parts = [first, *others] if _slug(first) in by_slug else others
@@ -62,20 +63,20 @@ def _slug(name: str) -> str:
 
 
 def fill_turns(
-    prediction: Prediction, models: Sequence[str]
+    prediction: Content, models: Sequence[str]
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
-    """Return a prediction without its ``all_results``, and these, all with attempt, try and model.
+    """Return a prediction and its ``all_results``, each with attempt, try and model.
 
     Args:
-        prediction: as it stands in its file.
-        models: of the run, in turn order; empty when nothing names one.
+        prediction: the content of its file.
+        models: of the run, in turn order; empty if unknown.
     """
-    begun: Counter[int | None] = Counter()
+    turns: Counter[int | None] = Counter()
     results: list[dict[str, Any]] = []
     for result in objects(prediction.get("all_results")):
         try_ = whole(result.get("try"))
-        results.append(_filled(result, models, begun[try_], len(results) + 1))
-        begun[try_] += 1
+        results.append(_filled(result, models, turns[try_], len(results) + 1))
+        turns[try_] += 1
     chosen = {key: value for key, value in prediction.items() if key != "all_results"}
     model = text(chosen.get("model"))
     first = models.index(model) + 1 if model in models else 1
@@ -85,13 +86,13 @@ def fill_turns(
 def _filled(
     result: Mapping[str, Any], models: Sequence[str], turn: int, position: int
 ) -> dict[str, Any]:
-    """Return ``result`` with what it lacks.
+    """Return ``result`` with attempt, try and model.
 
     Args:
         result: an attempt.
         models: of the run.
-        turn: how many attempts of the same try went before: whose turn it was if nothing says so.
-        position: of the attempt among all, where it has no try.
+        turn: the number of earlier attempts with the same try; it selects an unknown model.
+        position: the attempt's number if it cannot be computed.
     """
     model = text(result.get("model")) or (models[turn] if turn < len(models) else "")
     try_ = whole(result.get("try"))

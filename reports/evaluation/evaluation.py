@@ -1,4 +1,4 @@
-"""From predictions to verdicts: what is known is kept, the rest is evaluated or graded again."""
+"""Turn predictions into verdicts: keep known ones, evaluate the rest or grade its output again."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from bench.instances.instances import split_row
 from core.errors import UserError
 from core.plaintext import counted
 from reports.data.predictions import Prediction, run_id
-from reports.evaluation.evaluators.base import Evaluator, Job, Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Verdict, VerdictStatus
 from reports.evaluation.verdicts import known_verdict, save_verdict
 from runs.storage.starts import timestamp
 from runs.storage.store import RunStore
 
-Regrade = Callable[[Job, Verdict | None], Verdict | None]
-"""Grades the saved output of a job, about which that verdict is known; None without output."""
+Regrade = Callable[[EvaluationTask, Verdict | None], Verdict | None]
+"""Grades the saved output of a task with that known verdict; returns None without output."""
 
 _NAMED = 5
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What is known of a run's predictions in the end.
+    """The verdicts on a run's predictions.
 
     Attributes:
         verdicts: one for each prediction, by instance id.
-        failed: ids of those that were to be evaluated and could not be, whatever is known of them.
+        failed: ids of the instances whose evaluation failed, even if an older verdict is known.
     """
 
     verdicts: Mapping[str, Verdict]
@@ -41,8 +41,8 @@ class RunEvaluation:
     """The evaluation of one run's predictions.
 
     Attributes:
-        load: loads the dataset; called only when a row is needed.
-        say: takes a line for the user.
+        load: loads the dataset; called only if a row is needed.
+        say: prints a line for the user.
     """
 
     store: RunStore
@@ -51,33 +51,33 @@ class RunEvaluation:
     say: Callable[[str], None]
 
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
-        """Have evaluated what ``evaluator`` does not accept as it is known; save what is new.
+        """Evaluate the predictions whose verdict ``evaluator`` does not accept; save new verdicts.
 
         Raises:
-            UserError, InfrastructureError: nothing can be evaluated, or the dataset is not had.
+            UserError, InfrastructureError: nothing can be evaluated, or the dataset is unavailable.
         """
         todo = [p for p in self.predictions if not evaluator.accepts(self._known[p.instance_id])]
         self._say_kept(todo)
         given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]
-        # A patch that was judged by somebody else stays so when it cannot be judged again.
-        failed = tuple(v.instance_id for v in given if not v.settled)
+        # An older verdict stands if the evaluation fails this time.
+        failed = tuple(v.instance_id for v in given if not v.conclusive)
         for name in failed:
             known = self._known[name]
-            if known is not None and known.settled:
+            if known is not None and known.conclusive:
                 self.say(f"{name}: the verdict of {known.evaluator} stands")
         return Evaluated(self._merged(given), failed)
 
     def regrade(self, regrade: Regrade) -> Evaluated:
-        """Grade all test output that was saved of these very patches anew, without evaluating.
+        """Grade the saved test output of these patches again, without running tests.
 
         Raises:
-            UserError, InfrastructureError: the dataset is not had.
+            UserError, InfrastructureError: the dataset is unavailable.
         """
-        jobs, _ = self._jobs(self.predictions)
-        patched = [job for job in jobs if job.prediction.patch.strip()]
+        tasks, _ = self._tasks(self.predictions)
+        patched = [task for task in tasks if task.prediction.patch.strip()]
         given = []
-        for job in patched:
-            verdict = regrade(job, self._known[job.instance.instance_id])
+        for task in patched:
+            verdict = regrade(task, self._known[task.instance.instance_id])
             if verdict is not None:
                 given.append(self._saved(_stamped(verdict)))
         self.say(f"graded {len(given)} again; {len(patched) - len(given)} left no test output")
@@ -103,29 +103,31 @@ class RunEvaluation:
     def _given(self, todo: Sequence[Prediction], evaluator: Evaluator) -> Iterator[Verdict]:
         if not todo:
             return
-        jobs, unknown = self._jobs(todo)
+        tasks, unknown = self._tasks(todo)
         for prediction in todo:
             if not prediction.patch.strip():
                 yield _presumed(prediction)
         for name, reason in unknown.items():
             yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
-        jobs = [job for job in jobs if job.prediction.patch.strip()]
-        if not jobs:
+        tasks = [task for task in tasks if task.prediction.patch.strip()]
+        if not tasks:
             return
-        self.say(f"evaluating {len(jobs)} predictions ({evaluator.name})")
-        missing = evaluator.prepare(jobs)
+        self.say(f"evaluating {len(tasks)} predictions ({evaluator.name})")
+        missing = evaluator.prepare(tasks)
         for name, reason in missing.items():
             yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
-        ready = [job for job in jobs if job.instance.instance_id not in missing]
+        ready = [task for task in tasks if task.instance.instance_id not in missing]
         if ready:
-            name = run_id(self.store, [job.prediction for job in ready])
+            name = run_id(self.store, [task.prediction for task in ready])
             yield from map(_stamped, evaluator.evaluate(ready, name))
 
-    def _jobs(self, predictions: Sequence[Prediction]) -> tuple[list[Job], dict[str, str]]:
-        """Return jobs, and why there is none by the id of what is not in the dataset.
+    def _tasks(
+        self, predictions: Sequence[Prediction]
+    ) -> tuple[list[EvaluationTask], dict[str, str]]:
+        """Return the tasks, and by id the reason why a prediction with a patch has none.
 
         Raises:
-            UserError: nothing of the run is in the dataset.
+            UserError: no instance of the run is in the dataset.
         """
         rows, dataset = self._rows, self.load()
         missing = [p.instance_id for p in self.predictions if p.instance_id not in rows]
@@ -135,21 +137,23 @@ class RunEvaluation:
             if len(missing) == len(self.predictions):
                 raise UserError(f"{words}; check --dataset")
             self.say(f"{counted(len(missing), 'instance')}: {words}")
-        jobs = [
-            Job(p, *split_row(rows[p.instance_id])) for p in predictions if p.instance_id in rows
+        tasks = [
+            EvaluationTask(p, *split_row(rows[p.instance_id]))
+            for p in predictions
+            if p.instance_id in rows
         ]
         reason = f"not in the dataset {dataset.name}"
         patched = (p.instance_id for p in predictions if p.patch.strip())
-        return jobs, {name: reason for name in patched if name not in rows}
+        return tasks, {name: reason for name in patched if name not in rows}
 
     @cached_property
     def _rows(self) -> Mapping[str, Mapping[str, object]]:
         return {str(row["instance_id"]): row for row in self.load().rows}
 
     def _saved(self, verdict: Verdict) -> Verdict:
-        """Save ``verdict`` unless it only says that nothing was learned anew; return it."""
+        """Save and return ``verdict``; one that is not conclusive replaces none that is."""
         known = self._known[verdict.instance_id]
-        if verdict.settled or known is None or not known.settled:
+        if verdict.conclusive or known is None or not known.conclusive:
             prediction = next(p for p in self.predictions if p.instance_id == verdict.instance_id)
             row = self._rows.get(verdict.instance_id)
             evaluation = split_row(row)[1] if row is not None else None
@@ -161,13 +165,13 @@ class RunEvaluation:
             p.instance_id: self._known[p.instance_id] or _presumed(p) for p in self.predictions
         }
         for verdict in given:
-            if verdict.settled or not merged[verdict.instance_id].settled:
+            if verdict.conclusive or not merged[verdict.instance_id].conclusive:
                 merged[verdict.instance_id] = verdict
         return merged
 
 
 def _presumed(prediction: Prediction) -> Verdict:
-    """Return what can be said of a prediction that nobody has evaluated."""
+    """Return the verdict on a prediction that was not evaluated."""
     empty = not prediction.patch.strip()
     status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
     return Verdict(prediction.instance_id, status, "none")

@@ -1,4 +1,4 @@
-"""Have the predictions of a run judged, by the evaluator that was asked for."""
+"""Evaluate the predictions of a run as the options of ``report.py`` ask."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from reports.evaluation.evaluation import Evaluated, RunEvaluation
 from reports.evaluation.evaluators.choice import make_evaluator, make_swebench
 from reports.evaluation.regrading import Regrading
 from reports.evaluation.verdicts import forget_others
-from reports.statistics.denominators import Split, split_of
+from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.store import RunStore
 
 
 @dataclass(frozen=True)
 class Judging:
-    """Judges the predictions of one run.
+    """Evaluates the predictions of one run.
 
     Attributes:
-        described: the run's ``run.json``, empty where there is none.
+        described: the run's ``run.json``; empty if there is none.
     """
 
     store: RunStore
@@ -39,7 +39,7 @@ class Judging:
 
     @property
     def kind(self) -> EvaluatorKind:
-        """Who judges: as asked, none where files are only read, else docker or local."""
+        """The evaluator asked for; none if files are only read; else docker or local."""
         if self.options.evaluator is not None:
             return self.options.evaluator
         if self.options.only_reads:
@@ -48,8 +48,8 @@ class Judging:
 
         return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
 
-    def judge(self, predictions: Sequence[Prediction]) -> Evaluated:
-        """Return a verdict for each prediction, and save what is new.
+    def evaluate(self, predictions: Sequence[Prediction]) -> Evaluated:
+        """Return a verdict for each prediction, and save new ones.
 
         Raises:
             UserError, InfrastructureError: nothing can be evaluated.
@@ -60,11 +60,11 @@ class Judging:
         name = self._dataset_name
         return work.evaluate(make_evaluator(self.kind, self.store, self.options, self.say, name))
 
-    def judge_others(self, run: RunData) -> int:
-        """Have the patches of attempts judged that are not predicted; save what is new.
+    def evaluate_others(self, run: RunData) -> int:
+        """Evaluate the patches of attempts that are not predicted; save new verdicts.
 
         Returns:
-            How many of them have no verdict, neither now nor from before.
+            How many of these patches have no verdict.
 
         Raises:
             UserError, InfrastructureError: nothing can be evaluated.
@@ -78,33 +78,33 @@ class Judging:
         lacking = 0
         for number, predictions in enumerate(every, 1):
             self.say(f"round {number} of {len(every)}: {_patches(len(predictions))}")
-            verdicts = self.judge(predictions).verdicts
-            lacking += sum(not verdict.settled for verdict in verdicts.values())
+            verdicts = self.evaluate(predictions).verdicts
+            lacking += sum(not verdict.conclusive for verdict in verdicts.values())
         self.say(f"attempts that are not predicted, not evaluated: {_patches(lacking)}")
         return lacking
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The dataset that the run was made on.
+        """The dataset of the run.
 
         Raises:
-            UserError, InfrastructureError: it cannot be had.
+            UserError, InfrastructureError: it cannot be loaded.
         """
         return load_dataset(self._dataset_name or "lite", self._split_name)
 
     def dataset_at_hand(self) -> Dataset | None:
-        """Return the dataset where it needs no network: statistics are made without it, too."""
+        """Return the dataset if it is local or needed: statistics do not depend on it."""
         name = self._dataset_name
         local = name in BUNDLED or (name and Path(name).expanduser().exists())
         return self.dataset if local or self.kind is not EvaluatorKind.NONE else None
 
-    def split(self) -> Split:
-        """Return the split that scores may be a share of."""
+    def split(self) -> DatasetSplit:
+        """Return the split of the dataset, for scores as a share of it."""
         dataset = self.dataset_at_hand()
         return self.split_with(len(dataset.rows) if dataset else 0)
 
-    def split_with(self, rows: int) -> Split:
-        """Return the split of which ``rows`` are at hand."""
+    def split_with(self, rows: int) -> DatasetSplit:
+        """Return the split, with its size if ``rows`` of it are loaded."""
         name = self.dataset.name if rows else self._dataset_name
         return split_of(name, self._split_name, rows)
 

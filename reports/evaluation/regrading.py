@@ -1,4 +1,4 @@
-"""Verdicts from test output that an earlier evaluation saved; no test runs."""
+"""Grade the test output that an earlier evaluation saved, without running tests."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reports.evaluation.evaluators.base import Job, Verdict
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict
 from reports.evaluation.evaluators.grading import grade_output
 from reports.evaluation.evaluators.localoutput import grade_saved, is_saved
 from reports.evaluation.evaluators.swebench import Swebench, saved_output
 from reports.evaluation.verdicts import eval_log
 from runs.storage.store import RunStore
 
-# How ``ModalEvaluator`` ends the ids of its evaluations.
+# The end of evaluation ids of ``ModalEvaluator``.
 _MODAL_RUN = re.compile(r"-[0-9a-f]{12}-modal$")
 
 
 @dataclass(frozen=True)
 class Regrading:
-    """Grades what evaluations of a run left.
+    """Grades the saved test output of a run.
 
     Attributes:
-        swebench: knows where its own logs lie: those go before copies.
+        swebench: finds its own logs, which are preferred to copies.
     """
 
     store: RunStore
     swebench: Swebench
 
-    def __call__(self, job: Job, known: Verdict | None) -> Verdict | None:
-        """Return the verdict on the saved output of ``job``; None when this patch left none.
+    def __call__(self, task: EvaluationTask, known: Verdict | None) -> Verdict | None:
+        """Return the verdict on the saved output of ``task``; None if there is no output.
 
-        ``known`` is the verdict that stands; without one the copy in ``logs/<run>/`` may be of
-        another patch.
+        ``known`` is the current verdict. Without it, the copy in ``logs/<run>/`` is not used, for
+        it may be of another patch.
         """
         image = known.image if known else ""
-        if folder := self.swebench.saved(job):
-            verdict = grade_output(job, saved_output(folder), _evaluator(folder))
+        if folder := self.swebench.saved(task):
+            verdict = grade_output(task, saved_output(folder), _evaluator(folder))
             return replace(verdict, image=image)
-        log = eval_log(self.store, job.prediction)
-        if known is None or not known.settled or not log.is_file():
+        log = eval_log(self.store, task.prediction)
+        if known is None or not known.conclusive or not log.is_file():
             return None
         text = log.read_text("utf-8", "replace")
         if known.official:
-            return replace(grade_output(job, text, known.evaluator), image=image)
-        return grade_saved(job, text, known.evaluator) if is_saved(text) else None
+            return replace(grade_output(task, text, known.evaluator), image=image)
+        return grade_saved(task, text, known.evaluator) if is_saved(text) else None
 
 
 def _evaluator(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Pure: the leaderboard's lists, from predictions and verdicts."""
+"""Pure: the lists of the leaderboard's ``results.json``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 def leaderboard_lists(
     predictions: Sequence[Prediction], verdicts: Mapping[str, Verdict]
 ) -> dict[str, list[str]]:
-    """Return the three lists of the leaderboard's ``results.json``, sorted."""
+    """Return ids without a patch, without an evaluation, and resolved, each sorted."""
 
     def ids(status: VerdictStatus) -> list[str]:
         return sorted(

@@ -1,4 +1,4 @@
-"""Verdicts on disk: what ``report.py`` learned, where the harness never looks."""
+"""Verdict files, which ``report.py`` writes and the harness never reads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from runs.storage.shapes import shown
 from runs.storage.store import RunStore
 
 OTHERS = "attempts"
-"""The folder of what is known of patches that are not predicted."""
+"""The folder for verdicts on patches that are not predicted."""
 
 _FIX = "delete it and evaluate again"
-_SAID = ("reason", "image", "evaluated", "swebench")
+_TEXTS = ("reason", "image", "evaluated", "swebench")
 
 
 def save_verdict(
@@ -43,40 +43,38 @@ def save_verdict(
         "created_at": str(evaluation.row.get("created_at") or "") if evaluation else "",
     }
     write_verdict_file(verdict_path(store, prediction), content)
-    # Files of an earlier patch must not pass for this one's.
+    # Files of an earlier patch must not be taken for those of this patch.
     log, report = eval_log(store, prediction), eval_report(store, prediction)
+    log.unlink(missing_ok=True)
+    report.unlink(missing_ok=True)
     if verdict.log:
         write_text_atomic(log, verdict.log)
-    else:
-        log.unlink(missing_ok=True)
     if verdict.report is not None:
         write_json_atomic(report, verdict.report)
-    else:
-        report.unlink(missing_ok=True)
 
 
 def verdict_path(store: RunStore, prediction: Prediction) -> Path:
-    """Return where the verdict on a prediction is kept, or on an attempt's patch beside it."""
+    """Return the path of the verdict on a prediction, or on another attempt's patch."""
     path = store.verdict(prediction.instance_id)
-    return path if prediction.chosen else path.parent / OTHERS / f"{_other_name(prediction)}.json"
+    return path if prediction.chosen else _other_path(path.parent, prediction, "json")
 
 
 def eval_log(store: RunStore, prediction: Prediction) -> Path:
-    """Return where the test output of a prediction is kept."""
+    """Return the path of the test output of a prediction."""
     if not prediction.chosen:
-        return store.logs / OTHERS / f"{_other_name(prediction)}.eval.log"
+        return _other_path(store.logs, prediction, "eval.log")
     return store.logs / log_name(prediction.instance_id, prediction.model_name_or_path)
 
 
 def eval_report(store: RunStore, prediction: Prediction) -> Path:
-    """Return where swebench's report on a prediction is kept."""
+    """Return the path of swebench's report on a prediction."""
     if not prediction.chosen:
-        return store.logs / OTHERS / f"{_other_name(prediction)}.report.json"
+        return _other_path(store.logs, prediction, "report.json")
     return store.logs / f"{prediction.instance_id}.report.json"
 
 
 def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
-    """Delete what is known of patches that no attempt has any more: all but that on ``keep``."""
+    """Delete what was saved on patches that are not predicted, except on those in ``keep``."""
     others = list(keep)
     kept = {f(store, p) for p in others for f in (verdict_path, eval_log, eval_report)}
     for folder in (store.verdict("x").parent / OTHERS, store.logs / OTHERS):
@@ -84,21 +82,21 @@ def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
             path.unlink()
 
 
-def _other_name(prediction: Prediction) -> str:
-    """Return a name by patch: attempts with equal patches share a verdict."""
-    return f"{prediction.instance_id}.{prediction.patch_sha256[:16]}"
+def _other_path(folder: Path, prediction: Prediction, suffix: str) -> Path:
+    """Return a path that depends on the patch: attempts with equal patches share a verdict."""
+    return folder / OTHERS / f"{prediction.instance_id}.{prediction.patch_sha256[:16]}.{suffix}"
 
 
 def log_name(instance_id: str, model_name_or_path: str) -> str:
-    """Return the name of the file that holds an instance's test output."""
+    """Return the file name of an instance's test output."""
     return f"{instance_id}.{model_name_or_path.replace('/', '__')}.eval.log"
 
 
 def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
-    """Return the saved verdict on this very patch, or the one in a file of the older layout.
+    """Return the saved verdict on this patch, or the one in a prediction of the older layout.
 
     Raises:
-        UserError: a verdict file is broken.
+        UserError: the verdict file is damaged.
     """
     path = verdict_path(store, prediction)
     data = read_verdict_file(path)
@@ -119,10 +117,10 @@ def write_verdict_file(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
-    """Return what a verdict file says, whatever patch it is about; None where there is none.
+    """Return the content of a verdict file, on any patch; None if there is none.
 
     Raises:
-        UserError: it is broken.
+        UserError: it is damaged.
     """
     try:
         return read_object(path, _FIX)
@@ -133,7 +131,7 @@ def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
 def _verdict(path: Path, data: Mapping[str, Any]) -> Verdict:
     try:
         status = _status(path, data["status"])
-        reason, image, evaluated, swebench = (str(data.get(key) or "") for key in _SAID)
+        reason, image, evaluated, swebench = (str(data.get(key) or "") for key in _TEXTS)
         return Verdict(
             data["instance_id"],
             status,

@@ -1,4 +1,4 @@
-"""Pure: how long texts may be, so that the pages of a run stay within their size."""
+"""Pure: shorten long texts, so that the pages of a run keep within their total size."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from markupsafe import escape
 
 @dataclass(frozen=True)
 class Cut:
-    """A text as it is shown.
+    """A text with its middle left out.
 
     Attributes:
-        head, tail: what is left of its two ends; all of it is the head where nothing is left out.
-        left_out: characters between them.
+        head, tail: its two ends; ``head`` is the whole text if nothing is left out.
+        left_out: number of characters between them.
     """
 
     head: str
@@ -23,15 +23,15 @@ class Cut:
 
 
 def size(text: str) -> int:
-    """Return the bytes that ``text`` takes in a page."""
+    """Return the number of bytes of ``text`` in a page."""
     return len(str(escape(text)).encode("utf-8", "backslashreplace"))
 
 
 def fitting_size(sizes: Iterable[int], budget: int) -> int | None:
-    """Return the size to which longer texts must be cut, None when all fit as they are.
+    """Return the size to which longer texts must be cut; None if all texts fit.
 
-    Short texts stay whole and the longest give way: the sum of ``min(size, result)`` is the
-    greatest within ``budget``.
+    It is the largest size for which the sum of ``min(size, result)`` is within ``budget``, so only
+    the longest texts are cut.
     """
     ordered = sorted(sizes)
     left = budget
@@ -44,7 +44,7 @@ def fitting_size(sizes: Iterable[int], budget: int) -> int | None:
 
 
 def cut(text: str, most: int | None) -> Cut:
-    """Cut ``text`` to about ``most`` bytes of page: two thirds from its head, one from its tail."""
+    """Cut ``text`` to about ``most`` bytes: two thirds from its start, one third from its end."""
     taken = size(text)
     if most is None or taken <= most:
         return Cut(text)

@@ -1,4 +1,4 @@
-"""Pure: what the page of a comparison shows."""
+"""Pure: the content of the page of a comparison."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from core.money import column, in_words
 from reports.data.provenance import Groups, provenance
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.markdown import NOT_EVALUATED, of, p_value, percent, within
-from reports.pages.overview import VERDICTS, verdict_key
+from reports.pages.overview import NO_PREDICTION, VerdictMark, verdict_mark
 from reports.pages.tables import Table
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
 
-_NO_PREDICTION = "no_prediction"
-
 
 class Agreement(str, Enum):
-    """Whether runs came to the same verdict on an instance, in the order of the table."""
+    """Whether runs have the same verdict on an instance, in the order of the table."""
 
     DIFFER = "differ"
     INCOMPLETE = "a verdict is missing"
@@ -29,11 +27,11 @@ class Agreement(str, Enum):
 
 @dataclass(frozen=True)
 class Compared:
-    """One of the runs that are compared.
+    """One of the compared runs.
 
     Attributes:
-        run, stats: named as the comparisons name it.
-        page: the address of its own page, empty where it has none.
+        run, stats: with the name that the comparisons use.
+        page: the address of its own page; empty if there is none.
     """
 
     run: RunData
@@ -42,12 +40,12 @@ class Compared:
 
     @property
     def score(self) -> str:
-        """Its score in words."""
+        """The score as text."""
         return percent(self.stats.scores.selected.share)
 
     @property
     def reach(self) -> str:
-        """What the score is a share of, and its interval."""
+        """The denominator and the interval of the score."""
         share = self.stats.scores.selected
         if share.share is None:
             return NOT_EVALUATED
@@ -56,13 +54,13 @@ class Compared:
 
     @property
     def cost(self) -> str:
-        """What the whole run cost, in words."""
+        """The cost of the whole run as text."""
         money = self.stats.effort.dollars
         return f"cost {'' if money.complete else 'at least '}{in_words(money.known)}"
 
     @property
     def provenance(self) -> Groups:
-        """How it came about."""
+        """The provenance of the run."""
         return provenance(self.run)
 
 
@@ -71,26 +69,15 @@ class Cell:
     """One run's verdict on one instance.
 
     Attributes:
-        key: one of ``VERDICTS``.
-        link: opens the instance in the run's own page; empty where there is none.
+        link: to the instance in the run's own page; empty if there is none.
     """
 
-    key: str
+    verdict: VerdictMark
     link: str
-
-    @property
-    def words(self) -> str:
-        """The verdict with its sign."""
-        return VERDICTS[self.key][0]
-
-    @property
-    def style(self) -> str:
-        """The style of the verdict."""
-        return VERDICTS[self.key][1]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One instance, with a cell for each run."""
 
     instance_id: str
@@ -101,7 +88,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs: their paired table, and what is said of it as pairs of name and value."""
+    """Two runs: their paired table, and facts as pairs of name and value."""
 
     title: str
     table: Table
@@ -110,32 +97,21 @@ class Pair:
 
 @dataclass(frozen=True)
 class ComparisonView:
-    """The whole page; rows with differing verdicts come first."""
+    """The whole page; rows whose verdicts differ come first."""
 
     runs: tuple[Compared, ...]
     pairs: tuple[Pair, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
 
     @property
     def title(self) -> str:
-        """What is compared."""
+        """The names of the runs."""
         *first, last = (each.run.name for each in self.runs)
         return f"{', '.join(first)} and {last}"
 
-    @property
-    def agreements(self) -> tuple[str, ...]:
-        """Those that occur, in their order."""
-        found = {row.agreement for row in self.rows}
-        return tuple(a.value for a in Agreement if a.value in found)
-
-    @property
-    def repositories(self) -> tuple[str, ...]:
-        """The repositories that occur."""
-        return tuple(sorted({row.repo for row in self.rows if row.repo}))
-
 
 def comparison_view(runs: Sequence[Compared], comparisons: Sequence[Comparison]) -> ComparisonView:
-    """Return what the page shows of two ``runs`` or more, compared each with each."""
+    """Return the content of the page for two or more ``runs``, each compared with each other."""
     return ComparisonView(tuple(runs), tuple(map(_pair, comparisons)), _rows(runs))
 
 
@@ -163,10 +139,10 @@ def _facts(found: Comparison) -> Iterator[tuple[str, str]]:
         costs = column([found.cost_a, found.cost_b])
         yield f"cost of {found.a}, instances compared", costs[0]
         yield f"cost of {found.b}, instances compared", costs[1]
-    yield "left out: a verdict of one run alone", str(found.left_out)
+    yield "left out: a verdict in only one run", str(found.left_out)
 
 
-def _rows(runs: Sequence[Compared]) -> tuple[Row, ...]:
+def _rows(runs: Sequence[Compared]) -> tuple[ComparisonRow, ...]:
     known = [{i.instance_id: i for i in each.run.instances} for each in runs]
     names = {name for each in runs for name in each.run.selected}.union(*known)
     rows = [_row(name, runs, [one.get(name) for one in known]) for name in names]
@@ -174,17 +150,19 @@ def _rows(runs: Sequence[Compared]) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (places[row.agreement], row.instance_id)))
 
 
-def _row(name: str, runs: Sequence[Compared], found: Sequence[InstanceData | None]) -> Row:
+def _row(
+    name: str, runs: Sequence[Compared], found: Sequence[InstanceData | None]
+) -> ComparisonRow:
     cells = tuple(_cell(each.page, one) for each, one in zip(runs, found, strict=True))
     repo = next((one.repo for one in found if one is not None), "")
-    return Row(name, repo, _agreement(found).value, cells)
+    return ComparisonRow(name, repo, _agreement(found).value, cells)
 
 
 def _cell(page: str, instance: InstanceData | None) -> Cell:
     if instance is None:
-        return Cell(_NO_PREDICTION, "")
+        return Cell(NO_PREDICTION, "")
     link = f"{page}#{quote(instance.instance_id, safe='')}" if page else ""
-    return Cell(verdict_key(instance), link)
+    return Cell(verdict_mark(instance), link)
 
 
 def _agreement(found: Sequence[InstanceData | None]) -> Agreement:

@@ -1,4 +1,4 @@
-"""Pure: the messages of an instance's attempts as they are shown."""
+"""Pure: the messages of an instance's attempts, as its page shows them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ class MessageView:
     """One message.
 
     Attributes:
-        anchor: names it in the page.
-        same_as: the message of the same instance that has the same text already, if any.
+        same_as: an earlier message of the instance with the same text, if any.
     """
 
     attempt: int
@@ -30,17 +29,17 @@ class MessageView:
 
     @property
     def anchor(self) -> str:
-        """The name of the message in its page."""
+        """The HTML id of the message."""
         return f"message-{self.attempt}-{self.number}"
 
     @property
     def start(self) -> str:
-        """Its first words, in one line."""
+        """The first words of the message, in one line."""
         return shortened(self.content[: 4 * _START], _START)
 
 
 def conversations(trajectory: Mapping[str, Any]) -> dict[int, tuple[MessageView, ...]]:
-    """Return the messages of each attempt by its number; a text that comes again is shown once."""
+    """Return the messages by attempt number; repeated texts refer to their first message."""
     seen: dict[str, MessageView] = {}
     return {
         number: tuple(_messages(number, objects(attempt.get("messages")), seen))
@@ -66,20 +65,20 @@ def _messages(
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """Return what a message says, the calls of tools after its text."""
+    """Return the text of a message, followed by its tool calls."""
     parts = [text(message.get("content"))]
     for call in objects(message.get("tool_calls")):
-        # The older protocol has the name and the arguments one level down.
+        # The older protocol nests the name and the arguments in `function`.
         called = {**call, **mapping(call.get("function"))}
         parts.append(f"{text(called.get('name'))}({text(called.get('arguments'))})")
     return "\n".join(part for part in parts if part)
 
 
 def issue_in(views: Mapping[int, tuple[MessageView, ...]]) -> str:
-    """Return the issue's text as the first request has it (``agent/prompts/opening.md``)."""
+    """Return the text of the issue in the first request (``agent/prompts/opening.md``)."""
     for message in (message for messages in views.values() for message in messages):
-        _, begins, rest = message.content.partition(_ISSUE[0])
-        issue, ends, _ = rest.rpartition(_ISSUE[1])
-        if message.role == "user" and begins and ends:
+        _, start, rest = message.content.partition(_ISSUE[0])
+        issue, end, _ = rest.rpartition(_ISSUE[1])
+        if message.role == "user" and start and end:
             return issue
     return ""

@@ -1,4 +1,4 @@
-"""Patches as diffs with marked lines."""
+"""Patches with highlighted lines."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ _ADDED, _REMOVED, _HEADING = "gi", "gd", "gu"
 
 
 def highlighted(patch: str) -> Markup:
-    """Return ``patch`` as markup, with classes for added, removed and heading lines.
-
-    Everything in the patch is escaped.
-    """
+    """Return ``patch`` as escaped HTML, with classes for added, removed and heading lines."""
     return Markup("").join(_marked(line, style) for line, style in _styled(patch))
 
 
 @dataclass
 class _Hunk:
-    """How many lines of each side are still to come; headers look like changes, and are none."""
+    """The lines of each side still to come: a header between hunks may look like a change."""
 
     old: int = 0
     new: int = 0
@@ -44,9 +41,9 @@ class _Hunk:
 def _styled(patch: str) -> Iterator[tuple[str, str]]:
     hunk, counted = _Hunk(), False
     for line in patch.splitlines(keepends=True):
-        begins = _HUNK.match(line)
-        if begins and not hunk.open:
-            hunk, counted = _Hunk(*(1 if n is None else int(n) for n in begins.groups())), True
+        start = _HUNK.match(line)
+        if start and not hunk.open:
+            hunk, counted = _Hunk(*(1 if n is None else int(n) for n in start.groups())), True
             yield line, _HEADING
         elif hunk.open:
             yield line, hunk.take(line)
@@ -54,7 +51,7 @@ def _styled(patch: str) -> Iterator[tuple[str, str]]:
             counted = True
             yield line, _HEADING if line.startswith("diff --git") else ""
         else:
-            # The tail of a patch that was cut begins in the middle of a hunk.
+            # The end of a patch that was cut starts in the middle of a hunk.
             yield line, "" if counted else _Hunk().take(line)
 
 

@@ -1,4 +1,4 @@
-"""One instance as its page shows it."""
+"""The content of the page of an instance."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class AttemptView:
     """One attempt with its conversation.
 
     Attributes:
-        messages: empty where none was kept.
-        resolved: by the verdict on its own patch; None where there is none.
-        cost_words: its cost in the format of all attempts.
+        messages: empty if none were saved.
+        resolved: by the verdict on its own patch; None if there is none.
+        cost_words: its cost, formatted like that of the other attempts.
     """
 
     data: AttemptData
@@ -38,7 +38,7 @@ class AttemptView:
 
     @property
     def tokens(self) -> tuple[int, int, int] | None:
-        """Prompt, cached and completion tokens of all calls, None where one is not reported."""
+        """Prompt, cached and completion tokens of all calls; None if one is unknown."""
         usages = [call.usage for call in self.data.calls]
         known = [usage for usage in usages if usage is not None]
         if not known or len(known) < len(usages):
@@ -55,8 +55,8 @@ class InstanceView:
     """One instance.
 
     Attributes:
-        issue: empty where it is not known.
-        output: of the evaluation's tests; empty where there is none.
+        issue: empty if unknown.
+        output: of the evaluation's tests; empty if there is none.
     """
 
     data: InstanceData
@@ -66,17 +66,17 @@ class InstanceView:
 
     @property
     def title(self) -> str:
-        """The issue's first line; empty where it is no title."""
+        """The first line of the issue; empty if it is not a title."""
         first = self.issue.lstrip().partition("\n")[0]
         return "" if first.startswith(("```", "~~~", "|", ">")) else first
 
     @property
     def body(self) -> str:
-        """The issue's text after its first line: rendered, both would be one paragraph."""
+        """The issue without its title, with which it would become one paragraph."""
         return self.issue.lstrip().removeprefix(self.title)
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts that may be long, each as often as the page has it."""
+        """Yield the texts that may be long, as often as the page shows them."""
         yield from (self.issue, self.output)
         for attempt in self.attempts:
             yield from (attempt.data.patch, attempt.data.error)
@@ -86,37 +86,37 @@ class InstanceView:
 def view_instance(
     store: RunStore, instance: InstanceData, issues: Mapping[str, str]
 ) -> InstanceView:
-    """Read what the page of ``instance`` shows.
+    """Read the content of the page of ``instance``.
 
     Args:
         store: the run's files.
         instance: the instance.
-        issues: issue texts by id; where one lacks, it is taken from the first request.
+        issues: issue texts by id; a missing one is taken from the first request.
 
     Raises:
-        UserError: the trajectory is broken.
+        UserError: the trajectory is damaged.
     """
     name = instance.instance_id
-    # Ids that would lead out of the folder name no trajectory and no log.
+    # An id with `..` or `/` could name a file outside the folder.
     trajectory = store.read_trajectory(name) if _SAFE_NAME.fullmatch(name) else {}
-    said = conversations(trajectory)
+    messages = conversations(trajectory)
     costs = column([data.cost for data in instance.attempts])
     attempts = tuple(
         AttemptView(
             data,
             data.attempt == instance.winner,
-            said.get(data.attempt, ()),
+            messages.get(data.attempt, ()),
             instance.resolved_by(data),
             cost,
         )
         for data, cost in zip(instance.attempts, costs, strict=True)
     )
-    issue = issues.get(name) or issue_in(said)
+    issue = issues.get(name) or issue_in(messages)
     return InstanceView(instance, issue, attempts, _test_output(store, instance))
 
 
 def _test_output(store: RunStore, instance: InstanceData) -> str:
-    """Return the test output of the evaluation; empty where it is not kept."""
+    """Return the test output of the evaluation; empty if there is none."""
     name = instance.instance_id
     if instance.verdict is None or not _SAFE_NAME.fullmatch(name):
         return ""
@@ -125,7 +125,7 @@ def _test_output(store: RunStore, instance: InstanceData) -> str:
 
 
 def page_name(instance_id: str) -> str:
-    """Return the name of an instance's page; ids that are no safe file names get their hash."""
+    """Return the file name of an instance's page; an unsafe id is replaced by its hash."""
     if _SAFE_NAME.fullmatch(instance_id):
         return f"{instance_id}.html"
     return f"{hashlib.sha256(instance_id.encode('utf-8', 'replace')).hexdigest()[:32]}.html"

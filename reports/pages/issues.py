@@ -1,4 +1,4 @@
-"""Issue texts, which are Markdown of strangers, as HTML that can do nothing."""
+"""Render the Markdown of issues, which is untrusted, as harmless HTML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-# Longer texts stay plain: a table of 30 kB takes seconds and grows twentyfold.
+# Longer texts are not rendered: a table of 30 kB takes seconds and becomes 20 times longer.
 _LONGEST = 50_000
 _MOST_GROWTH = 4
 _LOWEST_HEADING = 6
@@ -18,10 +18,10 @@ _SHIFT = 2
 
 
 def rendered_issue(text: str) -> Markup | None:
-    """Return ``text`` as HTML, None where it is too long and stays plain.
+    """Return ``text`` as HTML; None if it is too long to render.
 
-    HTML in it is shown as text, no image is loaded, and links are text with their address behind.
-    Headings begin at level 3, below those of the page.
+    HTML in it is shown as text, images are not loaded, and links become text followed by the
+    address. Headings start at level 3, below those of the page.
     """
     if len(text) > _LONGEST:
         return None
@@ -51,7 +51,7 @@ def _nothing(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  #
 
 
 def _address(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  # noqa: ANN401
-    """Return the address of the link that ends here, unless it is the link's own text."""
+    """Return the address of the link that ends here; empty if it is the text of the link."""
     start = next(n for n in range(index - 1, -1, -1) if tokens[n].type == "link_open")
     address = str(tokens[start].attrGet("href") or "")
     text = "".join(token.content for token in tokens[start + 1 : index])

@@ -1,4 +1,4 @@
-"""Pure: the tables of runs in Markdown, for ``--table`` and for READMEs."""
+"""Pure: the statistics of runs as Markdown, for ``--table`` and ``--compare``."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ NOT_EVALUATED = "not evaluated"
 
 
 def percent(share: float | None) -> str:
-    """Return a share as percents with one digit; a dash where there is none."""
+    """Return a share in percent with one decimal; a dash for None."""
     return NONE if share is None else f"{100 * share:.1f} %"
 
 
 def within(interval: Interval | None) -> str:
-    """Return an interval in percents; a dash where there is none."""
+    """Return an interval in percent; a dash for None."""
     if interval is None:
         return NONE
     return f"{percent(interval.low)} to {percent(interval.high)}"
 
 
 def of(share: Share) -> str:
-    """Return a share in words: ``79 of 300, 26.3 %``; ``not evaluated`` where it is unknown."""
+    """Return a share as ``79 of 300, 26.3 %``; ``not evaluated`` if it is unknown."""
     if share.share is None:
         return NOT_EVALUATED
     return f"{share.count} of {share.of}, {percent(share.share)}"
 
 
 def run_tables(stats: RunStats) -> Iterator[str]:
-    """Yield the two tables of the run of May 2024, and what their numbers are shares of."""
+    """Yield the two tables of the run of May 2024, and the scores by denominator."""
     yield from attempt_table(stats)
     yield ""
     yield from model_table(stats)
@@ -45,7 +45,7 @@ def run_tables(stats: RunStats) -> Iterator[str]:
 
 
 def attempt_table(stats: RunStats) -> Iterator[str]:
-    """Yield predictions, share, resolved, share and score by attempt number and agent."""
+    """Return predictions, share, resolved, share and score by attempt number and agent."""
     headings = ("Attempt", "Agent", "Predictions", "Share", "Resolved", "Share", "Score")
     rows: list[Cells] = [
         (
@@ -68,7 +68,7 @@ def attempt_table(stats: RunStats) -> Iterator[str]:
 
 
 def model_table(stats: RunStats) -> Iterator[str]:
-    """Yield predictions, resolved and their share by agent."""
+    """Return predictions, resolved and their share by agent."""
     rows: list[Cells] = [
         (g.name, g.predictions, _count(g.resolved), percent(g.resolved.share))
         for g in stats.by_model
@@ -86,7 +86,7 @@ def _count(share: Share) -> object:
 
 
 def denominators(stats: RunStats) -> Iterator[str]:
-    """Yield the score for each denominator, with its name and interval, as a list."""
+    """Yield a list of the scores by denominator, with intervals."""
     scores = stats.scores
     unknown = "" if scores.selection_known else " (no run.json: all that have a prediction)"
     yield f"- Score, resolved of the selected instances{unknown}: {_scored(scores.selected)}"
@@ -111,14 +111,14 @@ def _scored(share: Share) -> str:
 
 
 def p_value(found: Comparison) -> str:
-    """Return the result of McNemar's test in words."""
+    """Return the result of McNemar's test as text."""
     if found.p_value is None:
         return "not evaluated: no instance has a verdict in both runs"
     return f"p = {found.p_value:.4g}"
 
 
 def comparison_table(found: Comparison) -> Iterator[str]:
-    """Yield the paired table of two runs, the test, and the instances that differ."""
+    """Yield the paired table of two runs, the test, and the differing instances."""
     a, b, pairs = found.a, found.b, found.table
     headings = ("", f"resolved by {b}", f"not by {b}")
     rows: list[Cells] = [

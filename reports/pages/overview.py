@@ -1,10 +1,11 @@
-"""Pure: what the first page shows of a run besides its pictures."""
+"""Pure: the content of the first page of a run, except its pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import NamedTuple
 
 from core.money import column, in_words
 from core.plaintext import counted
@@ -16,9 +17,24 @@ from reports.statistics.collect import RunStats
 from reports.statistics.denominators import short_split
 
 
+class VerdictMark(NamedTuple):
+    """A verdict as pages show it, with its key for filters and its CSS class."""
+
+    key: str
+    words: str
+    style: str
+
+
+RESOLVED = VerdictMark("resolved", "✓ resolved", "good")
+NOT_RESOLVED = VerdictMark("not_resolved", "✗ not resolved", "bad")
+NO_PATCH = VerdictMark("no_patch", "✗ no patch", "bad")
+WITHOUT_VERDICT = VerdictMark("not_evaluated", "– not evaluated", "wait")
+NO_PREDICTION = VerdictMark("no_prediction", "– no prediction", "wait")
+
+
 @dataclass(frozen=True)
 class Card:
-    """One number of the overview."""
+    """One number at the top of the page."""
 
     name: str
     value: str
@@ -26,15 +42,14 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Row:
+class InstanceRow:
     """One instance in the table.
 
     Attributes:
-        page: address of its own page, empty where it has none.
-        chosen: the attempt whose patch is predicted.
-        verdict: one of ``VERDICTS``.
-        cost_words: ``cost`` in the format of its column.
-        marked: the patch edits test configuration.
+        page: the address of its own page; empty if there is none.
+        chosen: the number of the predicted attempt.
+        cost_words: ``cost``, formatted like the rest of the column.
+        marked: whether the patch edits test configuration.
     """
 
     instance_id: str
@@ -45,69 +60,30 @@ class Row:
     chosen: int | None
     model: str
     cost: Decimal | None
-    verdict: str
+    verdict: VerdictMark
     cost_words: str = ""
     marked: bool = False
 
-    @property
-    def verdict_words(self) -> str:
-        """The verdict with its sign."""
-        return VERDICTS[self.verdict][0]
-
-    @property
-    def verdict_class(self) -> str:
-        """The style of the verdict."""
-        return VERDICTS[self.verdict][1]
-
-
-VERDICTS = {
-    "resolved": ("✓ resolved", "good"),
-    "not_resolved": ("✗ not resolved", "bad"),
-    "no_patch": ("✗ no patch", "bad"),
-    "not_evaluated": ("– not evaluated", "wait"),
-    "no_prediction": ("– no prediction", "wait"),
-}
-
 
 @dataclass(frozen=True)
-class Overview:
-    """The overview of a run.
+class RunView:
+    """The first page of a run.
 
     Attributes:
-        notes: what the reader must know before the numbers.
+        notes: warnings shown before the numbers.
     """
 
     name: str
     models: tuple[str, ...]
     notes: tuple[str, ...]
     cards: tuple[Card, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[InstanceRow, ...]
     tables: tuple[Table, ...]
 
-    @property
-    def verdicts(self) -> tuple[str, ...]:
-        """The verdicts that occur."""
-        return _occurring(row.verdict for row in self.rows)
 
-    @property
-    def statuses(self) -> tuple[str, ...]:
-        """The statuses that occur."""
-        return _occurring(row.status for row in self.rows)
-
-    @property
-    def chosen_models(self) -> tuple[str, ...]:
-        """The models whose patches are predicted."""
-        return _occurring(row.model for row in self.rows)
-
-    @property
-    def repositories(self) -> tuple[str, ...]:
-        """The repositories that occur."""
-        return _occurring(row.repo for row in self.rows)
-
-
-def overview(run: RunData, stats: RunStats, folder: str) -> Overview:
-    """Return what the first page shows of a run; the pages of its instances lie in ``folder``."""
-    return Overview(
+def overview(run: RunData, stats: RunStats, folder: str) -> RunView:
+    """Return the content of the first page; the pages of instances are in ``folder``."""
+    return RunView(
         name=run.name,
         models=run.models,
         notes=(*_notes(stats), *_marked(run)),
@@ -117,21 +93,21 @@ def overview(run: RunData, stats: RunStats, folder: str) -> Overview:
     )
 
 
-def _rows(run: RunData, folder: str) -> tuple[Row, ...]:
-    """Return a row for every instance that was asked for or begun, sorted by id."""
+def _rows(run: RunData, folder: str) -> tuple[InstanceRow, ...]:
+    """Return a row for each instance that was selected or started, sorted by id."""
     rows = {instance.instance_id: _row(instance, folder) for instance in run.instances}
-    begun = {entry.instance_id: entry for entry in run.unfinished}
-    for name in {*run.selected, *begun} - rows.keys():
-        entry = begun.get(name)
-        status, attempts = (entry.status, entry.attempts) if entry else ("not begun", 0)
-        rows[name] = Row(name, "", "", status, attempts, None, "", None, "no_prediction")
+    started = {entry.instance_id: entry for entry in run.unfinished}
+    for name in {*run.selected, *started} - rows.keys():
+        entry = started.get(name)
+        status, attempts = (entry.status, entry.attempts) if entry else ("not started", 0)
+        rows[name] = InstanceRow(name, "", "", status, attempts, None, "", None, NO_PREDICTION)
     ordered = [rows[name] for name in sorted(rows)]
     words = column([row.cost for row in ordered])
     return tuple(replace(row, cost_words=cost) for row, cost in zip(ordered, words, strict=True))
 
 
-def _row(instance: InstanceData, folder: str) -> Row:
-    return Row(
+def _row(instance: InstanceData, folder: str) -> InstanceRow:
+    return InstanceRow(
         instance_id=instance.instance_id,
         repo=instance.repo,
         page=f"{folder}/{page_name(instance.instance_id)}",
@@ -140,18 +116,18 @@ def _row(instance: InstanceData, folder: str) -> Row:
         chosen=instance.winner,
         model=instance.model or "",
         cost=instance.cost,
-        verdict=verdict_key(instance),
+        verdict=verdict_mark(instance),
         marked=instance.edits_test_configuration,
     )
 
 
-def verdict_key(instance: InstanceData) -> str:
-    """Return the verdict as one of ``VERDICTS``."""
+def verdict_mark(instance: InstanceData) -> VerdictMark:
+    """Return the verdict as pages show it."""
     if not instance.patch.strip():
-        return "no_patch"
+        return NO_PATCH
     if instance.resolved is None:
-        return "not_evaluated"
-    return "resolved" if instance.resolved else "not_resolved"
+        return WITHOUT_VERDICT
+    return RESOLVED if instance.resolved else NOT_RESOLVED
 
 
 def _notes(stats: RunStats) -> Iterator[str]:
@@ -161,7 +137,7 @@ def _notes(stats: RunStats) -> Iterator[str]:
     if missing := counts.selected - counts.predicted:
         yield f"Without a prediction: {missing} of {counts.selected} selected instances."
     if not stats.scores.selection_known:
-        yield "No run.json says what was selected: the predicted instances stand for it."
+        yield "No run.json lists the selected instances: the predicted ones are counted instead."
     if not stats.official and stats.evaluators:
         yield "Unofficial: not every verdict was given by swebench in its images."
 
@@ -179,8 +155,9 @@ def _cards(stats: RunStats) -> Iterator[Card]:
     else:
         reach = f"{score.count} of {score.of} selected; 95 %: {within(score.interval)}"
         yield Card("Resolved", percent(score.share), reach)
-        judged = stats.scores.evaluated
-        yield Card("Evaluated", str(judged.of), f"{percent(judged.share)} of them resolved")
+        evaluated = stats.scores.evaluated
+        share = f"{percent(evaluated.share)} of them resolved"
+        yield Card("Evaluated", str(evaluated.of), share)
     whole = stats.scores.split
     if whole and whole.share is not None:
         yield Card(
@@ -195,7 +172,3 @@ def _cards(stats: RunStats) -> Iterator[Card]:
     yield Card(
         "Cost", known, "" if effort.dollars.complete else "at least: some prices are unknown"
     )
-
-
-def _occurring(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({value for value in values if value}))

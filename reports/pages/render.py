@@ -1,15 +1,15 @@
-"""From views to HTML: every text is redacted, then escaped; no page runs a foreign script.
+"""Render views as HTML: every text is redacted, then escaped.
 
-The policies of the pages (https://www.w3.org/TR/CSP3/) allow the one style and the one script that
-are ours, by their hashes. Pages of instances allow no script at all, and are shown in a frame that
-may not run any either.
+The content security policy of a page (https://www.w3.org/TR/CSP3/) allows only the style and the
+script of this package, by their hashes. Pages of instances allow no script, and the frame that
+shows them allows none either.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,41 +33,44 @@ class Renderer:
     """Renders pages.
 
     Attributes:
-        redact: blots secrets out of every text.
-        longest: bytes that one text may take in a page; None for any.
+        redact: removes secrets from every text.
+        longest: limit for the size of a text in bytes; None for no limit.
     """
 
     redact: Redactor
     longest: int | None = None
 
-    def report(self, **values: Any) -> str:  # noqa: ANN401 - what the template takes
+    def report(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
         """Return ``report.html``."""
-        style, script = _ours("base.css", "report.css"), _ours("table.js", "panel.js")
-        policy = (
-            f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
-            "img-src data:; frame-src 'self' file:; base-uri 'none'; form-action 'none'"
-        )
-        return self._render("report.html", values, style=style, script=script, policy=policy)
+        styles, scripts = ("base.css", "report.css"), ("table.js", "panel.js")
+        sources = "img-src data:; frame-src 'self' file:; "
+        return self._render("report.html", values, styles, scripts, sources)
 
-    def comparison(self, **values: Any) -> str:  # noqa: ANN401 - what the template takes
+    def comparison(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
         """Return the page of a comparison."""
-        style, script = _ours("base.css", "report.css"), _ours("table.js")
-        policy = (
-            f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
-            "img-src data:; base-uri 'none'; form-action 'none'"
-        )
-        return self._render("comparison.html", values, style=style, script=script, policy=policy)
+        styles = ("base.css", "report.css")
+        return self._render("comparison.html", values, styles, ("table.js",), "img-src data:; ")
 
-    def instance(self, **values: Any) -> str:  # noqa: ANN401 - what the template takes
+    def instance(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
         """Return the page of an instance."""
-        style = _ours("base.css", "instance.css")
-        policy = (
-            f"default-src 'none'; style-src {_source(style)}; base-uri 'none'; form-action 'none'"
-        )
-        return self._render("instance.html", values, style=style, policy=policy)
+        return self._render("instance.html", values, ("base.css", "instance.css"))
 
-    def _render(self, name: str, values: Mapping[str, Any], **own: Any) -> str:  # noqa: ANN401
-        return self._environment.get_template(name).render({**values, **own})
+    def _render(
+        self,
+        name: str,
+        values: Mapping[str, Any],
+        styles: Sequence[str],
+        scripts: Sequence[str] = (),
+        sources: str = "",
+    ) -> str:
+        style, script = _unescaped(styles), _unescaped(scripts)
+        allowed = f"script-src {_source(script)}; " if scripts else ""
+        policy = (
+            f"default-src 'none'; {allowed}style-src {_source(style)}; {sources}"
+            "base-uri 'none'; form-action 'none'"
+        )
+        template = self._environment.get_template(name)
+        return template.render(values, style=style, script=script, policy=policy)
 
     @cached_property
     def _environment(self) -> Environment:
@@ -90,28 +93,28 @@ class Renderer:
         environment.filters.update(filters)
         return environment
 
-    def _clean(self, value: Any) -> Any:  # noqa: ANN401 - whatever an expression gives
+    def _clean(self, value: Any) -> Any:  # noqa: ANN401 - the value of any expression
         return (
             value if isinstance(value, Markup) or not isinstance(value, str) else self.redact(value)
         )
 
     def _issue(self, text: str) -> Markup | None:
-        """Return an issue as HTML; redacted twice, for Markdown may put a secret together."""
+        """Return an issue as HTML; redacted twice, because rendering may join parts of a secret."""
         html = rendered_issue(self.redact(text))
         return None if html is None else Markup(self.redact(str(html)))
 
     def _cut(self, text: str) -> Cut:
-        # Redacted before it is cut: half a secret would not be known for one.
+        # Redacted before it is cut, because half a secret would not be recognized.
         return cut(self.redact(text), self.longest)
 
 
-def _ours(*names: str) -> Markup:
-    """Return files of ours as they stand between their tags."""
+def _unescaped(names: Sequence[str]) -> Markup:
+    """Return the content of templates, to be put between tags unescaped."""
     texts = [(_TEMPLATES / name).read_text(encoding="utf-8") for name in names]
     return Markup("".join(texts))
 
 
 def _source(text: str) -> str:
-    """Return the source expression that allows exactly ``text``."""
+    """Return the source expression of the policy that allows only ``text``."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

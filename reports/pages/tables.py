@@ -1,4 +1,4 @@
-"""Pure: the statistics of a run as tables of words."""
+"""Pure: the statistics of a run as tables of texts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from reports.statistics.methods.intervals import Share
 
 @dataclass(frozen=True)
 class Table:
-    """A table of words and numbers; every row is as long as the head.
+    """A table whose rows are as long as its head.
 
     Attributes:
-        texts: columns that hold words; the others hold numbers.
+        texts: the number of columns with texts, before those with numbers.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Table:
 
 
 def tables(stats: RunStats) -> tuple[Table, ...]:
-    """Return the tables of the first page, those without rows left out."""
+    """Return the tables of the first page that have rows."""
     made = (
         _by_attempt(stats),
         _groups("By model", "model", stats.by_model),

@@ -1,4 +1,4 @@
-"""Write the ``report.html`` of a run or of a comparison, and what lies beside it."""
+"""Write the ``report.html`` of a run or of a comparison, with its pictures and other pages."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 
 _INSTANCES = "instances"
 _LONGEST_NAME = 150
-# All pages of a run; what a page has besides long texts is small beside it.
 _BUDGET = 45_000_000
-"""Bytes."""
+"""Bytes of all long texts in the pages of a run; the rest of the pages is small."""
 
 
 @dataclass(frozen=True)
 class PagePicture:
-    """A picture as it stands in the page: both themes as addresses that hold all of it."""
+    """A picture in a page, with both themes as data URLs."""
 
     name: str
     title: str
@@ -48,7 +47,7 @@ class PagePicture:
 
     @classmethod
     def of(cls, picture: Picture) -> PagePicture:
-        """Return ``picture`` for the page."""
+        """Convert a picture."""
         light, dark = _address(picture.light), _address(picture.dark)
         return cls(picture.name, picture.title, light, dark, picture.words)
 
@@ -61,17 +60,17 @@ def write_pages(
     issues: Mapping[str, str] | None = None,
     redact: Redactor | None = None,
 ) -> Path:
-    """Write pictures and pages of a run into ``<run>/report/``, and return ``report.html``.
+    """Write pictures and pages of a run into ``<run>/report/``; return the path of ``report.html``.
 
     Args:
         store: the run's files.
         run: the run.
         stats: its statistics.
-        issues: issue texts by instance id, where the dataset is at hand.
-        redact: blots out secrets; the store's own when not given.
+        issues: issue texts by instance id, if the dataset is available.
+        redact: removes secrets; the store's own by default.
 
     Raises:
-        UserError: a trajectory is broken.
+        UserError: a trajectory is damaged.
     """
     folder = run.folder / "report"
     redact = redact or store.redact
@@ -94,13 +93,13 @@ def write_comparison(
     comparisons: Sequence[Comparison],
     redact: Redactor,
 ) -> Path:
-    """Write picture and page of a comparison into ``out/comparisons/``; return ``report.html``.
+    """Write the page of a comparison into ``out/comparisons/``; return the path of ``report.html``.
 
     Args:
-        out: the folder that holds ``predictions/`` and ``logs/``.
+        out: the folder with ``predictions/`` and ``logs/``.
         runs: two or more.
-        comparisons: each with each.
-        redact: blots secrets out.
+        comparisons: of each run with each other.
+        redact: removes secrets.
     """
     folder = out / "comparisons" / comparison_name([each.run.folder.name for each in runs])
     shutil.rmtree(folder / "figures", ignore_errors=True)
@@ -116,7 +115,7 @@ def write_comparison(
 
 
 def comparison_name(runs: Sequence[str]) -> str:
-    """Return the name of a comparison's folder; too long a one gets a hash."""
+    """Return the name of a comparison's folder; a long name is cut and gets a hash."""
     name = "--vs--".join(runs)
     if len(name) <= _LONGEST_NAME:
         return name
@@ -124,7 +123,7 @@ def comparison_name(runs: Sequence[str]) -> str:
 
 
 def _page_of(run: RunData, folder: Path) -> str:
-    """Return the address of a run's own page as seen from ``folder``, empty where it has none."""
+    """Return the relative address of a run's own page; empty if there is none."""
     page = run.folder / "report" / "report.html"
     return quote(Path(os.path.relpath(page, folder)).as_posix()) if page.is_file() else ""
 
@@ -135,18 +134,17 @@ def _write_instances(
     sizes = (size(text) for view in _views(store, run, issues) for text in view.texts())
     renderer = Renderer(redact, longest=fitting_size(sizes, _BUDGET))
     for view in _views(store, run, issues):
-        came_about = provenance(run, view.data)
-        page = renderer.instance(view=view, run=run, provenance=came_about)
+        page = renderer.instance(view=view, run=run, provenance=provenance(run, view.data))
         write_text_atomic(folder / page_name(view.data.instance_id), page)
 
 
 def _views(store: RunStore, run: RunData, issues: Mapping[str, str]) -> Iterator[InstanceView]:
-    # One at a time: the conversations of a whole run need not fit into memory.
+    # One at a time, because the conversations of a run may not fit into memory.
     return (view_instance(store, instance, issues) for instance in run.instances)
 
 
 def _pictures(shown: FigureData, folder: Path, redact: Redactor) -> list[PagePicture]:
-    # Imported here: matplotlib takes half a second, which tables and JSON need not wait for.
+    # Imported here: matplotlib takes half a second, which only pages need.
     from reports.plots.write import write_figures
 
     drawn = write_figures(shown, folder / "figures", redact)

@@ -1,4 +1,4 @@
-"""Score by attempt, and cost against score: what each further attempt gave."""
+"""Draw the score by attempt, and cost against score."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from reports.plots.data import AttemptBar, Step
+from reports.plots.data import AttemptBar, CostStep
 from reports.plots.style import Theme, new_figure, percent_axis
 
 
 def draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
-    """Draw predictions by attempt number, stacked by verdict, with the score reached as a line."""
+    """Draw predictions by attempt number, stacked by verdict, and the score so far as a line."""
     figure, axes = new_figure()
     places = [bar.attempt for bar in bars]
     parts = (
@@ -46,15 +46,15 @@ def _score_line(axes: Axes, places: Sequence[int], scores: Sequence[float], them
         _note(line, f"{scores[-1]:.1%}", (places[-1], scores[-1]), theme)
 
 
-def draw_cost_against_score(steps: Sequence[Step], theme: Theme) -> Figure:
-    """Draw the score that each further attempt reaches over the dollars that it takes."""
+def draw_cost_against_score(steps: Sequence[CostStep], theme: Theme) -> Figure:
+    """Draw the score over the cost, with a point for each limit of attempts."""
     figure, axes = new_figure()
     dollars, scores = [float(step.dollars) for step in steps], [step.score for step in steps]
     axes.plot(dollars, scores, color=theme.good, marker="o", linewidth=1.6)
     for step, x, y in zip(steps, dollars, scores, strict=True):
         _note(axes, str(step.attempts), (x, y), theme)
     axes.set(
-        xlabel="dollars in all, with at most that many attempts per instance (the numbers)",
+        xlabel="dollars in all (numbers: limit of attempts per instance)",
         ylabel="score",
     )
     axes.set_xlim(0, max(dollars, default=0.0) * 1.08 or 1.0)
@@ -66,7 +66,7 @@ def draw_cost_against_score(steps: Sequence[Step], theme: Theme) -> Figure:
 
 
 def _dollar_format(axes: Axes) -> str:
-    """Return the format of the x axis: as many decimals as its step needs, at least cents."""
+    """Return the format of the x axis: with as many decimals as its step needs."""
     ticks = axes.get_xticks()
     step = float(ticks[1] - ticks[0]) if len(ticks) > 1 else 1.0
     if step >= 1:

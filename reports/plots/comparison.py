@@ -1,4 +1,4 @@
-"""Runs compared: each score, and how they differ, with intervals."""
+"""Draw the scores and the differences of runs, with intervals."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.plots.data import Difference, Score
+from reports.plots.data import Score, ScoreDifference
 from reports.plots.style import Theme, label, percent_axis
 from reports.statistics.methods.intervals import Interval
 
 _LINE = 0.45  # inches
 _AXIS = 1.0
-_ROOM = 1.4  # for the words behind an interval
+_ROOM = 1.4  # for the text after an interval
 
 
 def draw_comparison(
-    scores: Sequence[Score], differences: Sequence[Difference], theme: Theme
+    scores: Sequence[Score], differences: Sequence[ScoreDifference], theme: Theme
 ) -> Figure:
-    """Draw the score of each run from the top; below, by how much each differs from another."""
+    """Draw the score of each run, and below the difference of each two runs."""
     heights = [_AXIS + _LINE * len(scores)]
     if differences:
         heights.append(_AXIS + _LINE * len(differences))
@@ -41,13 +41,13 @@ def _draw_scores(axes: Axes, scores: Sequence[Score], theme: Theme) -> None:
     axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
 
 
-def _draw_differences(axes: Axes, differences: Sequence[Difference], theme: Theme) -> None:
+def _draw_differences(axes: Axes, differences: Sequence[ScoreDifference], theme: Theme) -> None:
     for y, one in enumerate(differences):
         words = f"{100 * one.difference:+.1f} points"
         _draw_interval(axes, y, one.difference, one.interval, words, theme, filled=True)
     low = min(0.0, *(one.interval.low for one in differences))
     high = max(0.0, *(one.interval.high for one in differences))
-    # Runs that never differ have no width of their own.
+    # Runs that never differ give an interval without width.
     width = high - low or 0.1
     axes.axvline(0, color=theme.ink, linewidth=0.8)
     names = [f"{label(one.b)}\nless {label(one.a)}" for one in differences]
@@ -65,7 +65,7 @@ def _draw_interval(
     *,
     filled: bool,
 ) -> None:
-    """Draw one line; a hollow mark stands for verdicts that are not swebench's own."""
+    """Draw one line; a hollow mark means unofficial verdicts."""
     around = interval or Interval(value, value)
     axes.errorbar(
         value,

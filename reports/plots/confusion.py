@@ -1,4 +1,4 @@
-"""Plausible against resolved."""
+"""Draw plausible against resolved."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from matplotlib.patches import Rectangle
 from reports.plots.style import Theme, new_figure
 from reports.statistics.confusion import Confusion
 
-# Rec. 601 weights: how light a colour looks.
+# Weights of Rec. 601 for the brightness of a colour.
 _WEIGHTS = (0.299, 0.587, 0.114)
 
 
 def draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
-    """Draw the table of evaluated predictions, shaded by count, with each row's shares."""
+    """Draw the table of evaluated predictions, shaded by count, with the shares of each row."""
     figure, axes = new_figure(4.4, 3.0)
     rows = (
         (confusion.plausible_resolved, confusion.plausible_unresolved),

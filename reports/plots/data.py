@@ -1,9 +1,10 @@
-"""Pure: what pictures show, as plain numbers, so that drawing needs to know nothing of runs."""
+"""Pure: the numbers in the pictures, so that drawing does not depend on runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from core.redaction import Redactor
 from reports.data.rundata import InstanceData, RunData
@@ -16,12 +17,12 @@ from reports.statistics.methods.intervals import Interval, Share
 
 @dataclass(frozen=True)
 class AttemptBar:
-    """The predictions that one attempt number gave.
+    """The predictions of one attempt number.
 
     Attributes:
-        attempt: from 1 over the whole instance.
-        unresolved: those without a patch among them.
-        score: share of the selected instances resolved by this attempt number or an earlier one.
+        attempt: from 1, over the whole instance.
+        unresolved: including predictions without a patch.
+        score: share of selected instances that this or an earlier attempt number resolved.
     """
 
     attempt: int
@@ -32,11 +33,11 @@ class AttemptBar:
 
 
 @dataclass(frozen=True)
-class Step:
-    """What a run with at most ``attempts`` attempts per instance would have cost and resolved."""
+class CostStep:
+    """The cost and score of a run limited to ``attempts`` attempts per instance."""
 
     attempts: int
-    dollars: float
+    dollars: Decimal
     score: float
 
 
@@ -55,7 +56,7 @@ class Score:
     """A run's score.
 
     Attributes:
-        official: swebench itself gave every verdict.
+        official: whether swebench itself gave every verdict.
     """
 
     run: str
@@ -64,8 +65,8 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """By how much the share of ``b`` is higher than that of ``a``, with its interval."""
+class ScoreDifference:
+    """The share of ``b`` minus that of ``a``, with its interval."""
 
     a: str
     b: str
@@ -75,40 +76,40 @@ class Difference:
 
 @dataclass(frozen=True)
 class FigureData:
-    """What the pictures of a report show; an empty part gives no picture.
+    """The data of all pictures of a report; an empty part gives no picture.
 
     Attributes:
-        scores: of runs that are compared.
-        differences: between them.
+        scores: of the compared runs.
+        differences: of each two of them.
     """
 
     attempts: tuple[AttemptBar, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[CostStep, ...] = ()
     repositories: tuple[RepositoryBar, ...] = ()
     confusion: Confusion | None = None
     scores: tuple[Score, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ScoreDifference, ...] = ()
 
 
 def figure_data(run: RunData, stats: RunStats) -> FigureData:
-    """Return what the pictures show of one run."""
+    """Return the data for the pictures of one run."""
     if not run.evaluated:
         return FigureData()
-    judged = [i for i in run.instances if i.resolved is not None]
+    evaluated = [i for i in run.instances if i.resolved is not None]
     return FigureData(
         attempts=tuple(_attempts(run, stats)),
         steps=tuple(_steps(stats)),
-        repositories=tuple(_repositories(judged, run.models)),
-        confusion=stats.plausible if judged else None,
+        repositories=tuple(_repositories(evaluated, run.models)),
+        confusion=stats.plausible if evaluated else None,
     )
 
 
 def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[Comparison]) -> FigureData:
-    """Return what the picture of a comparison shows."""
+    """Return the data for the picture of a comparison."""
     return FigureData(
         scores=tuple(_score(run) for run in runs if run.scores.selected.share is not None),
         differences=tuple(
-            Difference(c.a, c.b, c.difference, c.interval)
+            ScoreDifference(c.a, c.b, c.difference, c.interval)
             for c in comparisons
             if c.interval and c.difference is not None
         ),
@@ -116,7 +117,7 @@ def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[Comparison])
 
 
 def redacted(data: FigureData, redact: Redactor) -> FigureData:
-    """Return ``data`` with secrets blotted out of all names."""
+    """Return ``data`` with secrets removed from all names."""
     return replace(
         data,
         repositories=tuple(
@@ -139,18 +140,20 @@ def _attempts(run: RunData, stats: RunStats) -> Iterator[AttemptBar]:
         yield AttemptBar(number, resolved, rest, unknown, so_far / len(run.selected))
 
 
-def _steps(stats: RunStats) -> Iterator[Step]:
+def _steps(stats: RunStats) -> Iterator[CostStep]:
     for row in stats.bought:
         if row.dollars is None:
             return
-        yield Step(row.attempts, float(row.dollars), row.resolved.share or 0.0)
+        yield CostStep(row.attempts, row.dollars, row.resolved.share or 0.0)
 
 
-def _repositories(judged: Sequence[InstanceData], models: Sequence[str]) -> Iterator[RepositoryBar]:
+def _repositories(
+    evaluated: Sequence[InstanceData], models: Sequence[str]
+) -> Iterator[RepositoryBar]:
     places = {model: place for place, model in enumerate(models)}
-    pairs = {(i.repo, i.model or UNKNOWN) for i in judged}
+    pairs = {(i.repo, i.model or UNKNOWN) for i in evaluated}
     for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):
-        own = [i for i in judged if (i.repo, i.model or UNKNOWN) == (repo, model)]
+        own = [i for i in evaluated if (i.repo, i.model or UNKNOWN) == (repo, model)]
         yield RepositoryBar(repo, model, sum(bool(i.resolved) for i in own), len(own))
 
 

@@ -1,4 +1,4 @@
-"""Models by repository."""
+"""Draw models by repository."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from matplotlib.ticker import PercentFormatter
 from reports.plots.data import RepositoryBar
 from reports.plots.style import HATCHES, Theme, label, new_figure
 
-_GROUP = 0.8  # of the room that a repository has; the rest parts it from the next
+_GROUP = 0.8  # share of the space of a repository; the rest separates it from the next
 
 
 def draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Figure:
-    """Draw, per repository, the share of each model's predictions that is resolved."""
+    """Draw the resolved share of each model's predictions, by repository."""
     repositories = sorted({bar.repository for bar in bars}, reverse=True)
     models = list(dict.fromkeys(bar.model for bar in bars))
     height = 1.3 + 0.22 * len(repositories) * max(len(models), 1.6)
@@ -38,7 +38,7 @@ def draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Fi
 
 
 def _look(number: int, theme: Theme) -> dict[str, Any]:
-    """Return the colour and hatching of a model by its number."""
+    """Return the colour and hatching of the model with this number."""
     colour = theme.series[number % len(theme.series)]
     return {"facecolor": colour, "hatch": HATCHES[number % len(HATCHES)]}
 

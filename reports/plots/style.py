@@ -1,8 +1,7 @@
-"""How pictures look: readable in print, by the colour-blind, and on a dark page.
+"""The style of pictures: readable in print, with colour blindness, and on a dark page.
 
-The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which remain apart under
-the common kinds of colour blindness; areas that touch differ in their hatching as well, so nothing
-is lost in black and white.
+The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which differ under the
+common kinds of colour blindness. Adjacent areas also differ in hatching, for print without colour.
 """
 
 from __future__ import annotations
@@ -28,10 +27,11 @@ _LONGEST_LABEL = 30
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a picture; ``series`` are for models and runs, in turn.
+    """The colours of a picture.
 
     Attributes:
         good, bad, unknown: resolved, not resolved, not evaluated.
+        series: for models, in turn.
         shades: the colormap of counts.
     """
 
@@ -73,9 +73,9 @@ HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "++++")
 
 @contextmanager
 def drawing(theme: Theme) -> Iterator[None]:
-    """Set matplotlib up for ``theme`` within the block."""
+    """Configure matplotlib for ``theme`` within the block."""
     with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
-        # Names may be in any script; in SVG the viewer's fonts have it.
+        # Names may be in any script; an SVG viewer has fonts for it.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
@@ -90,7 +90,7 @@ def _settings(theme: Theme) -> Any:  # noqa: ANN401 - matplotlib lists all keys 
         "axes.spines.top": False,
         "figure.facecolor": theme.paper,
         "savefig.facecolor": theme.paper,
-        # Text stays text in SVG: where this font is missing, the viewer's own stands in.
+        # SVG keeps text as text; a viewer without this font uses another.
         "font.family": ["DejaVu Sans", "sans-serif"],
         "font.size": 9,
         "grid.color": theme.faint,
@@ -98,23 +98,23 @@ def _settings(theme: Theme) -> Any:  # noqa: ANN401 - matplotlib lists all keys 
         "hatch.linewidth": 0.4,
         "legend.frameon": False,
         "svg.fonttype": "none",
-        # The same picture gets the same ids, so that a page made twice is the same.
+        # A fixed salt, so that the same picture always has the same ids.
         "svg.hashsalt": "reports",
-        # A model may be called a$b$c.
+        # The name of a model may hold dollar signs.
         "text.parse_math": False,
     }
 
 
 def new_figure(width: float = 6.4, height: float = 3.6) -> tuple[Figure, Axes]:
-    """Return an empty picture of that many inches, with its axes."""
+    """Return an empty picture with its axes; sizes are in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
 def percent_axis(axis: Axis, low: float, high: float) -> None:
-    """Label ``axis``, of shares between ``low`` and ``high``, with different whole percents.
+    """Label ``axis``, for shares between ``low`` and ``high``, with distinct whole percents.
 
-    The view is at least five points wide; labels stand between -100 % and 100 % only.
+    The view is at least five percent points wide; labels are between -100 % and 100 %.
     """
     lowest, highest = min(low, 0.0), max(high, low + 0.05)
     step = MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True)
@@ -126,24 +126,24 @@ def percent_axis(axis: Axis, low: float, high: float) -> None:
 
 
 def as_svg(figure: Figure) -> str:
-    """Return a picture as SVG whose text is text."""
+    """Return a picture as SVG with text as text."""
     stream = StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return stream.getvalue()
 
 
 def as_png(figure: Figure) -> bytes:
-    """Return a picture as PNG, fine enough for print."""
+    """Return a picture as PNG with a resolution for print."""
     stream = BytesIO()
     figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
     return stream.getvalue()
 
 
 def label(text: str) -> str:
-    """Return a model's, run's or repository's name as it may stand in a picture.
+    """Return the name of a model, run or repository for a picture.
 
-    Models and datasets name themselves: control characters, which no SVG may hold, are taken out,
-    and long names are shortened in the middle, for both ends tell them apart.
+    Control characters, which SVG does not allow, are removed. Long names lose their middle, because
+    both ends distinguish them.
     """
     plain = "".join(c for c in one_line(text) if c.isprintable())
     if len(plain) <= _LONGEST_LABEL:

@@ -1,4 +1,4 @@
-"""Draw all pictures of a report, and write them as SVG and PNG."""
+"""Draw the pictures of a report and write them as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Draw = Callable[[Theme], Figure]
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture, drawn.
+    """A drawn picture.
 
     Attributes:
-        name: of its files, without the ending.
-        words: what it shows, for those who cannot see it.
+        name: of its files, without the suffix.
+        words: the alternative text.
         light, dark: SVG for paper and for a dark page.
-        png: the light one in pixels.
+        png: the light picture.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Picture:
 def write_figures(
     data: FigureData, folder: Path, redact: Redactor | None = None
 ) -> tuple[Picture, ...]:
-    """Write ``<name>.svg`` and ``<name>.png`` of each picture into ``folder`` and return them.
+    """Write ``<name>.svg`` and ``<name>.png`` of each picture into ``folder``; return the pictures.
 
-    Names of models, runs and repositories come from others; ``redact`` blots secrets out of them.
+    ``redact`` removes secrets from the names of models, runs and repositories.
     """
     pictures = draw_figures(redacted(data, redact) if redact else data)
     for picture in pictures:
@@ -62,13 +62,13 @@ def write_figures(
 
 
 def draw_figures(data: FigureData) -> tuple[Picture, ...]:
-    """Return the pictures for which there is something to show."""
+    """Draw the pictures that have data."""
     return tuple(map(_picture, _drawings(data)))
 
 
 @dataclass(frozen=True)
 class _Drawing:
-    """A picture that is yet to be drawn."""
+    """A picture to draw."""
 
     name: str
     title: str

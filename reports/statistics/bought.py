@@ -1,4 +1,4 @@
-"""Pure: what each further attempt buys."""
+"""Pure: the score and cost of a run after each attempt number."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from reports.statistics.methods.intervals import Share
 
 @dataclass(frozen=True)
 class Bought:
-    """A run, had it ended after so many attempts.
+    """A run limited to a number of attempts per instance.
 
     Attributes:
-        attempts: at most so many on each instance.
-        resolved: instances, of the selected ones, resolved by what would have been predicted: the
-            harness's choice among these attempts, whose patches are taken to apply.
-        lower_bound: on some instance no verdict tells of that choice; it counts as not resolved.
-        dollars: of these attempts; None when one of them is unknown.
-        further_resolved: with the last of these attempts, compared with one less; below 0 where the
-            last is chosen and is worse.
-        further_dollars: likewise; None when unknown.
-        dollars_per_further: for each further resolved instance; None without any, or when unknown.
+        attempts: the limit.
+        resolved: selected instances resolved by the harness's choice among these attempts, whose
+            patches are assumed to apply.
+        lower_bound: whether a choice has no verdict; it counts as not resolved.
+        dollars: of these attempts; None if a cost is unknown.
+        further_resolved: the difference to the limit before; negative if the last attempt is chosen
+            and is worse.
+        further_dollars: the cost of the last attempts; None if unknown.
+        dollars_per_further: per further resolved instance; None without any, or if unknown.
     """
 
     attempts: int
@@ -39,7 +39,7 @@ class Bought:
 
 
 def bought(run: RunData) -> tuple[Bought, ...]:
-    """Return a run's resolved instances and dollars after 1, 2, … attempts."""
+    """Return a run's resolved instances and dollars with at most 1, 2, … attempts per instance."""
     spent: Decimal | None = Decimal()
     before, rows = 0, []
     tested = bool(mapping(run.described.get("config")).get("require_tests"))
@@ -56,9 +56,9 @@ def bought(run: RunData) -> tuple[Bought, ...]:
 
 
 def _resolved_after(instance: InstanceData, number: int, *, require_tests: bool) -> bool | None:
-    """Tell whether an instance is resolved by the choice among its first ``number`` attempts."""
+    """Return whether the choice among the first ``number`` attempts resolves an instance."""
     if instance.winner is None or instance.attempt <= number:
-        # What is the best of all is the best of any that it is among.
+        # The best of all attempts is also the best of any subset that holds it.
         return instance.resolved
     attempts = {a.attempt: a for a in instance.attempts if a.attempt <= number}
     choice = choose([a.candidate for a in attempts.values()], require_tests=require_tests)

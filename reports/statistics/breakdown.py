@@ -1,4 +1,4 @@
-"""Pure: a run by attempt and agent, by model (its two published tables), by repository, by year."""
+"""Pure: a run by attempt and model, by model, by origin, by repository and by year."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class AttemptRow:
-    """The predictions that one attempt of all instances gave.
+    """The predictions of one attempt number and model, over all instances.
 
     Attributes:
         attempt: from 1.
-        model: whose it was.
-        predictions: of all predictions; those without a patch count.
-        resolved: of all resolved ones.
-        score: resolved, of the selected instances.
-        success: resolved, of the attempt's own predictions.
+        model: that made the attempt.
+        predictions: of all predictions, including those without a patch.
+        resolved: of all resolved predictions.
+        score: resolved predictions of the row, of the selected instances.
+        success: resolved predictions of the row, of its predictions.
     """
 
     attempt: int
@@ -36,13 +36,13 @@ class AttemptRow:
 
 @dataclass(frozen=True)
 class Group:
-    """Instances that have something in common.
+    """The instances with the same model, origin, repository or year.
 
     Attributes:
-        name: what.
-        predictions: of the group.
-        evaluated, plausible: likewise.
-        resolved: of the group's selected instances; of its predictions for models and origins.
+        name: the common value.
+        predictions: number in the group.
+        evaluated, plausible: predictions in the group.
+        resolved: of the group's selected instances; for models and origins, of its predictions.
     """
 
     name: str
@@ -53,12 +53,10 @@ class Group:
 
 
 def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
-    """Return a row for each attempt and model, the first table of the run of May 2024.
+    """Return a row for each attempt number and model, also for those without predictions.
 
-    Attempts that were made and gave no prediction have rows, too.
-
-    aider.chat/2024/05/22/swe-bench-lite.html: predictions, their share, resolved, their share, and
-    the score by attempt number and agent.
+    This is the first table of the run of May 2024 (aider.chat/2024/05/22/swe-bench-lite.html):
+    predictions, their share, resolved, their share, and the score by attempt number and agent.
     """
     predicted = Counter((i.attempt, i.model or UNKNOWN) for i in run.instances)
     good = [(i.attempt, i.model or UNKNOWN) for i in run.instances if i.resolved]
@@ -83,9 +81,10 @@ def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
 
 
 def by_model(run: RunData) -> tuple[Group, ...]:
-    """Return a group for each model in turn order, the second table of the run of May 2024.
+    """Return a group for each model, in turn order.
 
-    aider.chat/2024/05/22/swe-bench-lite.html: predictions, resolved, share resolved by agent.
+    This is the second table of the run of May 2024 (aider.chat/2024/05/22/swe-bench-lite.html):
+    predictions, resolved and share resolved by agent.
     """
     groups = {group.name: group for group in _grouped(run, lambda i: i.model or UNKNOWN)}
     order = dict.fromkeys([*run.models, *groups])
@@ -94,7 +93,7 @@ def by_model(run: RunData) -> tuple[Group, ...]:
 
 
 def by_origin(run: RunData) -> tuple[Group, ...]:
-    """Return a group for each run that a combined run is made of; none for other runs."""
+    """Return a group for each source run of a combined run; none for other runs."""
     if not any(instance.origin for instance in run.instances):
         return ()
     return _grouped(run, lambda instance: instance.origin or UNKNOWN)
@@ -107,9 +106,9 @@ def by_repository(run: RunData) -> tuple[Group, ...]:
 
 
 def by_year(run: RunData) -> tuple[Group, ...]:
-    """Return a group for each year of the instances, over all selected ones.
+    """Return a group for each year, over all selected instances.
 
-    The year of instances that have no prediction is not known.
+    The year of instances without a prediction is unknown.
     """
     missing = Counter({UNKNOWN: len(_not_predicted(run))})
     return _grouped(run, lambda instance: str(instance.year or UNKNOWN), missing)

@@ -1,4 +1,4 @@
-"""Pure: all statistics of a run in one value, which ``stats.json`` holds (docs/statistics.md)."""
+"""Pure: all statistics of a run, as ``stats.json`` holds them (docs/statistics.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reports.statistics.breakdown import (
     by_year,
 )
 from reports.statistics.confusion import Confusion, confusion
-from reports.statistics.denominators import Scores, Split, scores
+from reports.statistics.denominators import DatasetSplit, Scores, scores
 from reports.statistics.effort import Effort, effort
 from reports.statistics.failures import Failures, failures
 from reports.statistics.gold import GoldFiles, gold_files
@@ -28,15 +28,15 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Counts:
-    """Instances of a run.
+    """Numbers of instances.
 
     Attributes:
-        selected: that the run was asked for.
-        predicted: that have a prediction file; ``generated`` and ``no_generation`` add up to it.
-        no_generation: without a patch that can be predicted.
-        unresolved: with a verdict and not resolved, those without a patch left out.
+        selected: instances that the run was to attempt.
+        predicted: with a prediction file; the sum of ``generated`` and ``no_generation``.
+        no_generation: with a prediction that is empty.
+        unresolved: with a patch and a verdict, and not resolved.
         not_evaluated: with a patch and without a verdict.
-        unfinished: begun, and without a prediction.
+        unfinished: started, and without a prediction.
     """
 
     selected: int
@@ -55,9 +55,9 @@ class RunStats:
     """The statistics of a run.
 
     Attributes:
-        schema_version: of this layout.
-        official: every verdict was given by swebench itself.
-        evaluators: who gave the verdicts on patches.
+        schema_version: of this format.
+        official: whether swebench itself gave every verdict.
+        evaluators: that gave the verdicts on patches.
     """
 
     schema_version: int
@@ -81,16 +81,16 @@ class RunStats:
     failures: Failures
 
 
-def collect(run: RunData, split: Split) -> RunStats:
-    """Return all statistics of ``run``, made on ``split``."""
-    judged = _judged(run)
+def collect(run: RunData, split: DatasetSplit) -> RunStats:
+    """Return all statistics of ``run`` on ``split``."""
+    verdicts = _verdicts(run)
     return RunStats(
         schema_version=SCHEMA,
         run=run.name,
         model_name_or_path=run.model_name_or_path,
         models=run.models,
-        official=bool(judged) and all(verdict.official for verdict in judged),
-        evaluators=tuple(sorted({verdict.evaluator for verdict in judged})),
+        official=bool(verdicts) and all(verdict.official for verdict in verdicts),
+        evaluators=tuple(sorted({verdict.evaluator for verdict in verdicts})),
         counts=_counts(run),
         scores=scores(run, split),
         by_attempt=by_attempt(run),
@@ -107,10 +107,10 @@ def collect(run: RunData, split: Split) -> RunStats:
     )
 
 
-def _judged(run: RunData) -> list[Verdict]:
-    """Return the verdicts on patches; that nothing was generated needs no evaluator."""
-    judged = (i for i in run.instances if i.patch.strip() and i.resolved is not None)
-    return [instance.verdict for instance in judged if instance.verdict]
+def _verdicts(run: RunData) -> list[Verdict]:
+    """Return the verdicts on patches; an empty prediction needs no evaluator."""
+    evaluated = (i for i in run.instances if i.patch.strip() and i.resolved is not None)
+    return [instance.verdict for instance in evaluated if instance.verdict]
 
 
 def _counts(run: RunData) -> Counts:

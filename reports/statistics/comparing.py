@@ -1,4 +1,4 @@
-"""Pure: two runs compared, instance by instance."""
+"""Pure: the comparison of two runs by instance."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from reports.statistics.methods.paired import (
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two runs made of the instances that both have a verdict on.
+    """Two runs on the instances that have a verdict in both.
 
     Attributes:
-        a, b: the runs' names.
-        left_out: instances that only one of them has a verdict on.
-        resolved_a, resolved_b: of the instances compared.
+        a, b: the names of the runs.
+        left_out: number of instances with a verdict in only one run.
+        resolved_a, resolved_b: of the compared instances.
         p_value: of McNemar's exact test; None without instances.
-        difference: B's share less A's; None without instances.
+        difference: the share of B minus that of A; None without instances.
         interval: of the difference, by bootstrap; None without instances.
-        cost_a, cost_b: dollars of the instances compared; None where one is unknown.
+        cost_a, cost_b: dollars of the compared instances; None if a cost is unknown.
         resamples, seed: of the bootstrap.
-        only_a, only_b: ids of the instances that only one of them resolved, sorted.
+        only_a, only_b: ids of the instances that only this run resolved, sorted.
     """
 
     a: str
@@ -52,7 +52,7 @@ class Comparison:
 
 
 def compare(a: RunData, b: RunData) -> Comparison:
-    """Return the comparison of two runs on the instances that both have a verdict on."""
+    """Compare two runs on the instances that have a verdict in both."""
     of_a, of_b = _verdicts(a), _verdicts(b)
     common = sorted({*of_a} & {*of_b})
     table = PairedTable.of((of_a[name], of_b[name]) for name in common)

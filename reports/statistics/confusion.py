@@ -1,4 +1,4 @@
-"""Pure: how well plausibility foretells the verdict."""
+"""Pure: how well plausibility predicts the verdict."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Confusion:
     """Plausible against resolved, over the evaluated instances.
 
     Attributes:
-        precision: of the plausible ones, the resolved; None without plausible ones.
-        recall: of the resolved ones, the plausible; None without resolved ones.
+        precision: share of plausible instances that are resolved; None without plausible ones.
+        recall: share of resolved instances that are plausible; None without resolved ones.
     """
 
     plausible_resolved: int
@@ -26,7 +26,7 @@ class Confusion:
 
 
 def confusion(instances: Iterable[InstanceData]) -> Confusion:
-    """Return the confusion table with plausibility as what is predicted, the verdict as truth.
+    """Return the confusion table of plausibility (the prediction) and the verdict (the truth).
 
     C. J. van Rijsbergen, "Information Retrieval" (1979), chapter 7, for precision and recall.
     """

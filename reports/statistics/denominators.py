@@ -1,4 +1,4 @@
-"""Pure: what a score is a share of, each by its name."""
+"""Pure: the denominators of scores."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SIZES: Mapping[tuple[str, str], int] = {
 
 
 @dataclass(frozen=True)
-class Split:
-    """A dataset's split; ``size`` is None where nothing tells it."""
+class DatasetSplit:
+    """A dataset's split; ``size`` is None if unknown."""
 
     name: str
     size: int | None
@@ -31,15 +31,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Scores:
-    """Resolved instances, as shares of what was evaluated, of what was selected, of the split.
+    """Resolved instances as shares of the evaluated ones, the selected ones and the split.
 
     Attributes:
-        evaluated: of the instances with a verdict; an empty patch counts as one.
-        selected: of the instances that the run was asked for: the score.
-        split: of the whole split; None where its size is unknown.
-        split_name: empty where unknown.
-        selection_known: False where no ``run.json`` says what was asked for, so that the
-            predicted instances stand for it.
+        evaluated: of the instances with a verdict or an empty patch.
+        selected: of the selected instances: the score.
+        split: of the whole split; None if its size is unknown.
+        split_name: empty if unknown.
+        selection_known: False without a ``run.json``, when the predicted instances count as the
+            selected ones.
     """
 
     evaluated: Share
@@ -49,25 +49,25 @@ class Scores:
     selection_known: bool
 
 
-def split_of(name: str, split: str, rows: int) -> Split:
-    """Return a split with its size: of the rows at hand, else as published.
+def split_of(name: str, split: str, rows: int) -> DatasetSplit:
+    """Return a split with its size: the number of loaded rows, else as published.
 
     Args:
-        name: of the dataset, an alias or a hub id; empty where unknown.
+        name: of the dataset, an alias or a hub id; empty if unknown.
         split: its name.
-        rows: that are at hand; 0 for none.
+        rows: number of loaded rows; 0 if not loaded.
     """
     full = ALIASES.get(name, name)
     size = rows or _SIZES.get((full, split))
-    return Split(f"{full} ({split})" if full else "", size)
+    return DatasetSplit(f"{full} ({split})" if full else "", size)
 
 
 def short_split(name: str) -> str:
-    """Return a split's name for a reader: the file's name in place of its path."""
+    """Return a split's name for display: for a path, only the file name."""
     return Path(name).name if name.startswith("/") else name
 
 
-def scores(run: RunData, split: Split) -> Scores:
+def scores(run: RunData, split: DatasetSplit) -> Scores:
     """Return the score of ``run`` for each denominator."""
     known = run.evaluated
     resolved = sum(instance.resolved is True for instance in run.instances)

@@ -1,4 +1,4 @@
-"""Pure: what a run took, per instance and per resolved instance."""
+"""Pure: the effort of a run, in all, per instance and per resolved instance."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Amount:
     """A sum over a run.
 
     Attributes:
-        known: the sum of what is known.
-        complete: whether that is everything.
-        per_instance: of the predicted instances; None when incomplete or without any.
-        per_resolved: the whole sum for each resolved instance; None likewise.
+        known: the sum of the known values.
+        complete: whether all values are known.
+        per_instance: the sum per predicted instance; None if incomplete or without instances.
+        per_resolved: the sum per resolved instance; None if incomplete or without any.
     """
 
     known: float
@@ -31,7 +31,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Money:
-    """Dollars as ``Amount`` has them, exact where nothing is divided."""
+    """An ``Amount`` of dollars; the sum is exact."""
 
     known: Dollars
     complete: bool
@@ -41,14 +41,14 @@ class Money:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a run took.
+    """The effort of a run.
 
     Attributes:
-        attempts: all that were made.
-        edit_errors: attempts whose edits did not all apply, of those whose edit outcome is known.
-        dollars: of the whole run: its ledger, else its predictions.
-        seconds: wall-clock time of all attempts, one after another.
-        prompt_tokens: cached ones included.
+        attempts: number of all attempts.
+        edit_errors: attempts with a failed edit, of those whose edit outcome is known.
+        dollars: of the whole run, from its ledger, else its predictions.
+        seconds: sum of the wall-clock times of all attempts.
+        prompt_tokens: including cached ones.
     """
 
     attempts: Amount
@@ -64,7 +64,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class _Divisors:
-    """By what sums are divided."""
+    """The numbers by which sums are divided."""
 
     instances: int
     resolved: int
@@ -87,7 +87,7 @@ class _Divisors:
 
 
 def effort(run: RunData) -> Effort:
-    """Return what ``run`` took."""
+    """Return the effort of ``run``."""
     attempts = [attempt for instance in run.instances for attempt in instance.attempts]
     per = _Divisors(len(run.instances), sum(i.resolved is True for i in run.instances))
     outcomes = [attempt.edit for attempt in attempts if attempt.edit is not None]
@@ -107,14 +107,14 @@ def effort(run: RunData) -> Effort:
 def _of_calls(
     attempts: Iterable[AttemptData], value: Callable[[Sequence[CallData]], float]
 ) -> Iterable[float | None]:
-    """Yield a value of each attempt's calls, None where no trajectory tells of any."""
+    """Yield a value of each attempt's calls; None without a trajectory."""
     return (None if a.edit_format is None else value(a.calls) for a in attempts)
 
 
 def _tokens(
     attempts: Iterable[AttemptData], count: Callable[[Usage], int]
 ) -> Iterable[float | None]:
-    """Yield the tokens of each call, None for calls and attempts that do not tell."""
+    """Yield the tokens of each call; None for calls and attempts without this information."""
     for attempt in attempts:
         if attempt.edit_format is None:
             yield None

@@ -1,4 +1,4 @@
-"""Pure: why instances have no plausible prediction, and no verdict."""
+"""Pure: the reasons why instances have no plausible prediction or no verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_REASON = 100
 
 @dataclass(frozen=True)
 class Reason:
-    """How often something was the reason."""
+    """A reason and how often it occurs."""
 
     reason: str
     count: int
@@ -25,8 +25,8 @@ class StatusRow:
     """The instances of one status.
 
     Attributes:
-        reasons: how the attempt ended that is predicted; for instances without a prediction the
-            harness's own words. The most frequent first.
+        reasons: the status of the predicted attempt; for instances without a prediction, the
+            recorded reason. The most frequent first.
     """
 
     status: str
@@ -40,9 +40,9 @@ class Failures:
     """Reasons by status.
 
     Attributes:
-        instances: by status, those without a prediction included.
-        attempts: how attempts ended, the most frequent first.
-        not_evaluated: why predictions have no verdict, in the evaluator's words.
+        instances: by status, including instances without a prediction.
+        attempts: statuses of attempts, the most frequent first.
+        not_evaluated: why predictions have no verdict, as the evaluator says it.
     """
 
     instances: tuple[StatusRow, ...]
@@ -51,7 +51,7 @@ class Failures:
 
 
 def failures(run: RunData) -> Failures:
-    """Return the reasons of ``run``, the failures among what went well."""
+    """Return the reasons of ``run``, for successes as well."""
     pairs = [(i.status, _ending(i)) for i in run.instances]
     pairs += [(entry.status, _short(entry.reason)) for entry in run.unfinished]
     resolved = Counter(i.status for i in run.instances if i.resolved)
@@ -59,7 +59,7 @@ def failures(run: RunData) -> Failures:
     return Failures(
         instances=tuple(_row(status, pairs, resolved[status]) for status in statuses),
         attempts=_ranked(a.status for i in run.instances for a in i.attempts),
-        not_evaluated=_ranked(_unjudged(i) for i in run.instances if i.resolved is None),
+        not_evaluated=_ranked(_not_evaluated(i) for i in run.instances if i.resolved is None),
     )
 
 
@@ -72,7 +72,7 @@ def _ending(instance: InstanceData) -> str:
     return instance.chosen.status if instance.chosen else "unknown"
 
 
-def _unjudged(instance: InstanceData) -> str:
+def _not_evaluated(instance: InstanceData) -> str:
     reason = instance.verdict.reason if instance.verdict else ""
     return _short(reason) or "not evaluated yet"
 

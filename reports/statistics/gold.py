@@ -1,4 +1,4 @@
-"""Pure: how often the files of the gold patch were found."""
+"""Pure: how often all files of the gold patch were shown or edited."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from reports.statistics.methods.intervals import Share
 
 @dataclass(frozen=True)
 class GoldFiles:
-    """Shares of the instances whose gold files were all there; all of one patch count together.
+    """Shares of instances, each with all of its gold files.
 
     Attributes:
-        in_map: in a repository map that a model was shown; of the instances whose maps are known.
-        added_by_winner: in the conversation of the attempt that is predicted.
-        added_by_any: in that of one attempt at least.
-        edited_by_winner: changed by the attempt that is predicted.
-        edited_by_any: changed by one attempt at least.
+        in_map: in the repository maps that models were shown; of the instances with known maps.
+        added_by_winner: in the conversation of the predicted attempt.
+        added_by_any: in the conversation of at least one attempt.
+        edited_by_winner: edited by the predicted attempt.
+        edited_by_any: edited by at least one attempt.
     """
 
     in_map: Share

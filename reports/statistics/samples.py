@@ -1,4 +1,4 @@
-"""Pure: pass@k of a run that made all attempts on every instance."""
+"""Pure: pass@k of a run that made the same number of attempts on every instance."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _UNFINISHED = {
     AttemptStatus.INTERRUPTED,
 }  # fmt: skip
 
-Judge = Callable[[InstanceData, AttemptData], bool | None]
+IsGood = Callable[[InstanceData, AttemptData], bool | None]
 
 
 @dataclass(frozen=True)
 class PassAtK:
-    """The chance that one of ``k`` attempts is good, the mean over instances.
+    """The probability that at least one of ``k`` attempts is good, averaged over instances.
 
     Attributes:
-        plausible: where good is plausible.
-        resolved: where good is resolved; None unless there is a verdict on every attempt.
+        plausible: for plausible attempts.
+        resolved: for resolved attempts; None unless every attempt has a verdict.
     """
 
     k: int
@@ -34,9 +34,9 @@ class PassAtK:
 def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
     """Return pass@k for each k up to the number of attempts.
 
-    Nothing where the instances' numbers of attempts differ, or are 1: a run that stops at the first
-    plausible candidate made no sample of attempts. Nor where the harness or a recording, and not
-    the model, left an attempt unfinished.
+    The result is empty if instances have different numbers of attempts, or one each, because a run
+    that stops at the first plausible candidate does not sample attempts. It is also empty if the
+    harness or a recording, not the model, left an attempt unfinished.
     """
     if any(attempt.status in _UNFINISHED for i in instances for attempt in i.attempts):
         return ()
@@ -51,11 +51,11 @@ def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
     )
 
 
-def _counts(instances: Sequence[InstanceData], judge: Judge) -> list[tuple[int, int]] | None:
-    """Return the number of attempts and of good ones by instance, None where one is unknown."""
+def _counts(instances: Sequence[InstanceData], is_good: IsGood) -> list[tuple[int, int]] | None:
+    """Return the numbers of attempts and of good ones by instance; None if one is unknown."""
     counts = []
     for instance in instances:
-        good = [judge(instance, attempt) for attempt in instance.attempts]
+        good = [is_good(instance, attempt) for attempt in instance.attempts]
         if None in good:
             return None
         counts.append((len(good), good.count(True)))

@@ -1,4 +1,4 @@
-"""A run of the demo with real trajectories, and verdicts as if swebench had given them."""
+"""A run of the demo with real trajectories, and verdicts like those of swebench."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def judge_others(store: RunStore, status: VerdictStatus = VerdictStatus.RESOLVED
 
 
 def write_meta(place: Path, changes: dict[str, Any]) -> Path:
-    """Write meta.yaml and its logo; a change to None takes a key out."""
+    """Write meta.yaml and its logo; a change to None removes a key."""
     place.mkdir(exist_ok=True)
     (place / "picture.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     values = {key: value for key, value in {**META, **changes}.items() if value is not None}
@@ -102,7 +102,7 @@ def write_meta(place: Path, changes: dict[str, Any]) -> Path:
 
 
 def change_json(path: Path, change: Any) -> None:
-    """Rewrite a JSON file after ``change`` did something to its content."""
+    """Rewrite a JSON file after ``change`` has changed its content."""
     data = json.loads(path.read_text())
     change(data)
     path.write_text(json.dumps(data))

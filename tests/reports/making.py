@@ -1,4 +1,4 @@
-"""Runs made by hand: as values, and as files of the layout of May 2024."""
+"""Small runs for tests: as values, and as files in the layout of May 2024."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def an_attempt(attempt: int = 1, **changes: Any) -> AttemptData:
     values: dict[str, Any] = {
         "attempt": attempt, "try_": 1, "model": "m", "edit_format": "diff", "status": "plausible",
         "edit": True, "lint": True, "test": True, "reflections": 0, "calls": (),
-        "cost": Decimal(1), "seconds": 2.0, "patch": "p", "fit_patch": "p", "added_files": (),
-        "edited_files": (), "dropped_files": (), "error": "",
+        "cost": Decimal(1), "seconds": 2.0, "patch": "p", "submittable_patch": "p",
+        "added_files": (), "edited_files": (), "dropped_files": (), "error": "",
     }  # fmt: skip
     return AttemptData(**{**values, **changes})
 
@@ -48,7 +48,7 @@ def an_instance(name: str = "own__thing-1", **changes: Any) -> InstanceData:
 
 
 def a_run(*instances: InstanceData, **changes: Any) -> RunData:
-    """Return a run of ``instances``, which are all that was selected."""
+    """Return a run that selected ``instances``."""
     values: dict[str, Any] = {
         "name": "r", "folder": Path("r"), "model_name_or_path": "me", "described": {},
         "instances": instances, "selected": tuple(sorted(i.instance_id for i in instances)),

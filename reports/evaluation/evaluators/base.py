@@ -1,4 +1,4 @@
-"""The protocol of evaluators, and the verdict that they give."""
+"""The protocol of evaluators, their tasks and their verdicts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Protocol
 from bench.instances.instances import Evaluation, Instance
 from reports.data.predictions import Prediction
 
-# Those whose verdicts are swebench's own, in its images.
+# Evaluators that run swebench in its own images.
 _OFFICIAL = ("docker", "modal")
 
 
 class VerdictStatus(str, Enum):
-    """What the evaluation of one prediction came to."""
+    """The result of evaluating one prediction."""
 
     RESOLVED = "resolved"
     UNRESOLVED = "unresolved"
@@ -25,16 +25,16 @@ class VerdictStatus(str, Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One prediction's verdict.
+    """The verdict on one prediction.
 
     Attributes:
-        evaluator: the name of who gave it.
+        evaluator: the name of the evaluator.
         reason: why it was not evaluated, or what swebench could not read, in one line.
-        log: the test output; empty where there is none.
+        log: the test output; empty if there is none.
         report: swebench's report on the instance.
-        image: the image that the tests ran in, as ``NAME@DIGEST``; empty where they ran in none.
-        evaluated: when it was given, in UTC; empty where nobody noted it.
-        swebench: the version that graded.
+        image: the image of the tests, as ``NAME@DIGEST``; empty if they ran in none.
+        evaluated: the time in UTC; empty if it was not recorded.
+        swebench: the version that graded the output.
     """
 
     instance_id: str
@@ -49,23 +49,23 @@ class Verdict:
 
     @property
     def official(self) -> bool:
-        """Whether swebench's own evaluation gave it."""
+        """Whether swebench gave it, in its own images."""
         return self.evaluator in _OFFICIAL
 
     @property
-    def settled(self) -> bool:
-        """Whether it says more than that nothing was evaluated."""
+    def conclusive(self) -> bool:
+        """Whether the prediction was evaluated."""
         return self.status is not VerdictStatus.NOT_EVALUATED
 
     @property
     def final(self) -> bool:
-        """Whether no evaluator has a better one to give: an official one, or an empty patch."""
-        return self.status is VerdictStatus.EMPTY or (self.settled and self.official)
+        """Whether no evaluator can improve it: it is official, or the patch is empty."""
+        return self.status is VerdictStatus.EMPTY or (self.conclusive and self.official)
 
 
 @dataclass(frozen=True)
-class Job:
-    """One prediction to evaluate, with both halves of its instance."""
+class EvaluationTask:
+    """A prediction to evaluate, with both halves of its instance."""
 
     prediction: Prediction
     instance: Instance
@@ -77,42 +77,44 @@ class Evaluator(Protocol):
 
     @property
     def name(self) -> str:
-        """The value of ``--evaluator`` that means it."""
+        """The value of ``--evaluator`` that selects it."""
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Tell whether what is known of the very patch, None for nothing, is good enough."""
+        """Return whether a known verdict on the same patch need not be given again."""
 
-    def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
-        """Say what the evaluation of ``jobs`` needs, have it at hand, and return what is missing.
+    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+        """Fetch what ``tasks`` need, such as images, and say what is fetched.
 
         Returns:
-            Why an instance cannot be evaluated, by its id.
+            By id, why an instance cannot be evaluated.
 
         Raises:
-            UserError: nothing can be evaluated before the user mends something.
+            UserError: nothing can be evaluated until the user changes something.
         """
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
-        """Yield a verdict for each of ``jobs``, all prepared, as soon as it is given.
+    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+        """Yield a verdict for each of ``tasks``, which were prepared, as soon as it is known.
 
-        What failed outside of the patch is ``NOT_EVALUATED`` and says why.
+        An error outside of the patch gives ``NOT_EVALUATED`` with the reason.
         """
 
 
-def verdict_of_report(job: Job, report: Mapping[str, object], log: str, evaluator: str) -> Verdict:
-    """Return the verdict that swebench's report on an instance states."""
-    own = report.get(job.instance.instance_id)
+def verdict_of_report(
+    task: EvaluationTask, report: Mapping[str, object], log: str, evaluator: str
+) -> Verdict:
+    """Return the verdict in swebench's report on an instance."""
+    own = report.get(task.instance.instance_id)
     own = own if isinstance(own, Mapping) else {}
     status = VerdictStatus.RESOLVED if own.get("resolved") else VerdictStatus.UNRESOLVED
     return Verdict(
-        job.instance.instance_id, status, evaluator, _suspected(own), log=log, report=report
+        task.instance.instance_id, status, evaluator, _suspected(own), log=log, report=report
     )
 
 
 def _suspected(own: Mapping[str, object]) -> str:
-    """Return why swebench read no results; it counts such an instance as unresolved all the same.
+    """Return why swebench read no results, though it counts the instance as unresolved.
 
-    The output may be the patch's doing, so what it looks like decides nothing.
+    The patch may have caused that output, so this reason does not change the verdict.
     """
     why = own.get("infra_failure_reason")
     return f"no test results could be read; the output looks like {why}" if why else ""

@@ -1,4 +1,4 @@
-"""From ``--evaluator`` to the evaluator."""
+"""Build the evaluator that ``--evaluator`` selects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def make_evaluator(
     kind: EvaluatorKind, store: RunStore, options: ReportOptions, say: Say, dataset: str
 ) -> Evaluator:
-    """Return the evaluator of the predictions in ``store``, made on ``dataset``."""
+    """Return the evaluator for the predictions in ``store``, made on ``dataset``."""
     bundled = BUNDLED.get(dataset)
     if kind is EvaluatorKind.NONE:
         return NoEvaluator()
@@ -37,7 +37,7 @@ def make_evaluator(
 
 
 def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
-    """Return swebench with its logs in the run's folder."""
+    """Return swebench, with its logs below the run's."""
     return Swebench(
         folder=store.logs / "evaluation",
         workers=options.workers,

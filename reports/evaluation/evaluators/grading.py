@@ -1,4 +1,4 @@
-"""From test output to verdicts, by swebench's own grading functions."""
+"""Grade test output with swebench's own functions."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from pathlib import Path
 from typing import Any
 
 from bench.regression.testlogs import fallback_parser
-from reports.evaluation.evaluators.base import Job, Verdict, verdict_of_report
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict, verdict_of_report
 
 Statuses = Mapping[str, str]
-"""swebench's status by the name of a test."""
+"""swebench's status of each test, by name."""
 
 
-def grade_output(job: Job, output: str, evaluator: str) -> Verdict:
-    """Return the verdict that swebench reads from ``output``, which its own script printed."""
+def grade_output(task: EvaluationTask, output: str, evaluator: str) -> Verdict:
+    """Return swebench's verdict on ``output``, which its own script printed."""
     from swebench.harness.grading import get_eval_report
 
     with tempfile.TemporaryDirectory() as scratch:
         report: Mapping[str, object] = get_eval_report(
-            test_spec=test_spec(job),
+            test_spec=test_spec(task),
             prediction={
-                "instance_id": job.instance.instance_id,
-                "model_patch": job.prediction.patch,
+                "instance_id": task.instance.instance_id,
+                "model_patch": task.prediction.patch,
             },
             test_log_path=_written(output, Path(scratch)),
             include_tests_status=True,
         )
-    return verdict_of_report(job, report, output, evaluator)
+    return verdict_of_report(task, report, output, evaluator)
 
 
-def printed_statuses(job: Job, output: str) -> Statuses:
-    """Return the statuses that swebench reads from ``output``; empty where it can read none."""
+def printed_statuses(task: EvaluationTask, output: str) -> Statuses:
+    """Return the statuses that swebench reads from ``output``; empty if it can read none."""
     from swebench.harness.grading import get_logs_eval
 
     with tempfile.TemporaryDirectory() as scratch:
-        statuses, _ = get_logs_eval(test_spec(job), _written(output, Path(scratch)))
+        statuses, _ = get_logs_eval(test_spec(task), _written(output, Path(scratch)))
     return dict(statuses)
 
 
-def grade_statuses(job: Job, statuses: Statuses, log: str, evaluator: str) -> Verdict:
-    """Return the verdict on ``statuses``, with a report of the shape of swebench's."""
+def grade_statuses(task: EvaluationTask, statuses: Statuses, log: str, evaluator: str) -> Verdict:
+    """Return the verdict on ``statuses``, with a report in swebench's format."""
     from swebench.harness.constants import EvalType, ResolvedStatus
     from swebench.harness.grading import get_eval_tests_report, get_resolution_status
 
-    spec = test_spec(job)
+    spec = test_spec(task)
     wanted = {"FAIL_TO_PASS": spec.FAIL_TO_PASS, "PASS_TO_PASS": spec.PASS_TO_PASS}
     tests = get_eval_tests_report(dict(statuses), wanted, eval_type=EvalType(spec.eval_type))
     full = get_resolution_status(tests) == ResolvedStatus.FULL.value
@@ -53,28 +53,28 @@ def grade_statuses(job: Job, statuses: Statuses, log: str, evaluator: str) -> Ve
         "patch_is_None": False,
         "patch_exists": True,
         "patch_successfully_applied": True,
-        # Without any result nothing ran, whatever is made of tests that are not named.
+        # Without any status no test ran, even if swebench counts unnamed tests as passed.
         "resolved": full and bool(statuses),
         "infra_failure": False,
         "tests_status": tests,
     }
-    return verdict_of_report(job, {job.instance.instance_id: own}, log, evaluator)
+    return verdict_of_report(task, {task.instance.instance_id: own}, log, evaluator)
 
 
-def parser_of(job: Job) -> Callable[[str], Statuses]:
-    """Return the parser that swebench has for the instance's test output."""
+def parser_of(task: EvaluationTask) -> Callable[[str], Statuses]:
+    """Return swebench's parser for the instance's test output."""
     from swebench.harness.log_parsers import PARSER_REGISTRY
 
-    spec = test_spec(job)
+    spec = test_spec(task)
     parser = PARSER_REGISTRY[spec.log_parser]
     return lambda text: dict(parser(text, spec))
 
 
-def test_spec(job: Job) -> Any:  # noqa: ANN401 - swebench has no types
-    """Return what swebench's grading wants to know of an instance."""
+def test_spec(task: EvaluationTask) -> Any:  # noqa: ANN401 - swebench has no types
+    """Return the value that swebench's grading takes for an instance."""
     from swebench.types import TestSpec
 
-    instance, row = job.instance, job.evaluation
+    instance, row = task.instance, task.evaluation
     command = instance.spec.test_cmd if instance.spec else ""
     return TestSpec(
         instance_id=instance.instance_id,

@@ -1,6 +1,6 @@
-"""The same tests without containers: the local environment, graded by swebench's own functions.
+"""The unofficial evaluator: tests in the local environment, graded by swebench's own functions.
 
-Unofficial: packages and system differ from the official images, and so may verdicts.
+Packages and the system differ from those of the official images, so verdicts may differ too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.repos.patches import is_test_path, patch_paths
 from core.errors import InfrastructureError
 from core.git import git, git_result
 from environments import Changes, Environment, Session, UnavailableError, run_once
-from reports.evaluation.evaluators.base import Job, Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
 from reports.evaluation.evaluators.localoutput import grade_saved, saved
 
 _NAMED = 3
@@ -38,7 +38,7 @@ class PatchError(Exception):
 
 @dataclass(frozen=True)
 class LocalEvaluator:
-    """Evaluates in the local environment, one prediction after the other."""
+    """Evaluates in the local environment, one prediction at a time."""
 
     environment: Environment
     mirrors: Mirrors
@@ -49,27 +49,27 @@ class LocalEvaluator:
     name: str = field(default="local", init=False)
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Return True for what was judged here or officially; see ``Evaluator``."""
+        """Accept final verdicts and its own."""
         if verdict is None:
             return False
-        return verdict.final or (verdict.settled and verdict.evaluator == self.name)
+        return verdict.final or (verdict.conclusive and verdict.evaluator == self.name)
 
-    def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
-        """Say how much disk is free; environments are built as they are needed."""
+    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+        """Say how much disk is free; environments are built when they are needed."""
         place = next(p for p in (self.work, *self.work.parents) if p.exists())
         self.say(f"disk: {shutil.disk_usage(place).free / 1e9:.0f} GB free at {place}")
         return {}
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
-        """Yield unofficial verdicts; see ``Evaluator``."""
-        yield from map(self._one, jobs)
+    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+        """Yield unofficial verdicts."""
+        yield from map(self._one, tasks)
 
-    def _one(self, job: Job) -> Verdict:
-        name = job.instance.instance_id
+    def _one(self, task: EvaluationTask) -> Verdict:
+        name = task.instance.instance_id
         self.work.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=self.work, prefix=f"{name}.eval."))
         try:
-            return self._judged(job, folder)
+            return self._evaluated(task, folder)
         except PatchError as error:
             return Verdict(name, VerdictStatus.UNRESOLVED, self.name, str(error))
         except (UnavailableError, InfrastructureError) as error:
@@ -77,12 +77,12 @@ class LocalEvaluator:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _judged(self, job: Job, folder: Path) -> Verdict:
-        """Judge the predicted tree; where that resolves, also without edits of test configuration.
+    def _evaluated(self, task: EvaluationTask, folder: Path) -> Verdict:
+        """Evaluate the predicted tree; if resolved, also without edits of test configuration.
 
-        An edited ``conftest.py`` or ``addopts`` can have any test pass.
+        An edited ``conftest.py`` or ``addopts`` can make any test pass.
         """
-        instance, row = job.instance, job.evaluation
+        instance, row = task.instance, task.evaluation
         if not row.fail_to_pass or not row.test_patch:
             raise UnavailableError("the row has no FAIL_TO_PASS or no test_patch to judge by")
         mirror = self.mirrors.get(instance.repo, instance.base_commit)
@@ -90,34 +90,34 @@ class LocalEvaluator:
         base = make_checkout(snapshot, folder / "base")
         session = self.environment.start(project_of(instance, base))
         try:
-            patches = [job.prediction.patch, row.test_patch]
-            verdict = self._run(job, session, patched(base, patches))
+            patches = [task.prediction.patch, row.test_patch]
+            verdict = self._run(task, session, patched(base, patches))
             if verdict.status is not VerdictStatus.RESOLVED or not _may_configure(patches[0]):
                 return verdict
             bare, edits = _without_edits(make_checkout(snapshot, folder / "bare"), patches[0])
             if not edits:
                 return verdict
-            return _both(verdict, self._run(job, session, patched(bare, patches[1:])), edits)
+            return _both(verdict, self._run(task, session, patched(bare, patches[1:])), edits)
         finally:
             session.stop()
 
-    def _run(self, job: Job, session: Session, changes: Changes) -> Verdict:
-        """Run the hidden tests on the base tree with ``changes`` and grade what they print."""
+    def _run(self, task: EvaluationTask, session: Session, changes: Changes) -> Verdict:
+        """Run the hidden tests on the base tree with ``changes`` and grade their output."""
         token = secrets.token_hex(16)
         runner = runner_of(session.test_command)
-        # Data files and deleted tests are no tests to run.
-        paths = [path for path in patch_paths(job.evaluation.test_patch) if path.endswith(".py")]
+        # Data files and deleted tests cannot be run.
+        paths = [path for path in patch_paths(task.evaluation.test_patch) if path.endswith(".py")]
         tests = [p for p in paths if is_test_path(p) and changes.get(p) is not None]
         names = [shlex.quote(directives(runner, path)) for path in tests] if runner else []
         command = " ".join([session.test_command, *names])
-        asked = told(command, runner, token) if runner else command
-        result = run_once(session, changes, asked, self.timeout)
+        command = told(command, runner, token) if runner else command
+        result = run_once(session, changes, command, self.timeout)
         log = saved(result.output, token, timed_out=result.timed_out)
         if result.timed_out:
             reason = f"the tests did not end within {self.timeout:.0f} s"
-            name = job.instance.instance_id
+            name = task.instance.instance_id
             return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, log)
-        return grade_saved(job, log, self.name)
+        return grade_saved(task, log, self.name)
 
 
 def _may_configure(patch: str) -> bool:
@@ -125,10 +125,10 @@ def _may_configure(patch: str) -> bool:
 
 
 def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ...]]:
-    """Apply ``patch`` to ``fresh`` and put back what configures tests; return the files of that.
+    """Apply ``patch`` to ``fresh``, restore test configuration, and return the restored files.
 
     Raises:
-        PatchError: a file cannot be put back.
+        PatchError: a file cannot be restored.
     """
     read = base_reader(fresh)
     made = tree_under_test(patched(fresh, [patch]), fresh.tracked_files(), read)
@@ -150,7 +150,7 @@ def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ..
 
 
 def _both(whole: Verdict, bare: Verdict, edits: Sequence[str]) -> Verdict:
-    """Return the verdict of two runs of which the first, as predicted, resolves."""
+    """Return the verdict of two runs; the first, with all edits, is resolved."""
     files = ", ".join(map(ascii, edits[:_NAMED])) + (", …" if len(edits) > _NAMED else "")
     if bare.status is VerdictStatus.RESOLVED:
         words = f"with and without its edits of test configuration in {files}"
@@ -159,7 +159,7 @@ def _both(whole: Verdict, bare: Verdict, edits: Sequence[str]) -> Verdict:
 
 
 def patched(base: Checkout, patches: Sequence[str]) -> Changes:
-    """Apply ``patches`` in order to ``base`` and return the files that differ afterwards.
+    """Apply ``patches`` in order to ``base`` and return the changed files.
 
     Raises:
         PatchError: one of them does not apply.

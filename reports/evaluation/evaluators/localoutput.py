@@ -1,8 +1,8 @@
-"""The output of a local evaluation: kept so that it can be graded again, and graded. Pure but for
-swebench's functions, which read files.
+"""The output of a local evaluation: saved for grading again, and graded.
 
-What a test prints is not believed alone: a test that swebench reads as passed has passed only
-where pytest's own report, or the count at the end of another runner's output, bears it out.
+Tests can print anything. A test that swebench reads as passed counts only if pytest's own report,
+or the count at the end of another runner's output, confirms it. swebench's functions read files;
+everything else here is pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.regression.credible import credible, tame
 from bench.regression.junit import report_results, split_report
 from bench.regression.runners import Runner, runner_of
 from bench.repos.patches import patch_paths
-from reports.evaluation.evaluators.base import Job, Verdict
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict
 from reports.evaluation.evaluators.grading import (
     Statuses,
     grade_statuses,
@@ -25,37 +25,37 @@ from reports.evaluation.evaluators.grading import (
 )
 
 _HEAD = "swe-retry-harness: the report of pytest follows on the line "
-_TIMED_OUT = ">>>>> Tests Timed Out"  # swebench reads nothing in an output with these words
+_TIMED_OUT = ">>>>> Tests Timed Out"  # swebench reads no results from an output with these words
 _PASSING = ("PASSED", "XFAIL")
 _NAMED = 3
 
 
 def saved(output: str, token: str, *, timed_out: bool = False) -> str:
-    """Return ``output`` as it is kept in the log; ``token`` as in ``testlogs.told``."""
+    """Return ``output`` for the log; ``token`` marks pytest's report in it (``testlogs.told``)."""
     output += f"\n{_TIMED_OUT}" if timed_out else ""
     return f"{_HEAD}{token}\n{_marked(output)}"
 
 
 def is_saved(log: str) -> bool:
-    """Tell whether ``saved`` made ``log``."""
+    """Return whether ``saved`` made ``log``."""
     return log.startswith(_HEAD)
 
 
-def grade_saved(job: Job, log: str, evaluator: str) -> Verdict:
-    """Return the verdict on what ``saved`` has made of the output of the instance's tests."""
+def grade_saved(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
+    """Return the verdict on a log that ``saved`` made."""
     head, _, rest = log.partition("\n")
     output = rest.partition(f"{START_MARKER}\n")[2].rpartition(f"\n{END_MARKER}\n")[0]
-    runner = runner_of(local_command(job.instance.spec)) if job.instance.spec else None
+    runner = runner_of(local_command(task.instance.spec)) if task.instance.spec else None
     printed, report = split_report(output, head.removeprefix(_HEAD))
     printed = tame(printed)
-    statuses = printed_statuses(job, _marked(printed))
+    statuses = printed_statuses(task, _marked(printed))
     if runner is Runner.PYTEST:
-        checked = _borne_out(job, statuses, report)
-        verdict = grade_statuses(job, checked.statuses, log, evaluator)
-        return _followed(verdict, job, checked.beyond)
+        checked = _confirmed(task, statuses, report)
+        verdict = grade_statuses(task, checked.statuses, log, evaluator)
+        return _with_note(verdict, task, checked.unreported)
     if runner is not None:
         statuses = credible(statuses, printed, runner)
-    return grade_statuses(job, statuses, log, evaluator)
+    return grade_statuses(task, statuses, log, evaluator)
 
 
 def _marked(output: str) -> str:
@@ -64,52 +64,53 @@ def _marked(output: str) -> str:
 
 @dataclass(frozen=True)
 class _Checked:
-    """Statuses held against pytest's report.
+    """Statuses compared with pytest's report.
 
     Attributes:
-        beyond: names that no report of pytest could contain, so that swebench is followed.
+        unreported: names that pytest's report cannot contain; swebench's status is kept for them.
     """
 
     statuses: Statuses
-    beyond: tuple[str, ...]
+    unreported: tuple[str, ...]
 
 
-def _borne_out(job: Job, statuses: Statuses, report: str) -> _Checked:
-    """Return ``statuses`` with those failed of which pytest's report says no pass.
+def _confirmed(task: EvaluationTask, statuses: Statuses, report: str) -> _Checked:
+    """Return ``statuses``; passed tests that pytest's report does not confirm become failed.
 
-    swebench's parser also makes names of nested output, such as ``[100%]``. They are no node ids,
-    so the report can neither confirm nor contradict them. Without a report nothing is confirmed.
+    swebench's parser also takes parts of nested output for names, such as ``[100%]``. They are no
+    node ids, so the report can neither confirm nor contradict them. Without a report no test is
+    confirmed.
     """
-    results = report_results(report, _files(job))
+    results = report_results(report, _files(task))
     lines = [f"{status} {name}" for name, status in results.items() if status in _PASSING]
-    # The parser cuts and rewrites names, and does the same to those of the report.
-    passed = parser_of(job)("\n".join(lines)).keys()
+    # The parser shortens and rewrites names, so the names of the report pass through it as well.
+    passed = parser_of(task)("\n".join(lines)).keys()
     doubted = {n for n, status in statuses.items() if status in _PASSING and n not in passed}
-    known = parser_of(job)("\n".join(f"PASSED {name}" for name in results)).keys()
-    beyond = {n for n in doubted if results and not _is_node_id(n) and n not in known}
+    known = parser_of(task)("\n".join(f"PASSED {name}" for name in results)).keys()
+    unreported = {n for n in doubted if results and not _is_node_id(n) and n not in known}
     return _Checked(
-        {n: "FAILED" if n in doubted - beyond else s for n, s in statuses.items()},
-        tuple(sorted(beyond)),
+        {n: "FAILED" if n in doubted - unreported else s for n, s in statuses.items()},
+        tuple(sorted(unreported)),
     )
 
 
 def _is_node_id(name: str) -> bool:
-    """Tell whether ``name`` could be a test's or a file's: it names a Python file."""
+    """Return whether ``name`` may be that of a test or file: it contains a Python file."""
     return ".py" in name.partition("::")[0]
 
 
-def _followed(verdict: Verdict, job: Job, beyond: Sequence[str]) -> Verdict:
-    """Return ``verdict`` marked where it rests on names that only swebench's parser knows."""
-    wanted = {*job.evaluation.fail_to_pass, *job.evaluation.pass_to_pass}
-    names = [name for name in beyond if name in wanted]
+def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]) -> Verdict:
+    """Return ``verdict`` with a note if it depends on names that only swebench's parser has."""
+    wanted = {*task.evaluation.fail_to_pass, *task.evaluation.pass_to_pass}
+    names = [name for name in unreported if name in wanted]
     if not names or verdict.reason:
         return verdict
     shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     return replace(verdict, reason=f"as swebench reads {shown}, which pytest's report cannot tell")
 
 
-def _files(job: Job) -> Collection[str]:
-    """Return the files whose tests were asked for, as far as the row names them."""
-    row = job.evaluation
+def _files(task: EvaluationTask) -> Collection[str]:
+    """Return the files of the tests that the row names."""
+    row = task.evaluation
     named = (name.partition("::")[0] for name in (*row.fail_to_pass, *row.pass_to_pass))
     return {*patch_paths(row.test_patch), *named}

@@ -1,6 +1,6 @@
-"""The official evaluator on Modal: swebench's own switch, passed on.
+"""The official evaluator on Modal: passes swebench's own option on.
 
-It was not run by those who wrote this: it takes an account.
+It was never run here, because it needs an account.
 """
 
 from __future__ import annotations
@@ -8,39 +8,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reports.evaluation.evaluators.base import Job, Verdict
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict
 from reports.evaluation.evaluators.swebench import Swebench, check_rows
 
 
 @dataclass(frozen=True)
 class ModalEvaluator:
-    """Has swebench evaluate in Modal's sandboxes."""
+    """Evaluates with swebench in Modal's sandboxes."""
 
     swebench: Swebench
     say: Callable[[str], None]
     name: str = field(default="modal", init=False)
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Return True for what was judged officially; see ``Evaluator``."""
+        """Accept final verdicts."""
         return verdict is not None and verdict.final
 
-    def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
-        """Have swebench look for its credentials; see ``Evaluator``."""
-        lacking = check_rows(jobs)
-        self.say("note: --evaluator modal passes swebench's switch on and is not tested")
+    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+        """Let swebench check the credentials."""
+        lacking = check_rows(tasks)
+        self.say("note: --evaluator modal passes swebench's option on and is not tested")
         try:
             from swebench.harness.modal_eval.utils import validate_modal_credentials
 
             validate_modal_credentials()
-        except Exception as error:  # whatever this version of swebench raises
+        except Exception as error:  # swebench documents no exception
             reason = str(error).splitlines()[0] if str(error) else repr(error)
-            return {job.instance.instance_id: reason for job in jobs}
+            return {task.instance.instance_id: reason for task in tasks}
         return lacking
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
-        """Yield the official verdicts; see ``Evaluator``."""
-        # Verdicts of containers on this machine are not to be taken for Modal's.
+    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+        """Yield official verdicts."""
+        # Verdicts of local containers must not be taken for those of Modal.
         run_id = f"{run_id}-{self.name}"
-        failure = self.swebench.run(jobs, run_id, ["--modal", "true"])
-        for job in jobs:
-            yield self.swebench.verdict(job, run_id, self.name, failure)
+        failure = self.swebench.run(tasks, run_id, ["--modal", "true"])
+        for task in tasks:
+            yield self.swebench.verdict(task, run_id, self.name, failure)

@@ -1,28 +1,28 @@
-"""No evaluation: the verdicts that are already there, in verdict files or older predictions."""
+"""No evaluation: keep the verdicts in verdict files and older predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reports.evaluation.evaluators.base import Job, Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
 
 
 @dataclass(frozen=True)
 class NoEvaluator:
-    """Accepts whatever is known, and gives no verdict of its own."""
+    """Accepts every known verdict and gives none."""
 
     name: str = field(default="none", init=False)
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Return True: see ``Evaluator``."""
+        """Accept everything."""
         return True
 
-    def prepare(self, jobs: Sequence[Job]) -> Mapping[str, str]:
-        """Need nothing; see ``Evaluator``."""
+    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+        """Prepare nothing."""
         return {}
 
-    def evaluate(self, jobs: Sequence[Job], run_id: str) -> Iterator[Verdict]:
-        """Evaluate nothing; see ``Evaluator``."""
-        for job in jobs:
-            yield Verdict(job.instance.instance_id, VerdictStatus.NOT_EVALUATED, self.name)
+    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+        """Yield ``NOT_EVALUATED`` for each task."""
+        for task in tasks:
+            yield Verdict(task.instance.instance_id, VerdictStatus.NOT_EVALUATED, self.name)

@@ -1,4 +1,4 @@
-"""swebench as it is installed: its own process, its log layout found and not assumed."""
+"""Run the installed swebench in its own process and read its logs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,26 @@ from pathlib import Path
 from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.processes import without_secrets
-from reports.evaluation.evaluators.base import Job, Verdict, VerdictStatus, verdict_of_report
+from reports.evaluation.evaluators.base import (
+    EvaluationTask,
+    Verdict,
+    VerdictStatus,
+    verdict_of_report,
+)
 
-# Where swebench leaves no report because of the patch and not of the engine: its APPLY_PATCH_FAIL,
-# and a test run that did not end, each at the beginning of a record or of an exception's last line.
-# What a patch holds stands in the log as well, but never there: its lines begin with a sign.
+# Errors of the patch, not of the engine, after which swebench writes no report: APPLY_PATCH_FAIL,
+# and a test run that did not end. Each begins a record or the last line of an exception. The log
+# also holds the patch, but its lines begin with a sign, so they cannot match.
 _PATCH_FAULT = re.compile(
     r"^(?:\d{4}-\d\d-\d\d [\d:,]+ - [A-Z]+ - |swebench\.[\w.]+Error: )"
     r"(?:.*: )?(>>>>> Patch Apply Failed|Test timed out after.*)"
 )
-# The first error of an instance, without the time and without what swebench puts before it.
+# An error record of an instance; the group is the message without the time and the prefix.
 _ERROR = re.compile(
     r"^\d{4}-\d\d-\d\d [\d:,]+ - ERROR - "
     r"(?:Error (?:in evaluating model|creating container) for [^:]*: )?(.+)"
 )
-# What the SDK says of an engine that is gone or hangs.
+# Messages of the Docker SDK if the engine is gone or hangs.
 _ENGINE_LOST = re.compile(
     r"Connection aborted|Connection broken|Connection refused|Connection reset|Max retries exceeded"
     r"|Read timed out|Error while fetching server API version|Cannot connect to the Docker daemon"
@@ -49,8 +54,8 @@ class Swebench:
     """Runs ``swebench.harness.run_evaluation``.
 
     Attributes:
-        folder: where it writes its logs; it takes verdicts of the same run id from there.
-        workers: instances at once.
+        folder: for its logs, from which it also reads verdicts of the same run id.
+        workers: number of instances at a time.
         timeout: seconds for one instance's tests.
         split: of the dataset.
     """
@@ -60,19 +65,19 @@ class Swebench:
     timeout: float
     split: str
 
-    def run(self, jobs: Sequence[Job], run_id: str, options: Sequence[str] = ()) -> str:
-        """Evaluate ``jobs`` and return what swebench failed with, empty when it did not.
+    def run(self, tasks: Sequence[EvaluationTask], run_id: str, options: Sequence[str] = ()) -> str:
+        """Evaluate ``tasks`` and return swebench's error; empty if there was none.
 
         Raises:
-            UserError: another process evaluates the same.
+            UserError: another process evaluates the same predictions.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
-            # The dataset goes in a file of its own: it holds the answers, and only the rows needed.
+            # A temporary dataset with only the needed rows, because it holds the answers.
             dataset, predictions = Path(scratch) / "dataset.json", Path(scratch) / "preds.json"
-            rows = [dict(job.evaluation.row) for job in jobs]
+            rows = [dict(task.evaluation.row) for task in tasks]
             dataset.write_text(json.dumps(rows, default=str), encoding="utf-8")
-            predictions.write_text(json.dumps([_prediction(job) for job in jobs]))
+            predictions.write_text(json.dumps([_prediction(task) for task in tasks]))
             argv = [
                 sys.executable, "-m", "swebench.harness.run_evaluation",
                 "--dataset_name", dataset, "--split", self.split,
@@ -92,23 +97,23 @@ class Swebench:
             )  # fmt: skip
         return _in_words("swebench failed", _last_line(log), log) if result.returncode else ""
 
-    def left_containers(self, jobs: Sequence[Job]) -> re.Pattern[str]:
-        """Return what matches the names of containers that no process here works in any more.
+    def left_containers(self, tasks: Sequence[EvaluationTask]) -> re.Pattern[str]:
+        """Return a pattern for the names of containers that no local process uses any more.
 
-        swebench names them ``sweb.eval.<instance_id>.<run_id>``, with the time behind it where
-        that name is taken (``create_container`` of swebench 5.0).
+        swebench names them ``sweb.eval.<instance_id>.<run_id>``, followed by the time if that name
+        is taken (``create_container`` of swebench 5.0).
         """
-        ids = "|".join(re.escape(job.instance.instance_id.lower()) for job in jobs)
+        ids = "|".join(re.escape(task.instance.instance_id.lower()) for task in tasks)
         logs = sorted(self.folder.glob("*.log"))
         runs = "|".join(re.escape(log.stem) for log in logs if not _is_in_use(log))
         return re.compile(
             rf"sweb\.eval\.(?:{ids})\.(?:{runs})(?:\.\d+)?" if ids and runs else r"(?!)"
         )
 
-    def verdict(self, job: Job, run_id: str, evaluator: str, failure: str) -> Verdict:
-        """Return what swebench left of ``job``; ``failure`` as ``run`` has returned it."""
-        name = job.instance.instance_id
-        folder = next((f for f in self._folders(job) if run_id in f.parts), None)
+    def verdict(self, task: EvaluationTask, run_id: str, evaluator: str, failure: str) -> Verdict:
+        """Return the verdict in swebench's logs; ``failure`` is the result of ``run``."""
+        name = task.instance.instance_id
+        folder = next((f for f in self._folders(task) if run_id in f.parts), None)
         if folder is None:
             reason = failure or "swebench left no log"
             return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason)
@@ -118,19 +123,19 @@ class Swebench:
                 data = read_object(report, "evaluate again")
             except UserError as error:
                 return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, str(error), output)
-            return verdict_of_report(job, data, output, evaluator)
+            return verdict_of_report(task, data, output, evaluator)
         if fault := _patch_fault(folder):
             return Verdict(name, VerdictStatus.UNRESOLVED, evaluator, fault, output)
         reason = _first_error(folder) or failure or f"swebench ended early; see {folder / _LOG}"
         return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason, output)
 
-    def saved(self, job: Job) -> Path | None:
-        """Return the folder of an evaluation of this very patch that left its test output.
+    def saved(self, task: EvaluationTask) -> Path | None:
+        """Return the folder of an evaluation of this patch that saved complete test output.
 
-        Half an output, as of an engine that died, is none.
+        An incomplete output, as after a crash of the engine, does not count.
         """
-        wanted = job.prediction.patch.strip()
-        for folder in self._folders(job):
+        wanted = task.prediction.patch.strip()
+        for folder in self._folders(task):
             patch = folder / _PATCH
             kept = patch.read_text("utf-8", "surrogateescape").strip() if patch.is_file() else ""
             ended = (folder / _REPORT).is_file() or _patch_fault(folder)
@@ -138,21 +143,21 @@ class Swebench:
                 return folder
         return None
 
-    def _folders(self, job: Job) -> Iterator[Path]:
-        """Yield the folders that swebench made for an instance, whatever lies above them."""
-        model = job.prediction.model_name_or_path.replace("/", "__")
-        found = sorted(self.folder.glob(f"**/{job.instance.instance_id}"))
+    def _folders(self, task: EvaluationTask) -> Iterator[Path]:
+        """Yield swebench's folders for an instance, at any depth."""
+        model = task.prediction.model_name_or_path.replace("/", "__")
+        found = sorted(self.folder.glob(f"**/{task.instance.instance_id}"))
         return (path for path in found if path.is_dir() and model in path.parts)
 
 
-def check_rows(jobs: Sequence[Job]) -> dict[str, str]:
-    """Return why the rows of some instances do not do for swebench 5, by id.
+def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
+    """Return by id what the rows of some instances lack for swebench 5.
 
     Raises:
-        UserError: none of them does.
+        UserError: every row lacks something.
     """
-    lacking = {job.instance.instance_id: missing for job in jobs if (missing := _lacking(job))}
-    if jobs and len(lacking) == len({job.instance.instance_id for job in jobs}):
+    lacking = {task.instance.instance_id: missing for task in tasks if (missing := _lacking(task))}
+    if tasks and len(lacking) == len({task.instance.instance_id for task in tasks}):
         name, missing = next(iter(lacking.items()))
         raise UserError(
             f"instance {name}: the dataset lacks {missing}, "
@@ -161,22 +166,22 @@ def check_rows(jobs: Sequence[Job]) -> dict[str, str]:
     return {name: f"the dataset's row lacks {missing}" for name, missing in lacking.items()}
 
 
-def _lacking(job: Job) -> str:
-    row = job.evaluation.row
+def _lacking(task: EvaluationTask) -> str:
+    row = task.evaluation.row
     return ", ".join(key for key in _NEEDED if not row.get(key) and key != "PASS_TO_PASS")
 
 
 def saved_output(folder: Path) -> str:
-    """Return the test output in a folder of swebench's, empty where there is none."""
+    """Return the test output in a folder of swebench; empty if there is none."""
     output = folder / _OUTPUT
     return output.read_text("utf-8", "replace") if output.is_file() else ""
 
 
-def _prediction(job: Job) -> dict[str, str]:
+def _prediction(task: EvaluationTask) -> dict[str, str]:
     return {
-        "instance_id": job.instance.instance_id,
-        "model_name_or_path": job.prediction.model_name_or_path,
-        "model_patch": job.prediction.patch,
+        "instance_id": task.instance.instance_id,
+        "model_name_or_path": task.prediction.model_name_or_path,
+        "model_patch": task.prediction.patch,
     }
 
 
@@ -207,7 +212,7 @@ def _in_words(what: str, error: str, log: Path) -> str:
 
 
 def _lock(log: Path, descriptor: int) -> None:
-    """Lock a log for as long as this process or the swebench that inherits it is alive."""
+    """Lock a log until this process and the swebench process that inherits it have ended."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -1,4 +1,4 @@
-// Opens instances in a panel over the table. Nothing here ever makes markup of a text.
+// Opens instances in a panel over the table. No text is ever parsed as HTML.
 "use strict";
 (() => {
   const body = document.getElementById("instances").tBodies[0];
@@ -9,7 +9,7 @@
     if (link) links.set(row.dataset.id, link);
   }
 
-  // An instance is open when the address names it: links can be sent, and Back works.
+  // The address names the open instance, so that links can be shared and Back works.
   function named() {
     try {
       return decodeURIComponent(location.hash.slice(1));
@@ -26,7 +26,7 @@
     }
     document.getElementById("panel-title").textContent = id;
     document.getElementById("alone").setAttribute("href", link.getAttribute("href"));
-    // A new frame each time: changing the address of one would fill the history.
+    // A new frame each time, because changing the address of a frame adds to the history.
     const frame = document.createElement("iframe");
     frame.setAttribute("sandbox", "");
     frame.title = `Instance ${id}`;

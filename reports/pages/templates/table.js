@@ -1,5 +1,5 @@
-// Sorts and filters the table of instances. All texts are in the page already; nothing here ever
-// makes markup of a text.
+// Sorts and filters the table of instances. All texts are in the page already; no text is ever
+// parsed as HTML.
 "use strict";
 (() => {
   const table = document.getElementById("instances");
@@ -9,7 +9,7 @@
   const shown = document.getElementById("shown");
   const collator = new Intl.Collator("en", { numeric: true });
 
-  // The filters: every word must stand in the row, every choice must be the row's.
+  // Filter: a row must contain every word and match every choice.
   function filter() {
     const words = filters.elements.words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const choices = Array.from(filters.querySelectorAll("select")).filter((s) => s.value !== "");
@@ -27,7 +27,7 @@
   filters.addEventListener("reset", () => setTimeout(filter));
   filters.addEventListener("submit", (event) => event.preventDefault());
 
-  // Sorting: cells say by what (data-key); what is unknown stays last either way.
+  // Sort by data-key; unknown values are last in both directions.
   function sort(header) {
     const down = header.getAttribute("aria-sort") === "ascending";
     for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");

@@ -1,4 +1,4 @@
-"""Pure: shares and their intervals."""
+"""Pure: shares and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """Bounds of a share or of a difference of shares, between -1 and 1."""
+    """The bounds of a share or of a difference of shares, from -1 to 1."""
 
     low: float
     high: float
@@ -22,9 +22,10 @@ class Share:
     """A part of a whole.
 
     Attributes:
-        count: of ``of``.
-        share: between 0 and 1; None of nothing, and where nothing was evaluated.
-        interval: Wilson's, 95 %; None likewise.
+        count: the part.
+        of: the whole.
+        share: from 0 to 1; None if the whole is 0 or nothing was evaluated.
+        interval: Wilson's 95 % interval; None if the share is None.
     """
 
     count: int
@@ -34,7 +35,7 @@ class Share:
 
     @classmethod
     def made(cls, count: int, of: int, *, known: bool = True) -> Share:
-        """Return the share with its interval; ``known`` is False where nothing was evaluated."""
+        """Return a share with its interval; ``known`` is False if nothing was evaluated."""
         if not of or not known:
             return cls(count, of, None, None)
         return cls(count, of, count / of, wilson(count, of))
@@ -52,7 +53,7 @@ def wilson(count: int, of: int, confidence: float = CONFIDENCE) -> Interval:
         confidence: between 0 and 1.
 
     Raises:
-        ValueError: an argument lies outside of that.
+        ValueError: an argument is out of range.
     """
     if not 0 <= count <= of or not of or not 0 < confidence < 1:
         raise ValueError(f"no share: {count} of {of} at {confidence}")
@@ -61,6 +62,6 @@ def wilson(count: int, of: int, confidence: float = CONFIDENCE) -> Interval:
     scale = 1 + z * z / of
     middle = (share + z * z / (2 * of)) / scale
     half = z / scale * math.sqrt(share * (1 - share) / of + (z / (2 * of)) ** 2)
-    # At the ends the bound is exact; floating point would miss it by a bit.
+    # The bounds for none and all are exact; floating point would round them.
     low = 0.0 if count == 0 else middle - half
     return Interval(low, 1.0 if count == of else middle + half)

@@ -1,4 +1,4 @@
-"""Pure: two runs on the same instances."""
+"""Pure: paired tests of two runs on the same instances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEED = 20240523
 
 @dataclass(frozen=True)
 class PairedTable:
-    """How many instances both runs, one of them, or neither resolved."""
+    """The numbers of instances that both runs, one of them, or neither resolved."""
 
     both: int
     only_a: int
@@ -23,7 +23,7 @@ class PairedTable:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[bool, bool]]) -> PairedTable:
-        """Count pairs of what A and B made of an instance."""
+        """Count pairs: whether A and whether B resolved an instance."""
         every = list(pairs)
         return cls(
             both=every.count((True, True)),
@@ -34,31 +34,31 @@ class PairedTable:
 
     @property
     def instances(self) -> int:
-        """All that were compared."""
+        """The number of compared instances."""
         return self.both + self.only_a + self.only_b + self.neither
 
     @property
     def difference(self) -> float:
-        """B's share less A's; 0 without instances."""
+        """The share of B minus that of A; 0 without instances."""
         return (self.only_b - self.only_a) / self.instances if self.instances else 0.0
 
 
 def mcnemar_exact(only_a: int, only_b: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test, 1 where nothing differs.
+    """Return the two-sided p-value of McNemar's exact test; 1 if nothing differs.
 
-    Under the hypothesis that both runs are equally good, each instance that only one of them
-    resolved is either's with probability 1/2: twice the smaller binomial tail, at most 1.
+    If both runs are equally good, an instance that only one of them resolved belongs to either with
+    probability 1/2. The p-value is twice the smaller binomial tail, at most 1.
     Q. McNemar, "Note on the sampling error of the difference between correlated proportions or
     percentages", Psychometrika 12 (1947), 153-157; exact form: A. Agresti, "Categorical Data
     Analysis" (2002), section 10.1.4.
 
     Args:
         only_a: instances that only the first run resolved, 0 or more.
-        only_b: likewise.
+        only_b: instances that only the second run resolved, 0 or more.
     """
     differing = only_a + only_b
     tail = sum(comb(differing, n) for n in range(min(only_a, only_b) + 1))
-    # Whole numbers: two floats of such sizes would overflow.
+    # Integers, because floats of this size would overflow.
     return min(1.0, 2 * tail / (1 << differing))
 
 
@@ -69,15 +69,15 @@ def bootstrap_difference(
     seed: int = SEED,
     confidence: float = CONFIDENCE,
 ) -> Interval | None:
-    """Return the percentile bootstrap interval of B's share less A's; None without instances.
+    """Return the percentile bootstrap interval of the difference; None without instances.
 
-    Instances are drawn with replacement, both results of an instance together. Only how many of
-    each kind are drawn counts, which is multinomial. B. Efron and R. Tibshirani, "An Introduction
+    Instances are drawn with replacement, each with both of its results. The numbers of each kind
+    drawn have a multinomial distribution. B. Efron and R. Tibshirani, "An Introduction
     to the Bootstrap" (1993), chapters 8 and 13.
 
     Args:
-        table: what to draw from.
-        resamples: how often.
+        table: of the two runs.
+        resamples: number of draws.
         seed: the same seed gives the same interval.
         confidence: between 0 and 1.
     """

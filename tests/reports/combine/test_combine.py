@@ -1,4 +1,4 @@
-"""Several runs: combined to one with its origin per instance, or compared."""
+"""Several runs, combined with their origin by instance, or compared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EMPTY: dict[str, Any] = {"model_patch": "", "status": "empty", "edit_outcome": N
 
 
 def a_result(name: str, patch: str = PATCH, **changes: Any) -> dict[str, Any]:
-    """Return a prediction of one attempt, plausible unless told otherwise."""
+    """Return a prediction of one attempt, plausible by default."""
     values = {
         "instance_id": name, "model_name_or_path": "me", "model_patch": patch, "model": "m",
         "try": 1, "attempt": 1, "status": "plausible", "reason": "attempt 1 is plausible",
@@ -256,7 +256,7 @@ def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
     assert "../../predictions/r1/report/report.html#a__a-0" in page.read_text()
 
 
-def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+def test_runs_of_the_same_name_get_different_names(tmp_path: Path) -> None:
     (one,) = runs(tmp_path / "x", [a_result("a__a-1")])
     (other,) = runs(tmp_path / "y", [a_result("a__a-2")])
     found = read_run(combine([one, other], "both", quiet))

@@ -1,4 +1,4 @@
-"""How a run came about: what run.json notes at each start, and what pages say of it."""
+"""The provenance of a run: what run.json records at each start, and what pages show of it."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None
     assert said["dataset"]["sha256"] == described["dataset"]["sha256"]
     assert said["dataset"]["revision"] == UNKNOWN
     assert said["models"]["models"] == "scripted-a, scripted-b"
-    assert said["prices"] == {"prices": "none were used: no model was called"}
-    assert said["images"] == {"images": "none: attempts were tested in no image"}
+    assert said["prices"] == {"prices": "none needed: no model was called"}
+    assert said["images"] == {"images": "none: attempts were not tested in images"}
     assert said["parameters"]["tries"] == "3"
     assert said["parameters"]["prompts_sha256"] == described["deciding"]["prompts_sha256"]
 

@@ -1,4 +1,4 @@
-"""A run read from its files: both layouts, what is missing, and what is no run."""
+"""Reading a run from its files: both layouts, missing values, and folders that are no run."""
 
 from __future__ import annotations
 

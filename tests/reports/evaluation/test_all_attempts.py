@@ -1,4 +1,4 @@
-"""Verdicts on the patches of all attempts, beside those on the predicted ones."""
+"""Verdicts on the patches of all attempts, not only on the predicted ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 @pytest.fixture
 def alone(made: Path, tmp_path: Path) -> Path:
-    """Of that run the one instance on which all six attempts are recorded, without a verdict."""
+    """The one instance of that run on which all six attempts are recorded, without a verdict."""
     folder = tmp_path / "alone" / "predictions" / "r"
     (folder / "trajectories").mkdir(parents=True)
     for path in (f"{SIX}.json", f"trajectories/{SIX}.json", "run.json"):
@@ -65,14 +65,14 @@ def ids(predictions: Sequence[Any]) -> list[str]:
     return [prediction.instance_id for prediction in predictions]
 
 
-def test_each_patch_is_judged_once(folder: Path) -> None:
+def test_each_patch_is_evaluated_once(folder: Path) -> None:
     run = read_run(RunStore.of_folder(folder))
     every = rounds(run)
     for found in every:
         assert len(set(ids(found))) == len(found)
     for instance in run.instances:
         own = [p.patch for found in every for p in found if p.instance_id == instance.instance_id]
-        wanted = {a.fit_patch for a in instance.attempts if a.fit_patch.strip()}
+        wanted = {a.submittable_patch for a in instance.attempts if a.submittable_patch.strip()}
         assert len(own) == len(set(own))
         assert set(own) == wanted - {instance.patch}
 
@@ -143,7 +143,7 @@ def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(folder: Path, c
     assert report(folder, cache, verify=True)[0] == 0
 
 
-def test_the_page_tells_the_verdict_of_each_attempt(folder: Path, cache: Path) -> None:
+def test_the_page_shows_the_verdict_of_each_attempt(folder: Path, cache: Path) -> None:
     judge_others(RunStore.of_folder(folder))
     report(folder, cache, page=True)
     [instance] = [i for i in read_run(RunStore.of_folder(folder)).instances if i.instance_id == SIX]

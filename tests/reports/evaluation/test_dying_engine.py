@@ -1,4 +1,4 @@
-"""A real engine of its own that is killed in the middle of an evaluation, and started again."""
+"""A separate Docker engine is killed during an evaluation and started again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from demo.setup import commit_all
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind
 from runs.storage.store import RunStore
-from tests.reports.evaluation.test_evaluation import BANK, TEXTKIT, make_run, on_disk, options, rows
+from tests.reports.evaluation.evaluating import BANK, TEXTKIT, make_run, on_disk, options, rows
 
 STOPPED = (
     "the Docker engine stopped answering during the evaluation; start it and repeat the command"
@@ -37,7 +37,7 @@ needs_engine = pytest.mark.skipif(
 
 @dataclass
 class Engine:
-    """An engine of its own, with all its files below ``place``."""
+    """A separate engine with all its files below ``place``."""
 
     place: Path
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
@@ -72,7 +72,7 @@ class Engine:
         return subprocess.run(["docker", "-H", self.host, *words], capture_output=True, check=False)
 
     def end(self) -> None:
-        """End it with its containers, which outlive an engine that was killed, and its files."""
+        """Stop it with its containers, which outlive a killed engine, and delete its files."""
         if self.is_dead:
             self.start()
         assert self.process is not None
@@ -114,7 +114,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 
 def make_image(engine: Engine, root: Path) -> None:
-    """Import an image of little more than bash and git, so that it takes no time."""
+    """Import an image with little more than bash and git, to save time."""
     for program in map(shutil.which, ("bash", "git", "mkdir", "sleep", "tail")):
         assert program is not None
         linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True)
@@ -161,7 +161,7 @@ def made_rows(place: Path) -> Path:
 
 
 def runs_tests(store: RunStore) -> bool:
-    """Tell whether one instance is judged and the tests of the other run."""
+    """Return whether one instance is evaluated and the tests of the other run."""
     evaluation = store.logs / "evaluation"
     logs = [path.read_text() for path in evaluation.glob(f"**/{TEXTKIT}/run_instance.log")]
     judged = any(evaluation.glob(f"**/{BANK}/report.json"))
@@ -192,7 +192,7 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     assert (dead["status"], dead["reason"]) == ("not_evaluated", STOPPED)
     assert any(line.endswith(f"not evaluated (docker) {STOPPED}") for line in said)
 
-    # Half an output is graded by nobody.
+    # An incomplete output is not graded.
     again = options(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False, regrade=True)
     report_command([store.folder], again, said.append)
     assert on_disk(store, TEXTKIT)["status"] == "not_evaluated"
@@ -200,7 +200,7 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     engine.start()
     (left,) = engine.containers()
     assert left.startswith(f"sweb.eval.{TEXTKIT}.r-")
-    # Of a run with the same name elsewhere, and of somebody else.
+    # Of a run with the same name in another folder, and of another program.
     others = [f"sweb.eval.{TEXTKIT}.r-0123456789ab", f"sweb.eval.{TEXTKIT}.x{left.split('.')[-1]}"]
     for name in others:
         assert engine.docker("create", "--name", name, IMAGE, "true").returncode == 0

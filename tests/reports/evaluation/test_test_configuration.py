@@ -1,4 +1,4 @@
-"""Candidates that have every test pass instead of fixing the bug: harness, report, second run."""
+"""Candidates that make every test pass instead of fixing the bug: harness, report, second run."""
 
 from __future__ import annotations
 

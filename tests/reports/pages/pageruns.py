@@ -1,4 +1,4 @@
-"""Runs for the tests of pages: one where every text that a stranger can choose is an attack."""
+"""Runs for the tests of pages; in one of them every untrusted text is an attack."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def make_pages(
 def make_comparison(
     out: Path, runs: Sequence[Path], names: Sequence[str] = (), redact: Redactor | None = None
 ) -> Path:
-    """Write the page of a comparison of runs and return it; ``names`` are other ones for them."""
+    """Write the page of a comparison of runs and return it; ``names`` replace theirs."""
     read = [read_run(RunStore.of_folder(run)) for run in runs]
     named = [
         replace(run, name=name)

@@ -1,4 +1,4 @@
-"""The page of a comparison: what it says, and that it holds in a browser."""
+"""The page of a comparison: its content, and its behaviour in a browser."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_what_is_compared_stands_in_the_page(page: Path) -> None:
         "+0.0 percentage points",
         "10,000 resamples",
         "p = 1",
-        "left out: a verdict of one run alone",
-        "How the run run a came about",
+        "left out: a verdict in only one run",
+        "Provenance of the run run a",
     ):
         assert words in said
     assert (page.parent / "figures" / "comparison.svg").is_file()
@@ -92,8 +92,8 @@ def test_instances_that_differ_come_first() -> None:
     ]  # fmt: skip
     [pair] = view.pairs
     assert [row[1:] for row in pair.table.rows] == [("1", "1"), ("1", "1")]
-    assert [cell.key for cell in view.rows[0].cells] == ["resolved", "not_resolved"]
-    assert [cell.key for cell in view.rows[2].cells] == ["resolved", "no_prediction"]
+    assert [cell.verdict.key for cell in view.rows[0].cells] == ["resolved", "not_resolved"]
+    assert [cell.verdict.key for cell in view.rows[2].cells] == ["resolved", "no_prediction"]
     assert [cell.link for cell in view.rows[2].cells] == ["0/x.html#own__c-1", ""]
 
 
@@ -115,7 +115,7 @@ def test_names_of_folders_stay_short() -> None:
     assert comparison_name(long) != comparison_name(long[:2])
 
 
-def test_hostile_texts_make_no_elements_and_secrets_are_blotted_out(tmp_path: Path) -> None:
+def test_hostile_texts_make_no_elements_and_secrets_are_removed(tmp_path: Path) -> None:
     run = write_hostile_run(tmp_path)
     names = [f"{ATTACK} very-secret", "other"]
     report = make_comparison(tmp_path, [run, run], names, Redactor({"KEY": "very-secret"}))
@@ -134,7 +134,7 @@ def browser() -> Iterator[WebDriver]:
 
 @pytest.fixture
 def opened(browser: WebDriver, page: Path) -> Iterator[WebDriver]:
-    """The page, freshly opened; nothing may have been said on the console in the end."""
+    """The page, opened; at the end the browser's console must be empty."""
     browser.get("about:blank")
     browser.get_log("browser")
     browser.get(page.as_uri())

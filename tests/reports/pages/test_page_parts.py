@@ -1,4 +1,4 @@
-"""Parts of pages: issues as Markdown that can do nothing, diffs, and one format a column."""
+"""Parts of pages: harmless Markdown of issues, diffs, and one format per column."""
 
 from __future__ import annotations
 

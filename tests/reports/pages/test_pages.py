@@ -1,4 +1,4 @@
-"""What the pages of a run say; that they hold in a browser stands in test_pages_browser.py."""
+"""The content of the pages of a run; test_pages_browser.py tests them in a browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.reports.pages.pageruns import ATTACK, make_pages, write_hostile_run
 
 
 class Texts(HTMLParser):
-    """Collects the texts of a page, the names of its elements, and where its links lead."""
+    """Collects the texts, element names and link targets of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
 
 
 def test_every_field_is_attacked(tmp_path: Path) -> None:
-    """An attack that is not shown would be no test."""
+    """Only attacks that the page shows are a test."""
     report = make_pages(write_hostile_run(tmp_path))
     said = texts(report.parent / "instances" / "own__thing-3.html")
     heads = "Issue|Attempts|Patch|Conversation|Prediction|Verdict|Provenance"
@@ -170,7 +170,7 @@ def test_ids_lead_out_of_no_folder() -> None:
     assert page_name("django__django-1.5+a") == "django__django-1.5+a.html"
 
 
-def test_secrets_are_blotted_out_everywhere(tmp_path: Path) -> None:
+def test_secrets_are_removed_everywhere(tmp_path: Path) -> None:
     run = write_run(tmp_path, instances=2, attempts=2)
     secret = "sk-'quoted<\"&secret"
     logs = (tmp_path / "logs").rglob("*.log")

@@ -37,7 +37,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(browser: WebDriver, big: Path) -> Iterator[WebDriver]:
-    """The big page, freshly opened; nothing may have been said on the console in the end."""
+    """The big page, opened; at the end the browser's console must be empty."""
     browser.switch_to.default_content()
     browser.get("about:blank")
     browser.get_log("browser")
@@ -51,7 +51,7 @@ def run_js(browser: WebDriver, script: str, *arguments: Any) -> Any:
 
 
 def cells(browser: WebDriver, column: int) -> list[str]:
-    """Return what the visible rows say in a column, from the top."""
+    """Return the texts of the visible rows in a column, from the top."""
     return run_js(
         browser,
         "return Array.from(document.querySelectorAll('#instances tbody tr'))"
@@ -72,7 +72,7 @@ def wait(browser: WebDriver, script: str) -> Any:
 
 
 def set_theme(browser: WebDriver, theme: str) -> None:
-    """Look at the page in ``light`` or ``dark``, once its pictures are those of the theme."""
+    """Show the page in ``light`` or ``dark`` and wait for the pictures of the theme."""
     feature = {"name": "prefers-color-scheme", "value": theme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     own = "i.previousElementSibling.srcset" if theme == "dark" else "i.src"
@@ -81,7 +81,7 @@ def set_theme(browser: WebDriver, theme: str) -> None:
 
 
 def enter_frame(browser: WebDriver) -> None:
-    """Look at the opened instance's page from now on."""
+    """Switch to the page of the opened instance."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     wait(browser, "return document.querySelector('#page iframe') !== null")

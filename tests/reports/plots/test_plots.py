@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import struct
+from decimal import Decimal
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from core.redaction import Redactor
-from reports.plots.data import AttemptBar, Difference, FigureData, RepositoryBar, Score, Step
+from reports.plots.data import (
+    AttemptBar,
+    CostStep,
+    FigureData,
+    RepositoryBar,
+    Score,
+    ScoreDifference,
+)
 from reports.plots.style import DARK, LIGHT, Theme, label
 from reports.plots.write import draw_figures, write_figures
 from reports.statistics.confusion import Confusion
@@ -22,11 +30,11 @@ def everything(name: str = "gpt-4o") -> FigureData:
     score = Score(name, Share.made(79, 300), official=True)
     return FigureData(
         attempts=(AttemptBar(1, 61, 140, 7, 61 / 300), AttemptBar(2, 18, 31, 0, 79 / 300)),
-        steps=(Step(1, 300.5, 61 / 300), Step(2, 909.25, 79 / 300)),
+        steps=(CostStep(1, Decimal("300.5"), 61 / 300), CostStep(2, Decimal("909.25"), 79 / 300)),
         repositories=(RepositoryBar(name, name, 3, 12), RepositoryBar("b/b", "_opus", 1, 7)),
         confusion=Confusion(60, 120, 19, 101, 1 / 3, 60 / 79),
         scores=(score, Score("run2", Share.made(0, 0), official=False)),
-        differences=(Difference(name, "run2", -0.05, Interval(-0.1, 0.02)),),
+        differences=(ScoreDifference(name, "run2", -0.05, Interval(-0.1, 0.02)),),
     )
 
 
@@ -60,7 +68,7 @@ def test_names_of_any_kind_can_be_drawn() -> None:
 
 def test_an_empty_part_gives_no_picture() -> None:
     assert draw_figures(FigureData()) == ()
-    free = FigureData(steps=(Step(1, 0.0, 0.5),))
+    free = FigureData(steps=(CostStep(1, Decimal(), 0.5),))
     assert draw_figures(free) == ()
     alone = FigureData(scores=everything().scores[:1])
     assert draw_figures(alone) == ()
@@ -78,7 +86,7 @@ def test_files_are_written_for_print(tmp_path: Path) -> None:
         assert width >= 800
 
 
-def test_secrets_in_names_are_blotted_out(tmp_path: Path) -> None:
+def test_secrets_in_names_are_removed(tmp_path: Path) -> None:
     redact = Redactor({"KEY": "very-secret"})
     for picture in write_figures(everything("very-secret"), tmp_path, redact):
         assert "very-secret" not in picture.light + picture.dark + picture.words
@@ -86,7 +94,7 @@ def test_secrets_in_names_are_blotted_out(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_runs_that_do_not_differ_can_be_compared() -> None:
-    same = Difference("a", "b", 0.0, Interval(0.0, 0.0))
+    same = ScoreDifference("a", "b", 0.0, Interval(0.0, 0.0))
     [picture] = draw_figures(FigureData(scores=everything().scores, differences=(same,)))
     assert "+0.0 points" in words(picture.light)
 
@@ -112,7 +120,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_colours_can_be_told_apart_without_their_hue(theme: Theme) -> None:
+def test_colours_differ_without_their_hue(theme: Theme) -> None:
     assert contrast(theme.ink, theme.paper) >= 7
     assert contrast(theme.good, theme.bad) >= 2
     assert contrast(theme.good, theme.paper) >= 3

@@ -1,4 +1,4 @@
-"""The two tables of the run of May 2024, from a made-up set of files with its counts."""
+"""The two tables of the run of May 2024, from generated files with the same counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statistics of small runs whose answers can be counted on fingers."""
+"""The statistics of runs so small that the results can be counted by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reports.statistics.bought import bought
 from reports.statistics.breakdown import by_attempt, by_model, by_origin, by_repository, by_year
 from reports.statistics.collect import collect
 from reports.statistics.comparing import compare
-from reports.statistics.denominators import Split, scores, split_of
+from reports.statistics.denominators import DatasetSplit, scores, split_of
 from reports.statistics.effort import effort
 from reports.statistics.failures import failures
 from reports.statistics.gold import gold_files
@@ -26,7 +26,7 @@ from runs.progress.standing import Entry
 from tests.reports.making import a_run, an_attempt, an_instance
 
 FAILED = {"status": "tests_failed", "test": False}
-UNKNOWN_SPLIT = Split("", None)
+UNKNOWN_SPLIT = DatasetSplit("", None)
 
 
 def test_each_denominator_has_its_name() -> None:
@@ -37,20 +37,20 @@ def test_each_denominator_has_its_name() -> None:
         selected=("a__a-1", "a__a-2", "a__a-3", "a__a-4"),
         described={"selected": ["…"]},
     )
-    found = scores(run, Split("lite", 300))
+    found = scores(run, DatasetSplit("lite", 300))
     assert (found.evaluated, found.selected) == (Share.made(1, 2), Share.made(1, 4))
     assert (found.split, found.split_name) == (Share.made(1, 300), "lite")
     assert found.selection_known
     assert scores(run, UNKNOWN_SPLIT).split is None
     # A run cannot be part of a split that is smaller.
-    assert scores(run, Split("mine", 3)).split is None
+    assert scores(run, DatasetSplit("mine", 3)).split is None
     assert not scores(a_run(an_instance()), UNKNOWN_SPLIT).selection_known
 
 
 def test_sizes_of_splits() -> None:
-    assert split_of("lite", "test", 0) == Split("SWE-bench/SWE-bench_Lite (test)", 300)
+    assert split_of("lite", "test", 0) == DatasetSplit("SWE-bench/SWE-bench_Lite (test)", 300)
     assert split_of("SWE-bench/SWE-bench_Verified", "test", 0).size == 500
-    assert split_of("demo", "test", 6) == Split("demo (test)", 6)
+    assert split_of("demo", "test", 6) == DatasetSplit("demo (test)", 6)
     assert split_of("own/set", "test", 0).size is None
     assert split_of("", "test", 0) == UNKNOWN_SPLIT
 
@@ -80,7 +80,7 @@ def test_models_and_attempts_without_a_prediction_have_rows() -> None:
 def test_what_each_further_attempt_buys() -> None:
     first = an_instance("a__a-1")
     dime = Decimal("0.1")
-    early = [an_attempt(n, cost=dime, fit_patch=f"p{n}", **FAILED) for n in (1, 2)]
+    early = [an_attempt(n, cost=dime, submittable_patch=f"p{n}", **FAILED) for n in (1, 2)]
     late = an_instance("a__a-2", attempt=3, winner=3, attempts=(*early, an_attempt(3, cost=dime)))
     rows = bought(a_run(first, late, an_instance("a__a-3", resolved=False)))
     assert [row.resolved for row in rows] == [Share.made(n, 3) for n in (1, 1, 2)]
@@ -89,10 +89,10 @@ def test_what_each_further_attempt_buys() -> None:
     assert [row.lower_bound for row in rows] == [True, True, False]
 
 
-def test_what_attempts_buy_is_exact_where_all_are_judged() -> None:
+def test_the_effect_of_attempts_is_exact_if_all_are_evaluated() -> None:
     def judged(number: int, given: VerdictStatus, **changes: Any) -> AttemptData:
         verdict = Verdict("a__a-1", given, "docker")
-        return an_attempt(number, fit_patch=f"p{number}", verdict=verdict, **changes)
+        return an_attempt(number, submittable_patch=f"p{number}", verdict=verdict, **changes)
 
     # The second goes before the first, and the fourth, which is predicted, before both.
     attempts = (
@@ -112,7 +112,7 @@ def test_what_attempts_buy_is_exact_where_all_are_judged() -> None:
 
 def test_verdicts_of_another_kind_say_nothing_beside_official_ones() -> None:
     verdict = Verdict("a__a-1", VerdictStatus.RESOLVED, "local")
-    attempts = (an_attempt(1), an_attempt(2, fit_patch="q", verdict=verdict))
+    attempts = (an_attempt(1), an_attempt(2, submittable_patch="q", verdict=verdict))
     instance = an_instance(attempts=attempts)
     assert [instance.resolved_by(attempt) for attempt in attempts] == [True, None]
     by_local = replace(instance, verdict=Verdict("a__a-1", VerdictStatus.UNRESOLVED, "local"))
@@ -195,7 +195,7 @@ def test_reasons_by_status() -> None:
 
 
 def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
-    good, bad = an_attempt(1), an_attempt(2, fit_patch="q", **FAILED)
+    good, bad = an_attempt(1), an_attempt(2, submittable_patch="q", **FAILED)
     one, other = an_instance("a__a-1", attempts=(good, bad)), an_instance("a__a-2")
     assert pass_at_ks([one, other]) == ()
     assert pass_at_ks([other]) == ()
@@ -203,7 +203,7 @@ def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
     assert [(p.k, p.plausible, p.resolved) for p in found] == [(1, 0.5, None), (2, 1.0, None)]
     lacking = replace(one, attempts=(good, replace(bad, status="not_recorded")))
     assert pass_at_ks([one, lacking]) == (), "nobody made that attempt"
-    empty = replace(bad, fit_patch="")
+    empty = replace(bad, submittable_patch="")
     found = pass_at_ks([replace(one, attempts=(good, empty))])
     assert [p.resolved for p in found] == [0.5, 1.0]
     judged = replace(bad, verdict=Verdict("a__a-1", VerdictStatus.RESOLVED, "docker"))

@@ -1,4 +1,4 @@
-"""``stats.json`` is what its schema under docs/ says."""
+"""``stats.json`` is valid under its schema in docs/."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from reports.data.rundata import read_run
 from reports.statistics.collect import collect
-from reports.statistics.denominators import Split
+from reports.statistics.denominators import DatasetSplit
 from reports.statsfile import stats_json, stats_schema
 from runs.storage.store import RunStore
 from tests.reports.making import a_run, an_attempt, an_instance, old_prediction, write_run
@@ -30,7 +30,7 @@ def test_statistics_fit_the_schema(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", [old_prediction("a__a-1", 3, resolved=True)])
     sampled = an_instance(attempts=(an_attempt(1, cost=None), an_attempt(2)), cost=None)
     for run in (read_run(RunStore.of_folder(folder)), a_run(sampled), a_run()):
-        written = json.loads(json.dumps(stats_json(collect(run, Split("lite", 300)))))
+        written = json.loads(json.dumps(stats_json(collect(run, DatasetSplit("lite", 300)))))
         validator.validate(written)
         for spoil in (("counts", "resolved", "3"), ("effort", "dollars", 1.5)):
             spoiled = copy.deepcopy(written)
@@ -41,6 +41,6 @@ def test_statistics_fit_the_schema(tmp_path: Path) -> None:
 
 def test_dollars_are_exact_texts(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", [old_prediction("a__a-1", 3, resolved=True)])
-    stats = stats_json(collect(read_run(RunStore.of_folder(folder)), Split("", None)))
+    stats = stats_json(collect(read_run(RunStore.of_folder(folder)), DatasetSplit("", None)))
     assert stats["effort"]["dollars"]["known"] == "1.5"
     assert [row["dollars"] for row in stats["bought"]] == ["0.5", "1", "1.5"]

@@ -1,0 +1,65 @@
+"""Sizes of images in registries, and registries that refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from environments.docker.engine import connect, engine_answers
+from environments.docker.images import pull_each, registry_of
+from environments.docker.registries import Registries
+from tests.environments.docker.test_images import Registry
+
+needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+
+
+class Hub(Registry):
+    """Docker Hub's interface for one image besides."""
+
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        if self.path == "/v2/repositories/swebench/a/tags/1":
+            images = [
+                {"os": "linux", "architecture": "arm64", "size": 5},
+                {"os": "linux", "architecture": "amd64", "size": 70},
+            ]
+            body = json.dumps({"full_size": 5, "images": images}).encode()
+            self._answer(200, body, "application/json")
+        else:
+            super().do_GET()
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as found:
+        Thread(target=found.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{found.server_port}"
+        found.shutdown()
+
+
+def test_sizes_are_known_where_registries_give_them(server: str) -> None:
+    images = [f"{server}/good/a:1", f"{server}/busy/a:1", "swebench/a:1", "swebench/b:1"]
+    sizes = Registries(hub=f"http://{server}").sizes([*images, "127.0.0.1:9/a:1"])
+    assert set(sizes) == {images[0], images[2]}
+    assert sizes["swebench/a:1"] == 70
+    assert 0 < sizes[images[0]] < 1000
+
+
+@pytest.mark.docker
+@needs_engine
+def test_a_registry_that_will_not_go_on_is_not_asked_again(server: str) -> None:
+    client: Any = connect()
+    said: list[str] = []
+    images = [f"{server}/busy/a:1", f"{server}/busy/b:1"]
+    failed = pull_each(client, images, said.append, reserve=0)
+    assert "rate limit is reached" in failed[images[0]]
+    assert failed[images[1]].startswith("not pulled after this: cannot pull")
+    assert said == [f"pull image 1 of 2: {images[0]}"]
+    none = [f"{server}/none/a:1", f"{server}/none/b:1"]
+    failed = pull_each(client, none, said.append, reserve=0)
+    assert all("has no such image" in failed[image] for image in none)
+    assert registry_of("swebench/a:1") == "docker.io"

@@ -1,0 +1,72 @@
+"""Grading the output of local tests: a printed pass alone does not count."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.evaluation.evaluators.base import VerdictStatus
+from reports.evaluation.evaluators.localoutput import grade_saved, is_saved, saved
+from tests.reports.evaluation.evaluating import TEXTKIT, rows, task
+
+TESTS = ("test_lower_case", "test_space_becomes_dash", "test_runs_become_one_dash")
+PRINTED = "".join(f"PASSED tests/test_slug.py::{name}\n" for name in TESTS)
+
+
+def report(*failed: str) -> str:
+    cases = "".join(
+        f'<testcase classname="tests.test_slug" name="{name}">'
+        f"{'<failure/>' if name in failed else ''}</testcase>"
+        for name in TESTS
+    )
+    return f"<testsuites><testsuite>{cases}</testsuite></testsuites>"
+
+
+@pytest.mark.parametrize(
+    ("output", "resolved"),
+    [
+        (f"{PRINTED}\nTOKEN\n{report()}", True),
+        (f"{PRINTED}\nTOKEN\n{report(TESTS[2])}", False),
+        (PRINTED, False),
+        (f"{PRINTED}\nTOKEN\n<testsuites>", False),
+        (f"{PRINTED}\n{report()}\nTOKEN\n", False),
+        (f"\nTOKEN\n{report()}", False),
+    ],
+)
+def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -> None:
+    log = saved(output, "TOKEN")
+    assert is_saved(log)
+    verdict = grade_saved(task(TEXTKIT), log, "local")
+    assert (verdict.status is VerdictStatus.RESOLVED) is resolved
+    assert grade_saved(task(TEXTKIT), saved(output, "TOKEN", timed_out=True), "local").status is (
+        VerdictStatus.UNRESOLVED
+    )
+
+
+def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
+    """swebench's parser takes nested output for names; rows of pytest itself have some."""
+    nested = "PASSED [100%]\nPASSED [\n"
+    case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "["])
+    verdict = grade_saved(case, saved(f"{nested}{PRINTED}\nTOKEN\n{report()}", "TOKEN"), "local")
+    assert verdict.status is VerdictStatus.RESOLVED
+    assert "as swebench reads [, [100%], which pytest's report cannot tell" in verdict.reason
+    # A report that is missing confirms nothing, and one that names the test decides.
+    alone = grade_saved(case, saved(f"{nested}{PRINTED}", "TOKEN"), "local")
+    assert alone.status is VerdictStatus.UNRESOLVED
+    failed = saved(f"{nested}{PRINTED}\nTOKEN\n{report(TESTS[2])}", "TOKEN")
+    assert grade_saved(case, failed, "local").status is VerdictStatus.UNRESOLVED
+
+
+def test_other_runners_need_their_count() -> None:
+    spec = {**rows()[TEXTKIT]["spec"], "test_cmd": "python -m unittest -v"}
+    changes = {"spec": spec, "log_parser": "parse_log_django", "PASS_TO_PASS": []}
+    case = task(TEXTKIT, **changes, FAIL_TO_PASS=["test_x (tests.T.test_x)"])
+    line = "test_x (tests.T.test_x) ... ok\n"
+    end = "\n----------\nRan {} tests in 0.001s\n\nOK\n"
+    for output, resolved in (
+        (line + end.format(2), True),
+        (line, False),
+        (line + end.format(0), False),
+        (line + end.format(2) + end.format(2), False),
+    ):
+        verdict = grade_saved(case, saved(output, "TOKEN"), "local")
+        assert (verdict.status is VerdictStatus.RESOLVED) is resolved, output
