@@ -20,12 +20,36 @@ MakeCheckout = Callable[[dict[str, bytes | str]], Checkout]
 register()
 
 
+# The files that take longest. Workers take groups in this order, so long groups must start first.
+_SLOWEST = (
+    "runs/engines/test_ray.py",
+    "runs/test_stopping.py",
+    "demo/test_demo.py",
+    "bench/regression/test_preexisting.py",
+    "bench/cli/test_options.py",
+    "reports/pages/test_pages_browser.py",
+    "bench/cli/test_secrets.py",
+    "reports/statistics/test_published.py",
+)
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process, and all files that use the engine in the same."""
-    with_engine = {item.path for item in items if item.get_closest_marker("docker")}
+    """Run the tests of a file in one worker, all tests with the engine in another; long ones first.
+
+    Tests of the engine see each other's containers and images, so they never run at the same time.
+    """
+    slowest = [Path(__file__).parent / name for name in _SLOWEST]
+
+    def place(item: pytest.Item) -> int:
+        if item.get_closest_marker("docker"):
+            return -1
+        return slowest.index(item.path) if item.path in slowest else len(slowest)
+
     for item in items:
-        group = "engine" if item.path in with_engine else str(item.path)
+        group = "engine" if place(item) < 0 else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +60,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def make_mirror(tmp_path: Path) -> MakeMirror:
-    """Make a bare mirror with one commit of the given files."""
+    """Make a bare mirror with one commit that contains the given files."""
 
     def make(files: dict[str, bytes | str], repo: str = "own/thing") -> tuple[Path, str]:
         work = tmp_path / "source" / repo.replace("/", "__")
@@ -69,19 +93,19 @@ def make_tree(make_mirror: MakeMirror, tmp_path: Path) -> MakeCheckout:
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    """A server on loopback that speaks the OpenAI chat protocol and answers as it is told."""
+    """A local server that speaks the OpenAI chat protocol and sends the answers of the test."""
     with Provider() as server:
         yield server
 
 
 @pytest.fixture
 def log() -> logging.Logger:
-    """A logger that keeps quiet."""
+    """A logger without handlers."""
     return logging.Logger("test")
 
 
 def an_instance(**changes: object) -> Instance:
-    """Return an instance with sensible values."""
+    """Return an instance with default values."""
     values: dict[str, object] = {
         "instance_id": "own__thing-1",
         "repo": "own/thing",

@@ -50,7 +50,7 @@ def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instanc
     return instance, make_checkout(snapshot, root)
 
 
-@pytest.fixture(scope="module", params=["local", "docker"])
+@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
 def session(
     request: pytest.FixtureRequest, cache: Path, demo: tuple[Instance, Checkout]
 ) -> Iterator[Session]:

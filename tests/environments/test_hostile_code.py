@@ -1,128 +1,28 @@
-"""Test code that means harm, in each environment: what it may use, and what is left of it.
+"""Hostile test code in each environment: what it may use, and what it leaves behind.
 
-Every piece of it ends by itself and is small, so that a limit that fails does no harm either.
+All of it is small and ends by itself, so that it does no harm even where a limit fails.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import secrets
-import shutil
 import socket
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.cli.config import TestChoice
-from bench.instances.dataset import load_dataset
 from bench.instances.instances import Instance
-from bench.instances.requirements import project_of
 from bench.regression.preexisting import Preexisting, TestLimits
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
+from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError
-from core.processes import CommandResult
-from demo.images import build_images
-from demo.setup import build_mirrors
-from environments import Session, run_once
-from environments.docker.docker import DockerEnvironment
-from environments.docker.engine import connect, engine_answers
-from environments.leftovers import remove_containers
-from environments.limits import ResourceLimits
-from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
-from environments.local.cgroups import cgroups_work, limited_group, remove_groups
+from environments import run_once
+from environments.local.bubblewrap import bubblewrap_works
+from environments.local.cgroups import cgroups_work
 from environments.local.confinement import Confinement, find_confinement, missing_limits
-from environments.local.local import LocalEnvironment, LocalSession
-from environments.local.sandbox import Confined
-
-MB = 1 << 20
-LIMITS = ResourceLimits(
-    processes=40, memory=200 * MB, file_size=20 * MB, written=60 * MB, temporary=10 * MB
-)
-WAYS = ["cgroup", "other-user", "rlimits", "open", "docker"]
-IGNORES_TERM = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-
-
-@pytest.fixture(scope="module")
-def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instance, Checkout]:
-    instances = load_dataset("demo", "test").instances()
-    instance = next(i for i in instances if i.instance_id == "demo__textkit-1")
-    mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(instance.repo, instance.base_commit)
-    snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)
-    root = tmp_path_factory.mktemp("hostile") / "tree"
-    return instance, make_checkout(snapshot, root)
-
-
-@pytest.fixture(scope="module")
-def local(cache: Path, demo: tuple[Instance, Checkout]) -> Iterator[LocalSession]:
-    made: Any = LocalEnvironment(cache / "hostile", print).start(project_of(*demo))
-    yield made
-    made.stop()
-
-
-@dataclass(frozen=True)
-class Place:
-    """A session with small limits, and the name of the way that they are held."""
-
-    way: str
-    session: Session
-    mark: str = field(default_factory=lambda: f"mark-{secrets.token_hex(8)}")
-
-    def run(self, code: str, seconds: float = 20) -> CommandResult:
-        """Run ``code`` with a mark that shows in the list of the machine's processes."""
-        changes: dict[str, bytes | None] = {"hostile.py": code.encode()}
-        result = run_once(self.session, changes, f"python hostile.py {self.mark}", seconds)
-        assert "alive" in run_once(self.session, {}, "echo alive", 30).output
-        assert not self.still_running(), "something of it still runs"
-        return result
-
-    def still_running(self) -> list[str]:
-        end = time.monotonic() + 5
-        while (found := self._marked()) and time.monotonic() < end:
-            time.sleep(0.05)
-        return found
-
-    def _marked(self) -> list[str]:
-        found = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                found.append(path.read_bytes().decode("utf-8", "replace"))
-            except OSError:
-                continue
-        return [line for line in found if self.mark in line]
-
-
-@pytest.fixture(params=WAYS)
-def place(request: pytest.FixtureRequest, demo: tuple[Instance, Checkout]) -> Iterator[Place]:
-    way = request.param
-    if way == "docker":
-        if not engine_answers():
-            pytest.skip("no Docker engine answers")
-        build_images([demo[0].instance_id])
-        yield Place(way, DockerEnvironment(connect(), "hostile", LIMITS).start(project_of(*demo)))
-        return
-    if way != "open" and not bubblewrap_works():
-        pytest.skip("bubblewrap is not installed")
-    if way == "cgroup" and not cgroups_work():
-        pytest.skip("no cgroup can be made here")
-    if way == "other-user" and (os.geteuid() != 0 or not shutil.which("setpriv")):
-        pytest.skip("only root can become another user")
-    if way == "rlimits" and not process_limit_binds():
-        pytest.skip("the limit of processes does not bind this user")
-    held = Confinement.RLIMITS_PER_PROCESS if way == "open" else Confinement(way)
-    confined = Confined(held, LIMITS, "hostile")
-    session = request.getfixturevalue("local")
-    yield Place(way, replace(session, confined=confined, shut_in=way != "open"))
-
-
-def ended_badly(result: CommandResult) -> bool:
-    return result.timed_out or result.exit_code != 0
+from environments.local.local import LocalSession
+from tests.environments.hostile import IGNORES_TERM, LIMITS, MB, Place, ended_badly
 
 
 def test_a_daemon_is_gone_when_the_time_is_up(place: Place) -> None:
@@ -295,7 +195,7 @@ def test_no_verdict_on_it_is_a_pass(
         instance=demo[0],
         session=place.session,
         choice=TestChoice.RELATED,
-        limits=TestLimits(4, 60),
+        limits=TestLimits(60, 60),
         files=[str(p.relative_to(root)) for p in root.rglob("*.py")],
         read=lambda path: (root / path).read_text(),
         cache=tmp_path,
@@ -303,6 +203,7 @@ def test_no_verdict_on_it_is_a_pass(
         log=logging.getLogger("test"),
     )
     assert tests.run({"textkit/slug.py": f"{source}\n".encode()}).outcome is True
+    tests.limits = TestLimits(4, 60)
     assert tests.run({"textkit/slug.py": f"{code}\n{source}".encode()}).outcome is False
 
 
@@ -320,36 +221,3 @@ def test_what_cannot_be_limited_is_said() -> None:
     assert not list(missing_limits(Confinement.CGROUP))
     assert len(list(missing_limits(Confinement.OTHER_USER))) == 1
     assert len(list(missing_limits(Confinement.RLIMITS_PER_PROCESS))) == 2
-    assert process_limit_binds() is (os.geteuid() != 0)
-
-
-@pytest.mark.skipif(not cgroups_work(), reason="no cgroup can be made here")
-def test_groups_of_one_run_alone_are_removed() -> None:
-    with limited_group(LIMITS, "run.a") as own, limited_group(LIMITS, "run_a") as other:
-        removed = remove_groups("run.a")
-        assert sorted(removed) == sorted(str(folder) for folder in own.folders)
-        assert all(folder.is_dir() for folder in other.folders)
-    assert not any(folder.exists() for folder in other.folders)
-
-
-@pytest.mark.docker
-@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
-def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]) -> None:
-    build_images([demo[0].instance_id])
-    client = connect()
-    assert client is not None
-    key = f"run-{secrets.token_hex(4)}"
-    with contextlib.ExitStack() as stack:
-        made, images = [], []
-        for other in (key, f"{key}-b", ""):
-            session: Any = DockerEnvironment(client, other, LIMITS).start(project_of(*demo))
-            container = stack.enter_context(session.containers.started(demo[0].image)).made
-            made.append(f"container {container.name}")
-            images.append(client.images.get(stack.enter_context(session.prepare({})).image))
-        assert remove_containers(client, key) == [made[0], f"image {images[0].short_id}"]
-        assert remove_containers(client, key) == []
-        left = {f"container {c.name}" for c in client.containers.list()}
-        assert left >= {*made[1:]} and made[0] not in left
-        assert {image.id for image in client.images.list()} >= {image.id for image in images[1:]}
-        with pytest.raises(ValueError, match="key"):
-            remove_containers(client, "")

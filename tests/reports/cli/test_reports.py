@@ -68,7 +68,10 @@ WRONG = (
 )
 
 
-@pytest.mark.parametrize("kind", [EvaluatorKind.LOCAL, EvaluatorKind.DOCKER])
+KINDS = [EvaluatorKind.LOCAL, pytest.param(EvaluatorKind.DOCKER, marks=pytest.mark.docker)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_all_six_gold_patches_are_resolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
@@ -79,7 +82,7 @@ def test_all_six_gold_patches_are_resolved(
     assert json.loads((folder / "results.json").read_text())["resolved"] == ALL
 
 
-@pytest.mark.parametrize("kind", [EvaluatorKind.LOCAL, EvaluatorKind.DOCKER])
+@pytest.mark.parametrize("kind", KINDS)
 def test_gold_patches_are_resolved_and_others_are_not(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
@@ -164,7 +167,7 @@ def test_a_missing_image_is_not_evaluated_and_never_unresolved(
     assert verdict(folder, "demo__bank-1")["status"] == "not_evaluated"
 
 
-@pytest.mark.parametrize("kind", [EvaluatorKind.LOCAL, EvaluatorKind.DOCKER])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
@@ -233,6 +236,7 @@ def test_ids_that_are_not_in_the_dataset(make_run: MakeRun, cache: Path) -> None
         report_command([make_run({"x__y-1": WRONG})], options(cache, EvaluatorKind.LOCAL), print)
 
 
+@pytest.mark.docker
 def test_a_dataset_without_what_the_evaluator_needs(
     make_run: MakeRun, cache: Path, tmp_path: Path
 ) -> None:

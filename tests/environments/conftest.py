@@ -1,0 +1,70 @@
+"""A demo checkout, and sessions of each environment for hostile test code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.instances.dataset import load_dataset
+from bench.instances.instances import Instance
+from bench.instances.requirements import project_of
+from bench.repos.checkout import Checkout, Snapshots, make_checkout
+from bench.repos.mirrors import Mirrors
+from demo.images import build_images
+from demo.setup import DEMO_DATASET, build_mirrors
+from environments.docker.docker import DockerEnvironment
+from environments.docker.engine import connect, engine_answers
+from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
+from environments.local.cgroups import cgroups_work
+from environments.local.confinement import Confinement
+from environments.local.local import LocalEnvironment, LocalSession
+from environments.local.sandbox import Confined
+from tests.environments.hostile import LIMITS, Place
+
+WAYS = ["cgroup", "other-user", "rlimits", "open", pytest.param("docker", marks=pytest.mark.docker)]
+
+
+@pytest.fixture(scope="module")
+def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instance, Checkout]:
+    instances = load_dataset("demo", "test", DEMO_DATASET).instances()
+    instance = next(i for i in instances if i.instance_id == "demo__textkit-1")
+    mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(instance.repo, instance.base_commit)
+    snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)
+    root = tmp_path_factory.mktemp("hostile") / "tree"
+    return instance, make_checkout(snapshot, root)
+
+
+@pytest.fixture(scope="module")
+def local(cache: Path, demo: tuple[Instance, Checkout]) -> Iterator[LocalSession]:
+    made: Any = LocalEnvironment(cache / "hostile", print).start(project_of(*demo))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(params=WAYS)
+def place(request: pytest.FixtureRequest, demo: tuple[Instance, Checkout]) -> Iterator[Place]:
+    way = request.param
+    if way == "docker":
+        if not engine_answers():
+            pytest.skip("no Docker engine answers")
+        build_images([demo[0].instance_id])
+        yield Place(way, DockerEnvironment(connect(), "hostile", LIMITS).start(project_of(*demo)))
+        return
+    if way != "open" and not bubblewrap_works():
+        pytest.skip("bubblewrap is not installed")
+    if way == "cgroup" and not cgroups_work():
+        pytest.skip("no cgroup can be made here")
+    if way == "other-user" and (os.geteuid() != 0 or not shutil.which("setpriv")):
+        pytest.skip("only root can become another user")
+    if way == "rlimits" and not process_limit_binds():
+        pytest.skip("the limit of processes does not bind this user")
+    held = Confinement.RLIMITS_PER_PROCESS if way == "open" else Confinement(way)
+    confined = Confined(held, LIMITS, "hostile")
+    session = request.getfixturevalue("local")
+    yield Place(way, replace(session, confined=confined, shut_in=way != "open"))

@@ -1,0 +1,54 @@
+"""Hostile test code, and the session that runs it under small limits."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.processes import CommandResult
+from environments import Session, run_once
+from environments.limits import ResourceLimits
+
+MB = 1 << 20
+LIMITS = ResourceLimits(
+    processes=40, memory=200 * MB, file_size=20 * MB, written=60 * MB, temporary=10 * MB
+)
+IGNORES_TERM = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A session with small limits, and the name of the way that they are held."""
+
+    way: str
+    session: Session
+    mark: str = field(default_factory=lambda: f"mark-{secrets.token_hex(8)}")
+
+    def run(self, code: str, seconds: float = 20) -> CommandResult:
+        """Run ``code`` with a mark that shows in the list of the machine's processes."""
+        changes: dict[str, bytes | None] = {"hostile.py": code.encode()}
+        result = run_once(self.session, changes, f"python hostile.py {self.mark}", seconds)
+        assert "alive" in run_once(self.session, {}, "echo alive", 30).output
+        assert not self.still_running(), "something of it still runs"
+        return result
+
+    def still_running(self) -> list[str]:
+        end = time.monotonic() + 5
+        while (found := self._marked()) and time.monotonic() < end:
+            time.sleep(0.05)
+        return found
+
+    def _marked(self) -> list[str]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                found.append(path.read_bytes().decode("utf-8", "replace"))
+            except OSError:
+                continue
+        return [line for line in found if self.mark in line]
+
+
+def ended_badly(result: CommandResult) -> bool:
+    return result.timed_out or result.exit_code != 0

@@ -1,0 +1,51 @@
+"""What one run left is removed; what other runs made stays."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from typing import Any
+
+import pytest
+
+from bench.instances.instances import Instance
+from bench.instances.requirements import project_of
+from bench.repos.checkout import Checkout
+from demo.images import build_images
+from environments.docker.docker import DockerEnvironment
+from environments.docker.engine import connect, engine_answers
+from environments.leftovers import remove_containers
+from environments.local.cgroups import cgroups_work, limited_group, remove_groups
+from tests.environments.hostile import LIMITS
+
+
+@pytest.mark.skipif(not cgroups_work(), reason="no cgroup can be made here")
+def test_groups_of_one_run_alone_are_removed() -> None:
+    with limited_group(LIMITS, "run.a") as own, limited_group(LIMITS, "run_a") as other:
+        removed = remove_groups("run.a")
+        assert sorted(removed) == sorted(str(folder) for folder in own.folders)
+        assert all(folder.is_dir() for folder in other.folders)
+    assert not any(folder.exists() for folder in other.folders)
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]) -> None:
+    build_images([demo[0].instance_id])
+    client = connect()
+    assert client is not None
+    key = f"run-{secrets.token_hex(4)}"
+    with contextlib.ExitStack() as stack:
+        made, images = [], []
+        for other in (key, f"{key}-b", ""):
+            session: Any = DockerEnvironment(client, other, LIMITS).start(project_of(*demo))
+            container = stack.enter_context(session.containers.started(demo[0].image)).made
+            made.append(f"container {container.name}")
+            images.append(client.images.get(stack.enter_context(session.prepare({})).image))
+        assert remove_containers(client, key) == [made[0], f"image {images[0].short_id}"]
+        assert remove_containers(client, key) == []
+        left = {f"container {c.name}" for c in client.containers.list()}
+        assert left >= {*made[1:]} and made[0] not in left
+        assert {image.id for image in client.images.list()} >= {image.id for image in images[1:]}
+        with pytest.raises(ValueError, match="key"):
+            remove_containers(client, "")
