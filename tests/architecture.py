@@ -1,4 +1,4 @@
-"""The six rules of the structure: each is a function from a source tree to its violations.
+"""The rules of the structure: each is a function from a source tree to its violations.
 
 ``python -m tests.architecture`` prints the violations of this tree, as ``architecture.json`` has
 them: those that are left from before a rule was made.
@@ -27,6 +27,7 @@ REGISTERED = (
 # Files of others, which several modules may name.
 FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml"}
 FILE_NAME = re.compile(r"[A-Za-z_][\w-]*\.(jsonl?|ya?ml|log|diff)")
+PATH = re.compile(rf"(?<![\w/.])({'|'.join((*ROOMS, *ABOVE_ALL, 'docs'))})/[\w/.-]*\w")
 DOTTED = re.compile(r"\w+(\.\w+)+")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
@@ -150,10 +151,13 @@ def _files_named(module: ast.Module) -> set[str]:
 
 
 def _options(module: ast.Module) -> set[str]:
-    """Return the names of the options that a module declares."""
-    calls = [n for n in ast.walk(module) if isinstance(n, ast.Call)]
-    declared = [call for call in calls if _called(call).endswith("Option")]
+    """Return the names of the options that a module declares, by typer or in a group."""
+    declared = [n for n in ast.walk(module) if isinstance(n, ast.Call) and _declares(n)]
     return {s for call in declared for a in call.args for s in _strings(a) if OPTION.fullmatch(s)}
+
+
+def _declares(call: ast.Call) -> bool:
+    return getattr(call.func, "attr", getattr(call.func, "id", "")) in ("Option", "option")
 
 
 def _defaults(module: ast.Module) -> Iterator[str]:
@@ -170,6 +174,8 @@ def _defaults(module: ast.Module) -> Iterator[str]:
 
 
 def _default(name: str, value: ast.expr | None) -> Iterator[str]:
+    if isinstance(value, ast.Call) and _declares(value) and value.args:
+        value = value.args[0]
     if isinstance(value, ast.Constant) and value.value and not isinstance(value.value, bool):
         said = float(value.value) if isinstance(value.value, int | float) else value.value
         yield f"--{name.replace('_', '-')} = {said!r}"
@@ -178,10 +184,6 @@ def _default(name: str, value: ast.expr | None) -> Iterator[str]:
 def _strings(node: ast.AST) -> set[str]:
     values = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
     return {value for value in values if isinstance(value, str)}
-
-
-def _called(call: ast.Call) -> str:
-    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def hidden_names(top: Path) -> set[str]:
@@ -246,6 +248,17 @@ def joined(text: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[ \t]+", " ", text))
 
 
+def stale_paths(top: Path) -> set[str]:
+    """Documents name files that exist; the changelog names those of its time."""
+    found = set()
+    for path in [top / "README.md", top / "CONTRIBUTING.md", *sorted((top / "docs").rglob("*.md"))]:
+        shown = path.relative_to(top).as_posix()
+        for match in PATH.finditer(path.read_text(encoding="utf-8") if path.is_file() else ""):
+            if not (top / match.group()).exists():
+                found.add(f"{shown} names {match.group()}")
+    return found
+
+
 RULES: dict[str, Callable[[Path], set[str]]] = {
     "1 imports": upward_imports,
     "2 sizes": sizes,
@@ -253,6 +266,7 @@ RULES: dict[str, Callable[[Path], set[str]]] = {
     "4 one place": repeated_facts,
     "5 evaluation half": hidden_names,
     "6 words": banned_words,
+    "documents": stale_paths,
 }
 
 

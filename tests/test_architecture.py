@@ -23,6 +23,7 @@ from tests.architecture import (
     repeated_facts,
     shared_names,
     sizes,
+    stale_paths,
     upward_imports,
 )
 
@@ -90,6 +91,13 @@ def test_what_two_modules_state_is_seen(tmp_path: Path) -> None:
     assert repeated_facts(top) == set()
     plant(top, {"bench/a.py": 'def read(): return "run.json"\n', "bench/b.py": option})
     plant(top, {"bench/c.py": "class Scale:\n    workers: float = 4.0\n"})
+    group = (
+        'class Group:\n    workers: int = option(4, "at once", "--workers")\n    jobs: int = 4\n'
+    )
+    assert repeated_facts(plant(tmp_path / "other", {"runs/a.py": one, "llm/a.py": group})) == {
+        "--workers: llm/a.py, runs/a.py",
+        "--workers = 4.0: llm/a.py, runs/a.py",
+    }
     assert repeated_facts(top) == {
         "run.json: bench/a.py, runs/a.py",
         "--workers: bench/b.py, runs/a.py",
@@ -149,3 +157,9 @@ def test_other_words_pass(tmp_path: Path) -> None:
     text = "recommend amend screw; nobody here\nwho knows\n"
     assert banned_words(plant(tmp_path, {"core/a.py": text})) == set()
     assert joined("a = (\n    'one '\n    'two'\n)") == "a = ( 'one two' )"
+
+
+def test_a_document_that_names_a_missing_file_is_seen(tmp_path: Path) -> None:
+    text = "`core/a.py`, `bench/` and (../tests/b.py), predictions/run1, `core/gone.py`.\n"
+    files = {"core/a.py": "", "bench/b.py": "", "docs/a.md": text, "README.md": "docs/a.md\n"}
+    assert stale_paths(plant(tmp_path, files)) == {"docs/a.md names core/gone.py"}

@@ -1,0 +1,275 @@
+"""Does another commit write the same files: ``python -m benchmarks.compare_versions BEFORE``.
+
+Runs the demo, and recorded conversations where they are given, in a worktree of BEFORE and in this
+tree, and compares what both write. Dates, durations, versions and texts that
+``benchmarks/rewordings.tsv`` maps (old, tab, new) may differ; every other byte counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.git import git
+from runs.storage.versions import HARNESS_VERSION
+
+TOP = Path(__file__).resolve().parents[1]
+REWORDINGS = Path(__file__).with_name("rewordings.tsv")
+WRONG = Path(__file__).with_name("wrong_command_lines.txt")
+SAME = ("*.json", "trajectories/*.json", "all_preds.jsonl")
+MAY_DIFFER = ("run.json", "unfinished")
+SECONDS = 3600
+DEMO = (
+    "--dataset", "demo", "--models", "scripted-a,scripted-b", "--replay", "demo/replies",
+)  # fmt: skip
+PARTS = ("demo", "exits", "continued", "older", "recorded")
+# Dates, durations and versions: a text, a number, or an object of numbers.
+_KEYS = "seconds|harness|harness_commit|evaluated|started|ended"
+_VARIES = re.compile(rf'"({_KEYS})": ("[^"\n]*"|[\d.e+-]+|\{{[^{{}}]*\}})')
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A checkout of the harness and the folders that its commands write to."""
+
+    name: str
+    top: Path
+    work: Path
+
+    @property
+    def out(self) -> Path:
+        """The folder that holds ``predictions/``."""
+        return self.work / f"out-{self.name}"
+
+    def run_folder(self, run: str) -> Path:
+        """Return a run's folder."""
+        return self.out / "predictions" / run
+
+    def command(self, *words: str, folders: bool = True) -> list[str]:
+        """Return a command line of this tree."""
+        out = ["--out", str(self.out)] if folders and words[0] == "harness.py" else []
+        cache = ["--cache", str(self.work / f"cache-{self.name}")] if folders else []
+        return [sys.executable, *words, *out, *cache]
+
+    def call(self, *words: str, folders: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command of this tree to its end."""
+        command = self.command(*words, folders=folders)
+        return subprocess.run(
+            command, cwd=self.top, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+
+    def done(self, *words: str) -> None:
+        """Run a command that must succeed; what failed for some instances (1) is a result."""
+        print(f"{self.name}: python {' '.join(words)}", flush=True)
+        result = self.call(*words)
+        if result.returncode not in (0, 1):
+            raise SystemExit(f"{self.name}: exit {result.returncode}\n{result.stderr}")
+
+
+@contextmanager
+def worktree(commit: str, work: Path) -> Iterator[Tree]:
+    """Check a commit out beside this tree for as long as it is needed."""
+    top = work / f"tree-{commit}"
+    git("worktree", "add", "--quiet", "--detach", top, commit, cwd=TOP)
+    try:
+        yield Tree(commit, top, work)
+    finally:
+        git("worktree", "remove", "--force", top, cwd=TOP)
+
+
+def differences(before: Path, after: Path) -> Iterator[str]:
+    """Yield how the files of two folders of runs differ."""
+    names = {name for folder in (before, after) for name in _compared(folder)}
+    if not names:
+        yield f"{before.name}: no files to compare"
+    for name in sorted(names):
+        old, new = before / name, after / name
+        if not old.is_file() or not new.is_file():
+            yield f"{before.name}/{name} is only {'after' if new.is_file() else 'before'}"
+        elif reworded(_plain(old)) != _plain(new):
+            yield f"{before.name}/{name} differs: {_first(reworded(_plain(old)), _plain(new))}"
+    requests = [list(_requests(folder)) for folder in (before, after)]
+    print(f"{before.name}: {len(names)} files and {len(requests[1])} requests compared")
+    if requests[0] != requests[1]:
+        yield f"{before.name}: the hashes of requests differ"
+
+
+def _compared(folder: Path) -> Iterator[str]:
+    for pattern in SAME:
+        for path in folder.glob(pattern):
+            if path.name not in MAY_DIFFER:
+                yield path.relative_to(folder).as_posix()
+
+
+def _plain(path: Path) -> str:
+    """Return a file without what may differ."""
+    return _VARIES.sub(r'"\1": …', path.read_text(encoding="utf-8"))
+
+
+def reworded(text: str) -> str:
+    """Return a text of BEFORE with today's messages."""
+    for old, new in rewordings().items():
+        text = text.replace(old, new)
+    return text
+
+
+def rewordings() -> dict[str, str]:
+    """Return the table of reworded messages, which is one to one."""
+    lines = REWORDINGS.read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    table = {pair[0]: pair[1] for pair in pairs}
+    if not len(table) == len(set(table.values())) == len(pairs):
+        raise SystemExit(f"{REWORDINGS.name} is not one to one")
+    return table
+
+
+def _first(old: str, new: str) -> str:
+    pairs = zip(old.splitlines(), new.splitlines(), strict=False)
+    first = next(((a, b) for a, b in pairs if a != b), ("one is longer", ""))
+    return " | ".join(text.strip()[:150] for text in first)
+
+
+def _requests(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("trajectories/*.json")):
+        for attempt in json.loads(path.read_text(encoding="utf-8"))["attempts"]:
+            yield from (call["request_sha256"] for call in attempt["calls"])
+
+
+def compare_demo(before: Tree, after: Tree, environment: str) -> Iterator[str]:
+    """Run and evaluate the demo in both trees."""
+    for tree in (before, after):
+        tree.done("harness.py", *DEMO, "--environment", environment, "--run", "demo")
+        tree.done("report.py", str(tree.run_folder("demo")), "--evaluator", "local")
+    yield from differences(before.run_folder("demo"), after.run_folder("demo"))
+
+
+def compare_recorded(
+    before: Tree, after: Tree, recorded: Path, rows: Path, repos: Path, matching: str
+) -> Iterator[str]:
+    """Replay recorded conversations in both trees."""
+    run = f"recorded-{matching}"
+    ids = ",".join(sorted(path.stem for path in recorded.glob("*.json")))
+    words = (
+        "harness.py", "--dataset", str(rows), "--repos", str(repos), "--instances", ids,
+        "--models", "gpt-4o@diff,opus@diff", "--replay", str(recorded), "--environment", "none",
+        "--all-attempts", "--matching", matching, "--run", run,
+    )  # fmt: skip
+    for tree in (before, after):
+        tree.done(*words)
+        tree.done("report.py", str(tree.run_folder(run)))
+    yield from differences(before.run_folder(run), after.run_folder(run))
+
+
+def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
+    """Give both trees wrong command lines."""
+    lines = [line for line in WRONG.read_text(encoding="utf-8").splitlines() if line]
+    codes = []
+    for line in lines:
+        results = [tree.call(*line.split(), folders=False) for tree in (before, after)]
+        old, new = (result.returncode for result in results)
+        codes.append(new)
+        if old != new:
+            yield f"exit {old} before, {new} after: {line}\n  {results[1].stderr.strip()[-300:]}"
+    counts = ", ".join(f"{codes.count(code)} exit {code}" for code in sorted(set(codes)))
+    print(f"{len(lines)} wrong command lines: {counts}")
+
+
+def continued(before: Tree, after: Tree) -> Iterator[str]:
+    """Kill a run of BEFORE after its first prediction and continue it in this tree."""
+    words = ("harness.py", *DEMO, "--environment", "none", "--workers", "1", "--run", "killed")
+    whole = replace(before, name="whole")
+    whole.done(*words)
+    process = subprocess.Popen(before.command(*words), cwd=before.top, stdout=subprocess.DEVNULL)
+    folder = before.run_folder("killed")
+    while process.poll() is None and not [*folder.glob("demo__*.json")]:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    done = {path.name: path.read_bytes() for path in folder.glob("demo__*.json")}
+    print(f"killed after {len(done)} of 6 predictions")
+    shutil.copytree(before.out / "logs/killed", after.out / "logs/killed")
+    shutil.copytree(folder, after.run_folder("killed"))
+    after.done(*words)
+    for name, content in done.items():
+        if (after.run_folder("killed") / name).read_bytes() != content:
+            yield f"continuing changed {name}"
+    log = (after.run_folder("killed") / "harness.log").read_text(encoding="utf-8")
+    if f"{len(done)} done before" not in log:
+        yield "the run was not continued"
+    yield from differences(whole.run_folder("killed"), after.run_folder("killed"))
+
+
+def older(tree: Tree, after: Tree) -> Iterator[str]:
+    """Read, report, verify and try to continue a run that an older version wrote."""
+    words = ("harness.py", *DEMO, "--environment", "none", "--run", f"by-{tree.name}")
+    tree.done(*words)
+    folder = tree.run_folder(f"by-{tree.name}")
+    shutil.copytree(folder, after.run_folder(folder.name))
+    place = str(after.run_folder(folder.name))
+    version = json.loads((folder / "run.json").read_text(encoding="utf-8"))["versions"]["harness"]
+    for command in (
+        ("harness.py", "--status", "--run", folder.name),
+        ("report.py", place, "--evaluator", "local"),
+        ("report.py", place, "--table"),
+        ("report.py", place, "--verify"),
+    ):
+        result = after.call(*command)
+        print(f"run of {version}: {' '.join(command)}: exit {result.returncode}")
+        if result.returncode:
+            yield f"run of {version}: {' '.join(command)}: {result.stderr or result.stdout}"
+    refused = after.call(*words)
+    lines = refused.stderr.strip().splitlines()
+    print(f"run of {version}: {refused.stderr.strip()}")
+    if refused.returncode != 2 or len(lines) != 1:
+        yield f"continuing a run of {version} is not refused in one line"
+    if not {version, HARNESS_VERSION} <= set(re.findall(r"\d+\.\d+\.\d+", refused.stderr)):
+        yield f"the refusal does not name {version} and {HARNESS_VERSION}"
+
+
+def main(
+    before: Annotated[str, typer.Argument(help="Commit whose files are the right ones.")],
+    recorded: Annotated[Path | None, typer.Option(help="Recorded trajectories.")] = None,
+    rows: Annotated[Path | None, typer.Option(help="Rows of their instances.")] = None,
+    repos: Annotated[Path | None, typer.Option(help="Bare mirrors of their repositories.")] = None,
+    older_commit: Annotated[str, typer.Option(help="Commit of an older version.")] = "",
+    environment: Annotated[str, typer.Option(help="Where the demo's tests run.")] = "local",
+    only: Annotated[str, typer.Option(help="Some of these parts, A,B.")] = ",".join(PARTS),
+    work: Annotated[Path | None, typer.Option(help="Folder that is kept.")] = None,
+) -> None:
+    """Print each difference; exit 1 when there is one."""
+    parts = only.split(",")
+    found: list[str] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        place = (work or Path(scratch)).resolve()
+        after = Tree("after", TOP, place)
+        with worktree(before, place) as tree:
+            if "demo" in parts:
+                found += compare_demo(tree, after, environment)
+            if "exits" in parts:
+                found += compare_exit_codes(tree, after)
+            if "continued" in parts:
+                found += continued(tree, after)
+            if "recorded" in parts and recorded and rows and repos:
+                for matching in ("reference", "tolerant"):
+                    found += compare_recorded(tree, after, recorded, rows, repos, matching)
+        if "older" in parts and older_commit:
+            with worktree(older_commit, place) as tree:
+                found += older(tree, after)
+    print("\n".join(found) or "no difference")
+    raise typer.Exit(bool(found))
+
+
+if __name__ == "__main__":
+    typer.run(main)
