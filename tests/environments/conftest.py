@@ -17,7 +17,7 @@ from bench.instances.requirements import project_of
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from demo.images import build_images
-from demo.setup import DEMO_DATASET, build_mirrors
+from demo.setup import build_mirrors
 from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect, engine_answers
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
@@ -32,7 +32,7 @@ WAYS = ["cgroup", "other-user", "rlimits", "open", pytest.param("docker", marks=
 
 @pytest.fixture(scope="module")
 def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instance, Checkout]:
-    instances = load_dataset("demo", "test", DEMO_DATASET).instances()
+    instances = load_dataset("demo", "test").instances()
     instance = next(i for i in instances if i.instance_id == "demo__textkit-1")
     mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(instance.repo, instance.base_commit)
     snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)
