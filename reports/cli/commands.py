@@ -18,10 +18,8 @@ from reports.combine.combine import combine
 from reports.combine.combining import labels
 from reports.pages.comparison import Compared
 from reports.pages.markdown import comparison_table, run_tables
-from reports.pages.write import write_comparison
 from reports.statistics.comparing import Comparison, compare
 from reports.statsfile import comparison_json, stats_json
-from reports.verification.verify import verify_command
 from runs.storage.store import RunStore
 
 __all__ = ["EvaluatorKind", "ReportOptions", "report_command"]
@@ -45,6 +43,9 @@ def report_command(
         UserError, InfrastructureError: a run cannot be read or nothing can be evaluated.
     """
     if options.verify:
+        # Imported here, and the page below: they need most of the harness, numpy or matplotlib.
+        from reports.verification.verify import verify_command
+
         return verify_command(runs, options, show or say)
     stores = [RunStore.of_folder(run) for run in runs]
     _check(stores, options)
@@ -92,6 +93,8 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
     found = [compare(a, b) for a, b in combinations(runs, 2)]
     _show(_compared(reports, found, options), show)
     if options.page:
+        from reports.pages.write import write_comparison
+
         compared = [
             Compared(run, replace(report.stats, run=run.name))
             for report, run in zip(reports, runs, strict=True)

@@ -19,7 +19,6 @@ from reports.data.rundata import RunData, read_run
 from reports.evaluation.evaluators.base import Verdict
 from reports.evaluation.judging import Judging
 from reports.evaluation.results import leaderboard_lists
-from reports.pages.write import write_pages
 from reports.statistics.collect import RunStats, collect
 from reports.statsfile import stats_json
 from runs.storage.starts import note_evaluation
@@ -86,6 +85,9 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     lacking = lacking + stats.counts.not_evaluated + len(judged.failed)
     page = None
     if options.page and not reads:
+        # Imported here: matplotlib takes half a second, which only pages need.
+        from reports.pages.write import write_pages
+
         issues = {str(r["instance_id"]): str(r["problem_statement"]) for r in _rows(dataset)}
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)

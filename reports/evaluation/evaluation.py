@@ -151,7 +151,7 @@ class RunEvaluation:
         return {str(row["instance_id"]): row for row in self.load().rows}
 
     def _saved(self, verdict: Verdict) -> Verdict:
-        """Save and return ``verdict``; one that is not conclusive replaces none that is."""
+        """Save ``verdict``, unless only the known one is conclusive; return it."""
         known = self._known[verdict.instance_id]
         if verdict.conclusive or known is None or not known.conclusive:
             prediction = next(p for p in self.predictions if p.instance_id == verdict.instance_id)

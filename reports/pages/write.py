@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from core.atomic import write_text_atomic
@@ -22,12 +21,10 @@ from reports.pages.instance import InstanceView, page_name, view_instance
 from reports.pages.overview import overview
 from reports.pages.render import Renderer
 from reports.plots.data import FigureData, comparison_data, figure_data
+from reports.plots.write import Picture, write_figures
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import Comparison
 from runs.storage.store import RunStore
-
-if TYPE_CHECKING:
-    from reports.plots.write import Picture
 
 _INSTANCES = "instances"
 _LONGEST_NAME = 150
@@ -144,9 +141,6 @@ def _views(store: RunStore, run: RunData, issues: Mapping[str, str]) -> Iterator
 
 
 def _pictures(shown: FigureData, folder: Path, redact: Redactor) -> list[PagePicture]:
-    # Imported here: matplotlib takes half a second, which only pages need.
-    from reports.plots.write import write_figures
-
     drawn = write_figures(shown, folder / "figures", redact)
     return [PagePicture.of(picture) for picture in drawn]
 

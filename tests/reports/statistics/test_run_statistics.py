@@ -202,7 +202,7 @@ def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
     found = pass_at_ks([one, replace(one, instance_id="a__a-3")])
     assert [(p.k, p.plausible, p.resolved) for p in found] == [(1, 0.5, None), (2, 1.0, None)]
     lacking = replace(one, attempts=(good, replace(bad, status="not_recorded")))
-    assert pass_at_ks([one, lacking]) == (), "nobody made that attempt"
+    assert pass_at_ks([one, lacking]) == (), "that attempt was not made"
     empty = replace(bad, submittable_patch="")
     found = pass_at_ks([replace(one, attempts=(good, empty))])
     assert [p.resolved for p in found] == [0.5, 1.0]

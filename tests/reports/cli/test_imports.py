@@ -1,0 +1,18 @@
+"""Tables and statistics must not wait for libraries that only pages and evaluations need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SLOW = ("matplotlib", "numpy", "datasets", "markdown_it", "swebench")
+PROGRAM = f"""
+import sys
+import reports.cli.commands
+print(*(name for name in {SLOW} if name in sys.modules))
+"""
+
+
+def test_the_commands_import_no_slow_library() -> None:
+    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True)
+    assert found.stdout.decode().split() == []
