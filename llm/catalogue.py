@@ -1,4 +1,4 @@
-"""What holds for one model: our settings, and where they say nothing, litellm's map."""
+"""Complete the settings of a model from litellm's map."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from llm.settings import ModelSettings
 
 @cache
 def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> ModelSettings:
-    """Return ``settings`` with what litellm knows of ``name`` where they say nothing.
+    """Return ``settings``, with missing values from litellm's data on ``name``.
 
-    What stays None is unknown, and ``temperature`` then depends on its value.
+    None means unknown; whether the model takes a temperature then depends on its value.
     """
     entry = map_entry(name)
     known = ModelSettings(
@@ -30,7 +30,7 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
 
 
 def traits(settings: ModelSettings) -> Traits:
-    """Return what a conversation must know of a model with the filled ``settings``."""
+    """Return the traits of a model with the filled ``settings``."""
     reminder = settings.reminder or Reminder.SYSTEM
     return Traits(settings.context, bool(settings.prefill), reminder)
 
@@ -38,7 +38,7 @@ def traits(settings: ModelSettings) -> Traits:
 def takes_temperature(
     settings: ModelSettings, name: str, temperature: float, api_base: str | None
 ) -> bool:
-    """Tell whether the model with the filled ``settings`` takes this ``temperature``."""
+    """Return whether the model with the filled ``settings`` takes ``temperature``."""
     if settings.temperature is not None:
         return settings.temperature
     litellm = the_litellm()
@@ -47,7 +47,7 @@ def takes_temperature(
     bare, provider = provider_of(name, api_base)
     effort = {"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {}
     if effort and provider == "anthropic":
-        return False  # it refuses a temperature beside thinking
+        return False  # refuses a temperature with thinking
     try:
         get_optional_params(
             model=bare,
@@ -62,7 +62,7 @@ def takes_temperature(
 
 
 def _wants_markers(name: str, api_base: str | None) -> bool:
-    """Anthropic caches only what is marked, whoever sells its models."""
+    """Return whether it is a model of Anthropic, which caches only marked messages."""
     return "claude" in name.lower() and not api_base
 
 
