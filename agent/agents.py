@@ -7,7 +7,6 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from agent.builtin import BuiltinAgent
 from agent.outside import PREFIX, Wrap, command_agent
 from agent.protocol import Agent
 from core.errors import UserError
@@ -36,6 +35,8 @@ def load_agent(
         UserError: the name is unknown, or names something else than an agent.
     """
     if name == BUILTIN:
+        from agent.builtin import BuiltinAgent
+
         return BuiltinAgent()
     if is_command(name):
         return command_agent(name.removeprefix(PREFIX), env, seconds, wrap)

@@ -1,4 +1,4 @@
-"""Pure: text of models and repositories as plain lines and tables, without terminal controls."""
+"""Turn text of models and repositories into plain lines and tables. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Settings per model: our YAML holds the exceptions and the aliases, a user's file goes before it.
+"""Settings of models from YAML: a user's file, then the harness's own exceptions and aliases.
 
-Nothing here asks litellm: what no rule says stays None, and ``llm.registry`` fills it.
+This module does not use litellm: settings without a rule are None; ``llm.registry`` fills them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Tokens = Annotated[int, Field(strict=True, gt=0)]
 _CLOSED = ConfigDict(extra="forbid")
 _OURS = Path(__file__).with_name("model-settings.yaml")
-_MENDS = {
+_FIXES = {
     "unexpected_keyword_argument": "no such key; there are {keys}",
     "bool_type": "give true or false",
     "int_type": "give a whole number of tokens",
@@ -40,18 +40,18 @@ _MENDS = {
 
 @dataclass(frozen=True, config=_CLOSED)
 class ModelSettings:
-    """What is settled for one model; None is left to litellm's map.
+    """The settings of one model; litellm's map decides for None.
 
     Attributes:
-        edit_format: the edit format that it writes when nobody says another.
-        reminder: where the edit format's rules stand.
-        temperature: whether it takes one.
-        reasoning_effort: how long it thinks; None sends nothing.
-        cache_markers: whether the provider wants to be told what to cache.
-        prefill: whether it goes on with a last message in its own name.
-        tools: whether it can call functions.
-        context: tokens of its window.
-        max_output: tokens of its longest reply; sent as the limit when a rule says it.
+        edit_format: the default edit format.
+        reminder: the place of the edit format's rules.
+        temperature: whether the model takes one.
+        reasoning_effort: how long the model thinks; None sends nothing.
+        cache_markers: whether the provider caches only marked messages.
+        prefill: whether the model continues a last message of the role ``assistant``.
+        tools: whether the model can call functions.
+        context: tokens of the window.
+        max_output: tokens of the longest reply; sent as the limit if a rule sets it.
     """
 
     edit_format: str | None = None
@@ -65,12 +65,12 @@ class ModelSettings:
     max_output: Tokens | None = None
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
-        """Return these settings, and those of ``other`` where these say nothing."""
+        """Return these settings, with the values of ``other`` in place of None."""
         mine, theirs = asdict(self), asdict(other)
         return ModelSettings(**{k: theirs[k] if mine[k] is None else mine[k] for k in mine})
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is said, as it stands in ``run.json``."""
+        """Return the settings that are not None, for ``run.json``."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -82,7 +82,7 @@ class SettingsFile:
     models: dict[str, ModelSettings] = field(default_factory=dict)
 
     def rules(self, name: str) -> Iterator[ModelSettings]:
-        """Yield the settings for ``name``, the first to be heard first."""
+        """Yield the settings for ``name`` in order of precedence."""
         if name in self.models:
             yield self.models[name]
         for pattern, settings in self.models.items():
@@ -92,7 +92,7 @@ class SettingsFile:
 
 @dataclass(frozen=True)
 class SettingsBook:
-    """Files in the order in which they are heard; the last one is ours."""
+    """Files in order of precedence; the last is the harness's own."""
 
     files: tuple[SettingsFile, ...]
 
@@ -105,7 +105,7 @@ class SettingsBook:
         return known
 
     def of(self, name: str) -> ModelSettings:
-        """Return what the files say of litellm's ``name``."""
+        """Return the settings of the model with litellm's ``name``."""
         found = ModelSettings()
         for file in self.files:
             for rule in file.rules(name):
@@ -114,14 +114,14 @@ class SettingsBook:
 
 
 def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
-    """Return our settings, and before them those of the file at ``path``.
+    """Return the settings in the file at ``path``, completed by the harness's own.
 
     Args:
-        path: what ``--model-settings`` names.
-        formats: the names of the edit formats that there are.
+        path: the value of ``--model-settings``.
+        formats: the names of all edit formats.
 
     Raises:
-        UserError: naming the file, the key and the mend.
+        UserError: the file has an error; the message names the file, the key and the fix.
     """
     files = [_read(place, formats) for place in (path, _OURS) if place]
     return SettingsBook(tuple(files))
@@ -129,12 +129,12 @@ def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
 
 @cache
 def our_settings() -> SettingsBook:
-    """Return the settings that come with the harness."""
+    """Return the harness's own settings."""
     return SettingsBook((_read(_OURS, None),))
 
 
 def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
-    """Return the hash of what is said of the models of a run, by name."""
+    """Return the hash of the settings of a run's models, by name."""
     plain = {name: said.as_json() for name, said in settings.items()}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
@@ -166,12 +166,12 @@ def _mistake(path: Path, words: str) -> UserError:
 
 
 def _first(error: ValidationError) -> str:
-    """Return where the first mistake is, and its mend."""
+    """Return the place of the first error, and its fix."""
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part != "[key]"]
     owner = ModelSettings if place[:1] == ["models"] and len(place) > 1 else SettingsFile
-    mend = _MENDS.get(found["type"], found["msg"])
-    return ": ".join([*place, mend.format(keys=", ".join(_keys(owner)))])
+    fix = _FIXES.get(found["type"], found["msg"])
+    return ": ".join([*place, fix.format(keys=", ".join(_keys(owner)))])
 
 
 def _keys(owner: type[Any]) -> Sequence[str]:
@@ -179,10 +179,10 @@ def _keys(owner: type[Any]) -> Sequence[str]:
 
 
 class _OnceOnly(yaml.constructor.BaseConstructor):
-    """Refuses a key that stands twice, of which YAML silently takes the last."""
+    """Refuses a repeated key, of which YAML silently takes the last."""
 
     def get_mark(self) -> yaml.Mark:
-        """Return where reading is, without the line: messages quote it, and it may hold secrets."""
+        """Return the position without the text of the line, which may hold secrets."""
         reader: Any = self
         return yaml.Mark(reader.name, reader.index, reader.line, reader.column, None, 0)
 
@@ -198,8 +198,8 @@ class _OnceOnly(yaml.constructor.BaseConstructor):
 
 
 class StrictLoader(ShallowNodes, _OnceOnly, yaml.SafeLoader):
-    """Loads YAML whose keys stand once."""
+    """Loads YAML without repeated keys."""
 
 
 class TextLoader(ShallowNodes, _OnceOnly, yaml.BaseLoader):
-    """Loads every scalar as the text that stands there: 1:30 is no number of base 60."""
+    """Loads every scalar as text: 1:30 is no number of base 60."""

@@ -1,4 +1,4 @@
-"""Real repositories, a real server that speaks the OpenAI protocol, and small instances."""
+"""Fixtures: real repositories, a real server of the OpenAI protocol, and small instances."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def make_tree(make_mirror: MakeMirror, tmp_path: Path) -> MakeCheckout:
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    """A local server that speaks the OpenAI chat protocol and sends the answers of the test."""
+    """A server on loopback that speaks the OpenAI chat protocol and gives the set answers."""
     with Provider() as server:
         yield server
 
 
 @pytest.fixture
 def log() -> logging.Logger:
-    """A logger without handlers."""
+    """A logger without output."""
     return logging.Logger("test")
 
 
