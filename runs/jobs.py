@@ -1,4 +1,4 @@
-"""Jobs: what a run works on, whatever that is, and the order in which they start."""
+"""Jobs, the pieces of a run's work, and the order in which they start."""
 
 from __future__ import annotations
 

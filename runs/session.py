@@ -97,7 +97,7 @@ class Voice:
 
 
 @dataclass(frozen=True)
-class Session:
+class RunSession:
     """One process's work on a run whose lock it holds.
 
     Attributes:
@@ -140,6 +140,7 @@ class Session:
         jobs, plan = self.choose(hub, voice)
         hub.ledger.begin()
         board = Board(len(jobs))
+        board.descriptions = {job.key: job.description for job in jobs}
         hub.called = board.called
 
         def spent() -> Decimal:

@@ -39,7 +39,7 @@ def status_of(prediction: Mapping[str, Any]) -> str:
 
 
 def is_plausible(prediction: Mapping[str, Any]) -> bool:
-    """Tell whether a prediction is plausible: by its status, else by its outcomes."""
+    """Return whether a prediction is plausible: by its status, else by its outcomes."""
     if "status" in prediction:
         return bool(prediction["status"] == InstanceStatus.PLAUSIBLE.value)
     clean = all(prediction.get(f"{name}_outcome") is True for name in ("edit", "lint", "test"))

@@ -1,4 +1,4 @@
-"""Attempts as they are kept: the record, and its forms in predictions and trajectories."""
+"""The record of an attempt, and its forms in predictions and trajectories."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from llm.chat import Call, Message, Traits
 
 @dataclass(frozen=True)
 class AttemptRecord:
-    """One attempt: whose, what was said, what came of it.
+    """One attempt: its model, its messages and its outcomes.
 
     Attributes:
-        candidate: what the choice among attempts looks at.
+        candidate: what the choice among attempts depends on.
         try_: from 1, per model.
         temperature: that was sent; None where none was.
         traits: what the conversation knew of its model.

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bench.attempts.attempts import Solved, explained
 from bench.attempts.candidates import NEVER_PLAUSIBLE, AttemptStatus, Candidate, Choice, choose
 from bench.attempts.records import AttemptRecord
+from bench.attempts.solving import Solved, explained
 from bench.instances.instances import Instance
 from bench.repos.patches import fit_patch
 from llm.chat import Call, Message, ToolCall

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
@@ -97,10 +97,12 @@ class Board:
 
     Attributes:
         total: instances that are to do.
+        descriptions: what is shown in place of an id.
     """
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
+        self.descriptions: Mapping[str, str] = {}
         self._clock = clock
         self._lock = Lock()
         self._running: dict[str, tuple[float, Running]] = {}
@@ -112,7 +114,8 @@ class Board:
     def started(self, instance_id: str) -> None:
         """An instance is worked on from now."""
         with self._lock:
-            begun = Running(instance_id, 0, "", Step.WAITING, 0.0)
+            shown = self.descriptions.get(instance_id, instance_id)
+            begun = Running(shown, 0, "", Step.WAITING, 0.0)
             self._running[instance_id] = self._clock(), begun
             self._widest = max(self._widest, len(self._running))
 

@@ -128,7 +128,16 @@ class PlainDisplay:
     ) -> None:
         """See ``Display``."""
         number = self._board.finished(instance_id, status)
-        self._write(finished_line(number, self._board.total, instance_id, status, reason, cost))
+        self._write(
+            finished_line(
+                number,
+                self._board.total,
+                self._board.descriptions.get(instance_id, instance_id),
+                status,
+                reason,
+                cost,
+            )
+        )
 
     def note(self, text: str) -> None:
         """See ``Display``."""
@@ -184,7 +193,14 @@ class TerminalDisplay:
     ) -> None:
         """See ``Display``."""
         number = self._board.finished(instance_id, status)
-        line = finished_line(number, self._board.total, instance_id, status, reason, cost)
+        line = finished_line(
+            number,
+            self._board.total,
+            self._board.descriptions.get(instance_id, instance_id),
+            status,
+            reason,
+            cost,
+        )
         self._lines.put(line)
 
     def note(self, text: str) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import StoppedError
-from environments import Session as Commands
-from environments import run_once
+from environments import Session, run_once
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.confinement import find_confinement
 from environments.local.local import LocalSession
@@ -29,7 +28,7 @@ from runs.progress.statuses import InstanceStatus
 from runs.redo import Plan, plan
 from runs.run import open_run
 from runs.scale import EngineKind, Money, Scale
-from runs.session import ModelUse, Session
+from runs.session import ModelUse, RunSession
 from runs.slots import Slot
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
@@ -40,7 +39,7 @@ RUN = "own"
 @dataclass(frozen=True)
 class Services:
     worker: WorkerAccess
-    commands: Commands
+    commands: Session
 
 
 def services(worker: WorkerAccess) -> Services:
@@ -118,7 +117,7 @@ def main(out: str, url: str, engine: str, count: str) -> None:
     scale = Scale(workers=4, jobs=2, engine=EngineKind(engine))
     with run_lock(store.folder):
         clean(store, cache, containers=False)
-        summary = Session(store, cache, scale, money, kind, ModelUse(), choose, print).run()
+        summary = RunSession(store, cache, scale, money, kind, ModelUse(), choose, print).run()
     print(summary.text())
     benchmarks = {name.partition(".")[0] for name in sys.modules} & {"bench", "reports", "demo"}
     sys.exit(3 if benchmarks else summary.exit_code)

@@ -29,7 +29,9 @@ needs_ray = pytest.mark.skipif(
 
 def start(out: Path, provider: Provider, engine: str) -> subprocess.Popen[bytes]:
     words = [str(out), provider.url, engine, str(COUNT)]
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, *words], cwd=TOP)
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *words], cwd=TOP, stdout=subprocess.PIPE
+    )
 
 
 @pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=needs_ray)])
@@ -47,8 +49,9 @@ def test_jobs_of_another_kind_are_killed_and_continued(
     done = {path: path.read_bytes() for path in store.prediction_paths()}
     assert 0 < len(done) < COUNT
     with start(tmp_path, provider, engine) as process:
-        pass
+        shown, _ = process.communicate()
     assert process.returncode == 0
+    assert b"question 5: plausible; answered" in shown
     found = {path: path.read_bytes() for path in store.prediction_paths()}
     assert done.items() <= found.items()
     assert [json.loads(data)["output"].strip() for data in found.values()] == ["SHOUT"] * COUNT
