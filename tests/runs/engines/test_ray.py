@@ -202,13 +202,13 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     here, there = tmp_path / "here", tmp_path / "there"
     assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
-    own = Scale(workers=4, jobs=2, engine=EngineKind.RAY)
+    own, others = Scale(workers=4, jobs=2, engine=EngineKind.RAY), rays_of(os.getpid())
     far = options(there, tmp_path / "cache", *ALL, scale=own)
     assert run_command(config(), far, lambda _: None) == 0
     assert predictions(there) == predictions(here)
     assert len(predictions(here)) == len(ALL)
     assert not (tmp_path / "cache/nodes").exists()
-    assert rays_of(os.getpid()) == []
+    assert {*rays_of(os.getpid())} <= {*others}
 
 
 def rays_of(pid: int) -> list[psutil.Process]:
