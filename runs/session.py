@@ -21,7 +21,7 @@ from runs.calls.ledger import Ledger
 from runs.calls.throttle import Throttle, ThrottlePolicy
 from runs.engines import Driver, make_engine
 from runs.engines.ray.nodes import clean
-from runs.jobs import Job, JobKind
+from runs.jobs import Job, JobKind, check_keys
 from runs.leftovers import marked_children, run_key
 from runs.progress.board import Board
 from runs.progress.display import Display, make_display, stream_of
@@ -138,6 +138,7 @@ class RunSession:
     def _execute(self, stop: Stop, log: logging.Logger, voice: Voice) -> RunSummary:
         hub = make_hub(self.store, self.scale, self.money, self.models, stop, log.warning)
         jobs, plan = self.choose(hub, voice)
+        check_keys(jobs)
         hub.ledger.begin()
         board = Board(len(jobs))
         board.descriptions = {job.key: job.description for job in jobs}

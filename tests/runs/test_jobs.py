@@ -8,16 +8,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from core.processes import RUN_VARIABLE
 from runs.calls.ledger import read_ledger
+from runs.jobs import check_keys
 from runs.leftovers import kill_processes, run_key
 from runs.storage.store import RunStore
 from tests.provider import Answer, Provider
-from tests.runs.ownkind import RUN
+from tests.runs.ownkind import RUN, Question
 
 TOP = Path(__file__).resolve().parents[2]
 COUNT = 6
@@ -32,6 +34,22 @@ def start(out: Path, provider: Provider, engine: str) -> subprocess.Popen[bytes]
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *words], cwd=TOP, stdout=subprocess.PIPE
     )
+
+
+@dataclass(frozen=True)
+class Named(Question):
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+@pytest.mark.parametrize("names", [["../a"], [""], ["a/b"], ["a", "b", "a"]])
+def test_keys_that_cannot_name_the_files_of_one_job_are_refused(names: list[str]) -> None:
+    check_keys([Named(1, "", name) for name in ("a", "b.1", "c-d_e+f")])
+    with pytest.raises(ValueError, match="files are named by it"):
+        check_keys([Named(1, "", name) for name in names])
 
 
 @pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=needs_ray)])
