@@ -22,8 +22,8 @@ from core.redaction import Redactor
 from llm.chat import Reply, RequestRefusedError
 from llm.gate import Answered, Ask, Outcome, Refused
 from llm.replay import reply_of_json
-from runs.calls.budget import BudgetLimits, OverBudgetError, Scope
-from runs.storage.jsonlines import Kind, read_lines
+from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
+from runs.storage.jsonlines import LineFormat, read_lines
 
 Entry = Mapping[str, Any]
 
@@ -156,7 +156,7 @@ def _key(entry: Entry) -> tuple[str, bool] | None:
     return None if kind is EntryKind.DENIED else (entry["call"], kind is EntryKind.ASKED)
 
 
-JOURNAL = Kind(_entry, _key)
+JOURNAL = LineFormat(_entry, _key)
 """The lines of a journal: each call is asked once, and ends once."""
 
 
@@ -192,7 +192,7 @@ def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
 class Denial:
     """The limit that kept an instance from its next call: the option, and its value then."""
 
-    scope: Scope
+    scope: LimitScope
     model: str
     value: Decimal
 
@@ -209,6 +209,6 @@ def last_denial(entries: Sequence[Entry]) -> Denial | None:
         return None
     last = denied[-1]
     try:
-        return Denial(Scope(last["limit"]), str(last["model"]), Decimal(last["value"]))
+        return Denial(LimitScope(last["limit"]), str(last["model"]), Decimal(last["value"]))
     except (KeyError, TypeError, ValueError, ArithmeticError):
         return None
