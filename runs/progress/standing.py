@@ -43,7 +43,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class StatusRow:
+class StatusTotals:
     """All instances of one status; ``dollars`` is None when the cost of one is unknown."""
 
     status: str
@@ -74,8 +74,8 @@ class RunStatus:
 
     run: str
     folder: Path
-    statuses: tuple[StatusRow, ...]
-    total: StatusRow
+    statuses: tuple[StatusTotals, ...]
+    total: StatusTotals
     unfinished: tuple[Entry, ...]
     broken: tuple[str, ...]
     process: str = ""
@@ -130,9 +130,9 @@ def summed(
     )
 
 
-def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) -> StatusRow:
+def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) -> StatusTotals:
     costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
-    return StatusRow(
+    return StatusTotals(
         status=status,
         instances=len(entries),
         attempts=sum(entry.attempts for entry in entries),
@@ -157,7 +157,7 @@ def lines(seen: RunStatus) -> Iterator[str]:
         yield from (f"  {one_line(words)}" for words in seen.broken)
 
 
-def _cells(rows: Sequence[StatusRow]) -> Iterator[tuple[str, ...]]:
+def _cells(rows: Sequence[StatusTotals]) -> Iterator[tuple[str, ...]]:
     for row, dollars in zip(rows, column([row.dollars for row in rows]), strict=True):
         yield one_line(row.status), str(row.instances), str(row.attempts), dollars
 
