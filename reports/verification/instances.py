@@ -21,7 +21,7 @@ from reports.verification.difference import (
     nearly,
 )
 from reports.verification.layout import wrong_layout
-from reports.verification.recorded import chosen_again, record_of, solved_of
+from reports.verification.recorded import chosen_again, solved_of
 from reports.verification.requests import wrong_request
 from runs.run import prediction
 from runs.storage.store import RunStore
@@ -57,7 +57,7 @@ class InstanceCheck:
         if wrong := wrong_layout(trajectory):
             yield Difference.at(place, wrong[0])
             return
-        records = [record_of(raw) for raw in trajectory["attempts"]]
+        records = [AttemptRecord.of_trajectory(raw) for raw in trajectory["attempts"]]
         yield from self._attempts(place, trajectory, records)
         if self._ours(trajectory):
             yield from self._files(path, written, trajectory, records)
