@@ -25,7 +25,7 @@ from reports.verification.recorded import chosen_again, solved_of
 from reports.verification.requests import wrong_request
 from runs.run import prediction
 from runs.storage.store import RunStore
-from runs.storage.versions import continues
+from runs.storage.versions import is_current
 
 Trajectory = Mapping[str, Any]
 
@@ -64,12 +64,12 @@ class InstanceCheck:
 
     def _ours(self, trajectory: Trajectory) -> bool:
         """Whether the words of reasons and transcripts can be written again as they were."""
-        return not self.combined and continues(trajectory["versions"]["harness"])
+        return not self.combined and is_current(trajectory)
 
     def _attempts(
         self, place: Path, trajectory: Trajectory, records: Sequence[AttemptRecord]
     ) -> Iterator[Difference]:
-        same = eq if continues(trajectory["versions"]["harness"]) else nearly
+        same = eq if is_current(trajectory) else nearly
         for number, (raw, record) in enumerate(zip(trajectory["attempts"], records, strict=True)):
             for spot in _wrong(raw, record, same):
                 under, words = ("attempts", number), f"attempt {record.attempt}: "
