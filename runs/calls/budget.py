@@ -16,7 +16,7 @@ from threading import Lock
 _ZERO = Fraction(0)
 
 
-class LimitScope(str, Enum):
+class Scope(str, Enum):
     """The scope of a limit; the value is the option that sets it."""
 
     RUN = "--budget-usd"
@@ -32,7 +32,7 @@ class OverBudgetError(Exception):
         limit: dollars or calls, as the option of ``scope`` sets them.
     """
 
-    def __init__(self, scope: LimitScope, message: str, limit: Decimal) -> None:
+    def __init__(self, scope: Scope, message: str, limit: Decimal) -> None:
         super().__init__(message)
         self.scope = scope
         self.limit = limit
@@ -47,13 +47,13 @@ class BudgetLimits:
     usd_per_model: Mapping[str, Decimal] = field(default_factory=dict)
     calls: int | None = None
 
-    def of(self, scope: LimitScope, model: str) -> Decimal | None:
+    def of(self, scope: Scope, model: str) -> Decimal | None:
         """Return the limit of ``scope``, for ``model`` where it has one of its own."""
-        if scope is LimitScope.CALLS:
+        if scope is Scope.CALLS:
             return None if self.calls is None else Decimal(self.calls)
-        if scope is LimitScope.MODEL:
+        if scope is Scope.MODEL:
             return self.usd_per_model.get(model)
-        return self.usd if scope is LimitScope.RUN else self.usd_per_instance
+        return self.usd if scope is Scope.RUN else self.usd_per_instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,14 +196,14 @@ class Budget:
 
     def _wanted(
         self, instance_id: str, model: str, amount: Fraction
-    ) -> Iterator[tuple[LimitScope, _Account, Fraction]]:
+    ) -> Iterator[tuple[Scope, _Account, Fraction]]:
         """Yield the accounts of one call, with the amount that it needs of each."""
         per_instance = self._limits.usd_per_instance
         per_model = self._limits.usd_per_model.get(model)
-        yield LimitScope.CALLS, self._calls, Fraction(1)
-        yield LimitScope.RUN, self._run, amount
-        yield LimitScope.MODEL, _account(self._models, model, per_model), amount
-        yield LimitScope.INSTANCE, _account(self._instances, instance_id, per_instance), amount
+        yield Scope.CALLS, self._calls, Fraction(1)
+        yield Scope.RUN, self._run, amount
+        yield Scope.MODEL, _account(self._models, model, per_model), amount
+        yield Scope.INSTANCE, _account(self._instances, instance_id, per_instance), amount
 
     def _close(self, reservation: Reservation) -> None:
         if reservation not in self._open:
@@ -216,7 +216,7 @@ class Budget:
 
     def _spend(self, instance_id: str, model: str, amount: Fraction, calls: int) -> None:
         for scope, account, _ in self._wanted(instance_id, model, amount):
-            account.spent += calls if scope is LimitScope.CALLS else amount
+            account.spent += calls if scope is Scope.CALLS else amount
 
 
 def _account(accounts: dict[str, _Account], name: str, limit: Decimal | None) -> _Account:
@@ -224,17 +224,15 @@ def _account(accounts: dict[str, _Account], name: str, limit: Decimal | None) ->
 
 
 def _over(
-    scope: LimitScope, account: _Account, amount: Fraction, instance_id: str, model: str
+    scope: Scope, account: _Account, amount: Fraction, instance_id: str, model: str
 ) -> OverBudgetError:
     limit = account.limit or _ZERO
-    if scope is LimitScope.CALLS:
+    if scope is Scope.CALLS:
         words = f"{account.spent} of {limit} calls are made"
     else:
         spent, whole, call = (f"${_decimal(x):.6f}" for x in (account.spent, limit, amount))
         words = f"{spent} of {whole} are spent, and the next call may cost {call}"
-    of = {LimitScope.INSTANCE: f" for {instance_id}", LimitScope.MODEL: f" for {model}"}.get(
-        scope, ""
-    )
+    of = {Scope.INSTANCE: f" for {instance_id}", Scope.MODEL: f" for {model}"}.get(scope, "")
     return OverBudgetError(scope, f"{scope.value}: {words}{of}; raise it to go on", _decimal(limit))
 
 

@@ -19,7 +19,7 @@ from core.redaction import Redactor
 from core.stop import Stop
 from llm.chat import BudgetUsedError
 from llm.gate import Answered, Ask, Failed, Outcome
-from runs.calls.budget import Budget, LimitScope, OverBudgetError, Reservation
+from runs.calls.budget import Budget, OverBudgetError, Reservation, Scope
 from runs.calls.journal import (
     Entry,
     Journal,
@@ -146,7 +146,7 @@ class Hub:
         try:
             return self.budget.reserve(instance_id, ask.model, ask.bound)
         except OverBudgetError as error:
-            if error.scope in (LimitScope.RUN, LimitScope.CALLS):
+            if error.scope in (Scope.RUN, Scope.CALLS):
                 self.budget_used = str(error)
             self.journal(instance_id).append(denied_entry(error, ask.model))
             raise BudgetUsedError(str(error)) from error

@@ -22,7 +22,7 @@ from core.redaction import Redactor
 from llm.chat import Reply, RequestRefusedError
 from llm.gate import Answered, Ask, Outcome, Refused
 from llm.replay import reply_of_json
-from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
+from runs.calls.budget import BudgetLimits, OverBudgetError, Scope
 from runs.storage.jsonlines import LineFormat, read_lines
 
 Entry = Mapping[str, Any]
@@ -192,7 +192,7 @@ def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
 class Denial:
     """The limit that kept an instance from its next call: the option, and its value then."""
 
-    scope: LimitScope
+    scope: Scope
     model: str
     value: Decimal
 
@@ -209,6 +209,6 @@ def last_denial(entries: Sequence[Entry]) -> Denial | None:
         return None
     last = denied[-1]
     try:
-        return Denial(LimitScope(last["limit"]), str(last["model"]), Decimal(last["value"]))
+        return Denial(Scope(last["limit"]), str(last["model"]), Decimal(last["value"]))
     except (KeyError, TypeError, ValueError, ArithmeticError):
         return None

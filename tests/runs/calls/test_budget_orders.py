@@ -1,4 +1,4 @@
-"""Budgets hold in every order of calls, and among threads."""
+"""No order of reservations, and no number of threads, exceeds a budget."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.calls.budget import Budget, BudgetLimits, LimitScope, OverBudgetError, Reservation
-from tests.runs.calls.test_budget import INSTANCES, MODELS, D
+from runs.calls.budget import Budget, BudgetLimits, OverBudgetError, Reservation, Scope
+
+D = Decimal
+MODELS = ("gpt", "opus")
+INSTANCES = ("a-1", "b-2")
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call, and which part of its bound it costs."""
+    """A call, and the share of its bound that it costs."""
 
     instance: str
     model: str
@@ -82,7 +85,7 @@ def test_no_order_of_reserving_and_settling_passes_a_limit(
         if reservation:
             under_way.append((reservation, call))
         else:
-            # "Not now" is only said while somebody holds something.
+            # "Not now" is only answered while there are reservations.
             assert never or under_way
         while under_way and next(turns, 1) % 2:
             expected, made = expected + settle(next(turns, 0)), made + 1
@@ -110,7 +113,7 @@ def test_when_all_is_settled_a_call_fits_or_never_will(
 
 @pytest.fixture
 def eager_switches() -> Iterator[None]:
-    """Let threads take turns so often that a missing lock shows."""
+    """Switch threads so often that a missing lock is noticed."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -133,7 +136,7 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
             try:
                 reservation = budget.reserve(random.choice(INSTANCES), random.choice(MODELS), bound)
             except OverBudgetError as error:
-                if error.scope in (LimitScope.RUN, LimitScope.CALLS):
+                if error.scope in (Scope.RUN, Scope.CALLS):
                     return
                 continue
             if reservation:
@@ -151,5 +154,5 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
     assert not passed
     spent = budget.spent
     assert (spent.usd, spent.calls) == (sum(done), len(done))
-    # That nothing was passed would be no wonder had nothing been spent.
+    # The limits were really tested: nearly all of a budget was spent.
     assert spent.calls > 250 or spent.usd > 2

@@ -1,4 +1,4 @@
-"""What tests of the rate limiter share: a clock that they set, and short calls."""
+"""A throttle with a clock that the tests set."""
 
 from __future__ import annotations
 
