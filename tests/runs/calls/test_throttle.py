@@ -1,4 +1,4 @@
-"""Rates, pauses and probes, by a clock that the tests set."""
+"""Rates per minute: nothing exceeds them, and every caller gets its turn."""
 
 from __future__ import annotations
 
@@ -6,43 +6,15 @@ import heapq
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runs.calls.amounts import PerModel
-from runs.calls.throttle import Rates, Throttle, ThrottlePolicy
-
-POLICY = ThrottlePolicy(failures=3, first_wait=2, longest_wait=60, probe_patience=300)
-
-
-@dataclass
-class Clock:
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def make(
-    rpm: int | None = None, tpm: int | None = None, random: float | None = 0.5
-) -> tuple[Throttle, Clock]:
-    clock = Clock()
-    share = Random(1).random if random is None else lambda: random
-    return Throttle(Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, share), clock
-
-
-def ask(throttle: Throttle, tokens: int = 1, caller: str = "w", model: str = "m") -> float:
-    return throttle.admit(model, "p", tokens, caller)
-
-
-def opened(throttle: Throttle, provider: str = "p") -> None:
-    for _ in range(POLICY.failures):
-        throttle.failed(provider)
+from runs.calls.throttle import Rates, Throttle
+from tests.runs.calls.throttling import POLICY, Clock, ask, make, opened
 
 
 def test_without_limits_all_start() -> None:
@@ -96,8 +68,8 @@ def test_each_model_has_its_own_rate() -> None:
     assert ask(throttle, 1, model="other") > 0
 
 
-def test_whoever_is_refused_first_goes_first() -> None:
-    """Small calls would else take each gap that a large one waits for."""
+def test_the_first_refused_caller_goes_first() -> None:
+    """Otherwise small calls would use every gap that a large one waits for."""
     throttle, clock = make(tpm=100)
     assert ask(throttle, 50, "small") == 0
     clock.now += 30
@@ -111,7 +83,7 @@ def test_whoever_is_refused_first_goes_first() -> None:
     assert ask(throttle, 100, "large") == 0
 
 
-def test_a_place_at_the_head_is_lost_when_nobody_comes_back() -> None:
+def test_a_place_at_the_head_is_lost_when_its_caller_does_not_return() -> None:
     throttle, clock = make(tpm=100)
     ask(throttle, 50, "small")
     wait = ask(throttle, 100, "large")
@@ -121,7 +93,7 @@ def test_a_place_at_the_head_is_lost_when_nobody_comes_back() -> None:
     assert ask(throttle, 50, "small") == 0
 
 
-def test_callers_are_their_threads_when_they_do_not_say() -> None:
+def test_a_caller_is_its_thread_by_default() -> None:
     throttle, clock = make(rpm=1)
     assert throttle.admit("m", "p", 1) == 0
     assert throttle.admit("m", "p", 1) > 0
@@ -134,7 +106,7 @@ def test_callers_are_their_threads_when_they_do_not_say() -> None:
     assert throttle.admit("m", "p", 1) == 0
 
 
-def test_waiters_are_told_different_times_and_never_0() -> None:
+def test_waiting_times_differ_and_are_never_0() -> None:
     throttle, _ = make(rpm=1, random=None)
     ask(throttle)
     waits = [ask(throttle, caller=str(n)) for n in range(64)]
@@ -148,207 +120,10 @@ def test_waiters_are_told_different_times_and_never_0() -> None:
     assert len({ask(paused, caller=str(n)) for n in range(64)}) == 64
 
 
-def test_retry_after_pauses_the_provider_for_all() -> None:
-    throttle, clock = make()
-    throttle.failed("p", 20)
-    assert not throttle.is_open("p")
-    for caller in "abc":
-        assert 20 < ask(throttle, caller=caller, model=caller) <= 22
-    assert throttle.admit("m", "other", 1) == 0
-    throttle.succeeded("p")
-    clock.now += 19
-    assert 1 < ask(throttle) <= 3
-    clock.now += 1
-    assert [ask(throttle, caller=c) for c in "abc"] == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("asked", "seconds"),
-    [(59, 59), (61, 60), (float("inf"), 60), (0, 0), (-5, 0), (float("nan"), 0)],
-)
-def test_retry_after_is_believed_within_bounds(asked: float, seconds: float) -> None:
-    throttle, clock = make()
-    throttle.failed("p", asked)
-    clock.now += max(0, seconds - 0.001)
-    assert (ask(throttle) > 0) is (seconds > 0)
-    clock.now = 1000 + seconds
-    assert ask(throttle) == 0
-
-
-def test_a_shorter_retry_after_does_not_take_back_a_longer_one() -> None:
-    throttle, clock = make()
-    throttle.failed("p", 50)
-    throttle.failed("p", 1)
-    clock.now += 49
-    assert ask(throttle) > 0
-
-
-def test_only_failures_in_a_row_open_the_circuit() -> None:
-    throttle, _ = make()
-    for _ in range(5):
-        throttle.failed("p")
-        throttle.failed("p")
-        assert not throttle.is_open("p")
-        assert ask(throttle) == 0
-        throttle.succeeded("p")
-    opened(throttle)
-    assert throttle.is_open("p")
-    assert ask(throttle) > 0
-    assert not throttle.is_open("other")
-
-
-def test_one_probe_after_each_pause_and_success_closes() -> None:
-    throttle, clock = make(random=0.0)
-    opened(throttle)
-    clock.now += 0.999
-    assert ask(throttle, caller="a") > 0
-    clock.now += 0.001
-    assert ask(throttle, caller="a") == 0
-    assert all(0 < ask(throttle, caller=str(n)) <= 2 for n in range(63))
-    throttle.failed("p")
-    assert throttle.is_open("p")
-    clock.now += 2
-    assert ask(throttle, caller="b") == 0
-    assert ask(throttle, caller="c") > 0
-    throttle.succeeded("p")
-    assert not throttle.is_open("p")
-    assert [ask(throttle, caller=str(n)) for n in range(5)] == [0] * 5
-
-
-def pauses(random: float) -> list[float]:
-    """Return the first eight pauses of a provider that never recovers."""
-    throttle, clock = make(random=random)
-    found = []
-    opened(throttle)
-    spread = POLICY.first_wait * (0.1 + 0.9 * random)
-    for _ in range(8):
-        found.append(ask(throttle) - spread)
-        clock.now += found[-1]
-        assert ask(throttle) == 0
-        throttle.failed("p")
-    return found
-
-
-def test_pauses_double_to_the_longest_and_differ() -> None:
-    assert pauses(0.0) == pytest.approx([1, 2, 4, 8, 16, 30, 30, 30])
-    assert pauses(0.5) == pytest.approx([1.5, 3, 6, 12, 24, 45, 45, 45])
-    assert max(pauses(0.999999)) <= 60
-
-
-def test_a_success_makes_the_next_pause_short_again() -> None:
-    throttle, clock = make(random=0.0)
-    opened(throttle)
-    for pause in (1, 2, 4):
-        clock.now += pause
-        assert ask(throttle) == 0
-        throttle.failed("p")
-    throttle.succeeded("p")
-    opened(throttle)
-    clock.now += 1
-    assert ask(throttle) == 0
-
-
-def test_failures_of_calls_under_way_do_not_lengthen_a_pause() -> None:
-    throttle, clock = make(random=0.0)
-    for _ in range(64):
-        throttle.failed("p", 50)
-    # The circuit's own pause of 1 second is over, the provider's 50 are not.
-    clock.now += 40
-    for _ in range(64):
-        throttle.failed("p")
-    clock.now += 10
-    assert ask(throttle) == 0
-    throttle.failed("p")
-    # The second pause, not the hundredth.
-    assert ask(throttle) == pytest.approx(2 + 0.2)
-
-
-def test_a_flood_of_failures_is_one_pause() -> None:
-    throttle, clock = make(random=0.0)
-    for _ in range(64):
-        throttle.failed("p")
-    clock.now += 1
-    assert ask(throttle) == 0
-
-
-def test_a_late_success_closes_the_circuit_at_once() -> None:
-    throttle, _ = make()
-    opened(throttle)
-    throttle.succeeded("p")
-    assert ask(throttle) == 0
-
-
-def test_a_lost_probe_does_not_block_for_ever() -> None:
-    throttle, clock = make(random=0.0)
-    opened(throttle)
-    clock.now += 1
-    assert ask(throttle, caller="dies") == 0
-    clock.now += POLICY.probe_patience - 0.001
-    assert ask(throttle) > 0
-    clock.now += 0.001
-    assert ask(throttle) == 0
-    assert ask(throttle, caller="third") > 0
-
-
-def test_a_probe_waits_for_the_rate_and_is_not_used_up_by_it() -> None:
-    throttle, clock = make(rpm=1)
-    assert ask(throttle) == 0
-    opened(throttle)
-    clock.now += 30
-    assert ask(throttle) > 28
-    clock.now += 30
-    assert ask(throttle) == 0
-
-
-def test_how_long_all_have_been_paused() -> None:
-    throttle, clock = make()
-    both = ["p", "q"]
-    assert throttle.all_paused_for(both) == throttle.all_paused_for([]) == 0
-    throttle.failed("p")
-    clock.now += 100
-    # A failure alone pauses nothing, and what was before the pause does not count.
-    assert throttle.all_paused_for(["p"]) == 0
-    opened(throttle, "p")
-    clock.now += 10
-    assert throttle.all_paused_for(["p"]) == 10
-    assert throttle.all_paused_for(both) == 0
-    opened(throttle, "q")
-    clock.now += 500
-    assert throttle.all_paused_for(["p"]) == 510
-    assert throttle.all_paused_for(both) == 500
-    throttle.failed("p", 30)
-    throttle.failed("q")
-    clock.now += 5
-    assert throttle.all_paused_for(both) == 505
-    throttle.succeeded("q")
-    assert throttle.all_paused_for(both) == 0
-    opened(throttle, "q")
-    clock.now += 7
-    assert throttle.all_paused_for(both) == 7
-
-
-def test_a_retry_after_counts_as_paused_while_it_lasts() -> None:
-    throttle, clock = make()
-    throttle.failed("p", 30)
-    clock.now += 20
-    assert throttle.all_paused_for(["p"]) == 20
-    throttle.failed("p", 30)
-    clock.now += 29
-    assert throttle.all_paused_for(["p"]) == 49
-    clock.now += 1
-    assert throttle.all_paused_for(["p"]) == 0
-    throttle.failed("p", 30)
-    clock.now += 1
-    assert throttle.all_paused_for(["p"]) == 1
-    throttle.succeeded("p")
-    clock.now += 5
-    assert throttle.all_paused_for(["p"]) == 5
-
-
 def admissions(
     throttle: Throttle, clock: Clock, demands: Sequence[Sequence[int]], until: float
 ) -> list[tuple[float, int, int]]:
-    """Let each worker make its calls, asking when it is told to: (when, worker, tokens) of each.
+    """Return (time, worker, tokens) of each call; every worker asks at the times it is given.
 
     A call takes one second and succeeds.
     """
@@ -360,7 +135,7 @@ def admissions(
         if call == len(demands[worker]):
             continue
         clock.now = when
-        assert when < until, "somebody starves"
+        assert when < until, "a worker starves"
         tokens = demands[worker][call]
         wait = throttle.admit("m", "p", tokens, worker)
         if wait:
@@ -372,7 +147,7 @@ def admissions(
 
 
 def worst(found: Sequence[tuple[float, int, int]]) -> Mapping[str, int]:
-    """Return the most requests and tokens of any 60 seconds, leaving out calls that were alone."""
+    """Return the most requests and tokens in any 60 seconds, except calls that were alone."""
     windows = [
         [tokens for later, _, tokens in found[i:] if later - when < 60]
         for i, (when, _, _) in enumerate(found)
@@ -386,7 +161,7 @@ _DEMANDS = st.lists(st.lists(st.integers(0, 120), max_size=6), max_size=8)
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 100), _DEMANDS, st.integers())
-def test_no_minute_holds_more_than_its_limits_and_nobody_starves(
+def test_no_minute_exceeds_its_limits_and_no_worker_starves(
     rpm: int, tpm: int, demands: list[list[int]], seed: int
 ) -> None:
     clock = Clock()
@@ -404,13 +179,13 @@ def test_a_large_call_among_many_small_ones_starts_soon() -> None:
     throttle = Throttle(Rates(PerModel(), PerModel(100)), POLICY, clock, Random(1).random)
     found = admissions(throttle, clock, [[5] * 60] * 20 + [[90] * 3], clock.now + 10_000)
     large = [when for when, worker, _ in found if worker == 20]
-    # All together take more than an hour; without a head the large ones came last.
+    # All calls take more than an hour; without a queue the large ones would come last.
     assert len(large) == 3
     assert large[-1] < 1000 + 600
 
 
 class SlowNumbers(dict[str, int]):
-    """Gives other threads time to come between when a number is looked up."""
+    """Gives other threads time to interfere when a number is looked up."""
 
     def get(self, key: str, default: Any = None) -> Any:
         time.sleep(0.002)

@@ -1,0 +1,204 @@
+"""Pauses of a provider, probes after them, and how long all providers were paused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runs.calls.throttling import POLICY, ask, make, opened
+
+
+def test_retry_after_pauses_the_provider_for_all() -> None:
+    throttle, clock = make()
+    throttle.failed("p", 20)
+    assert not throttle.is_open("p")
+    for caller in "abc":
+        assert 20 < ask(throttle, caller=caller, model=caller) <= 22
+    assert throttle.admit("m", "other", 1) == 0
+    throttle.succeeded("p")
+    clock.now += 19
+    assert 1 < ask(throttle) <= 3
+    clock.now += 1
+    assert [ask(throttle, caller=c) for c in "abc"] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [(59, 59), (61, 60), (float("inf"), 60), (0, 0), (-5, 0), (float("nan"), 0)],
+)
+def test_retry_after_is_limited(asked: float, seconds: float) -> None:
+    throttle, clock = make()
+    throttle.failed("p", asked)
+    clock.now += max(0, seconds - 0.001)
+    assert (ask(throttle) > 0) is (seconds > 0)
+    clock.now = 1000 + seconds
+    assert ask(throttle) == 0
+
+
+def test_a_shorter_retry_after_does_not_replace_a_longer_one() -> None:
+    throttle, clock = make()
+    throttle.failed("p", 50)
+    throttle.failed("p", 1)
+    clock.now += 49
+    assert ask(throttle) > 0
+
+
+def test_only_failures_in_a_row_open_the_circuit() -> None:
+    throttle, _ = make()
+    for _ in range(5):
+        throttle.failed("p")
+        throttle.failed("p")
+        assert not throttle.is_open("p")
+        assert ask(throttle) == 0
+        throttle.succeeded("p")
+    opened(throttle)
+    assert throttle.is_open("p")
+    assert ask(throttle) > 0
+    assert not throttle.is_open("other")
+
+
+def test_one_probe_after_each_pause_and_success_closes() -> None:
+    throttle, clock = make(random=0.0)
+    opened(throttle)
+    clock.now += 0.999
+    assert ask(throttle, caller="a") > 0
+    clock.now += 0.001
+    assert ask(throttle, caller="a") == 0
+    assert all(0 < ask(throttle, caller=str(n)) <= 2 for n in range(63))
+    throttle.failed("p")
+    assert throttle.is_open("p")
+    clock.now += 2
+    assert ask(throttle, caller="b") == 0
+    assert ask(throttle, caller="c") > 0
+    throttle.succeeded("p")
+    assert not throttle.is_open("p")
+    assert [ask(throttle, caller=str(n)) for n in range(5)] == [0] * 5
+
+
+def pauses(random: float) -> list[float]:
+    """Return the first eight pauses of a provider that never recovers."""
+    throttle, clock = make(random=random)
+    found = []
+    opened(throttle)
+    spread = POLICY.first_wait * (0.1 + 0.9 * random)
+    for _ in range(8):
+        found.append(ask(throttle) - spread)
+        clock.now += found[-1]
+        assert ask(throttle) == 0
+        throttle.failed("p")
+    return found
+
+
+def test_pauses_double_to_the_longest_and_differ() -> None:
+    assert pauses(0.0) == pytest.approx([1, 2, 4, 8, 16, 30, 30, 30])
+    assert pauses(0.5) == pytest.approx([1.5, 3, 6, 12, 24, 45, 45, 45])
+    assert max(pauses(0.999999)) <= 60
+
+
+def test_a_success_makes_the_next_pause_short_again() -> None:
+    throttle, clock = make(random=0.0)
+    opened(throttle)
+    for pause in (1, 2, 4):
+        clock.now += pause
+        assert ask(throttle) == 0
+        throttle.failed("p")
+    throttle.succeeded("p")
+    opened(throttle)
+    clock.now += 1
+    assert ask(throttle) == 0
+
+
+def test_failures_of_calls_under_way_do_not_lengthen_a_pause() -> None:
+    throttle, clock = make(random=0.0)
+    for _ in range(64):
+        throttle.failed("p", 50)
+    # The circuit's own pause of 1 second is over, the provider's 50 are not.
+    clock.now += 40
+    for _ in range(64):
+        throttle.failed("p")
+    clock.now += 10
+    assert ask(throttle) == 0
+    throttle.failed("p")
+    # The second pause, not the hundredth.
+    assert ask(throttle) == pytest.approx(2 + 0.2)
+
+
+def test_a_flood_of_failures_is_one_pause() -> None:
+    throttle, clock = make(random=0.0)
+    for _ in range(64):
+        throttle.failed("p")
+    clock.now += 1
+    assert ask(throttle) == 0
+
+
+def test_a_late_success_closes_the_circuit_at_once() -> None:
+    throttle, _ = make()
+    opened(throttle)
+    throttle.succeeded("p")
+    assert ask(throttle) == 0
+
+
+def test_a_lost_probe_does_not_block_for_ever() -> None:
+    throttle, clock = make(random=0.0)
+    opened(throttle)
+    clock.now += 1
+    assert ask(throttle, caller="dies") == 0
+    clock.now += POLICY.probe_patience - 0.001
+    assert ask(throttle) > 0
+    clock.now += 0.001
+    assert ask(throttle) == 0
+    assert ask(throttle, caller="third") > 0
+
+
+def test_a_probe_waits_for_the_rate_and_is_not_used_up_by_it() -> None:
+    throttle, clock = make(rpm=1)
+    assert ask(throttle) == 0
+    opened(throttle)
+    clock.now += 30
+    assert ask(throttle) > 28
+    clock.now += 30
+    assert ask(throttle) == 0
+
+
+def test_how_long_all_have_been_paused() -> None:
+    throttle, clock = make()
+    both = ["p", "q"]
+    assert throttle.all_paused_for(both) == throttle.all_paused_for([]) == 0
+    throttle.failed("p")
+    clock.now += 100
+    # A failure alone pauses nothing, and what was before the pause does not count.
+    assert throttle.all_paused_for(["p"]) == 0
+    opened(throttle, "p")
+    clock.now += 10
+    assert throttle.all_paused_for(["p"]) == 10
+    assert throttle.all_paused_for(both) == 0
+    opened(throttle, "q")
+    clock.now += 500
+    assert throttle.all_paused_for(["p"]) == 510
+    assert throttle.all_paused_for(both) == 500
+    throttle.failed("p", 30)
+    throttle.failed("q")
+    clock.now += 5
+    assert throttle.all_paused_for(both) == 505
+    throttle.succeeded("q")
+    assert throttle.all_paused_for(both) == 0
+    opened(throttle, "q")
+    clock.now += 7
+    assert throttle.all_paused_for(both) == 7
+
+
+def test_a_retry_after_counts_as_paused_while_it_lasts() -> None:
+    throttle, clock = make()
+    throttle.failed("p", 30)
+    clock.now += 20
+    assert throttle.all_paused_for(["p"]) == 20
+    throttle.failed("p", 30)
+    clock.now += 29
+    assert throttle.all_paused_for(["p"]) == 49
+    clock.now += 1
+    assert throttle.all_paused_for(["p"]) == 0
+    throttle.failed("p", 30)
+    clock.now += 1
+    assert throttle.all_paused_for(["p"]) == 1
+    throttle.succeeded("p")
+    clock.now += 5
+    assert throttle.all_paused_for(["p"]) == 5
