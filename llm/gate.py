@@ -1,8 +1,8 @@
-"""What stands between a model and its provider: what is on record, what may be asked, and when.
+"""The gate that every request to a provider passes: recorded replies, permission, outcome.
 
-A gate belongs to one attempt. Every request passes it twice: before it is sent, so that limits of
-money and rate hold over all that run beside it, and after, so that its reply is kept before it is
-used. Whoever has neither limits nor records uses ``OpenGate``.
+A gate belongs to one attempt. A request passes it before it is sent, so that limits on money and
+rate hold over all workers, and after it, so that its reply is stored before it is used. Without
+limits and records, use ``OpenGate``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Ask:
 
     Attributes:
         model: litellm's name.
-        provider: litellm's name of whoever serves it.
+        provider: litellm's name of its provider.
         request_sha256: see ``llm.chat.request_sha256``.
-        tokens: of the prompt, counted or estimated, and of the longest reply where it is known.
+        tokens: of the prompt, counted or estimated, and of the longest reply where known.
         bound: the most dollars that it can cost; None when the price is unknown.
     """
 
@@ -55,7 +55,7 @@ class Failed:
 
     Attributes:
         error: what happened.
-        transient: worth another try; others are the user's to fix.
+        transient: worth another try; the user must fix other failures.
         billed: it may be billed: the connection broke, or time ran out.
         reached: the provider was connected to.
         retry_after: seconds that the provider asked to wait.
@@ -72,10 +72,10 @@ Outcome = Answered | Refused | Failed
 
 
 class Gate(Protocol):
-    """Lets requests through."""
+    """Gives permission for requests and records their outcomes."""
 
     def recorded(self, request_sha256: str) -> Reply | None:
-        """Return the reply that was already paid for, each once; None when there is none.
+        """Return a recorded reply, which is paid for, each once; None when there is none.
 
         Raises:
             RequestRefusedError: the provider refused this request.
@@ -92,21 +92,21 @@ class Gate(Protocol):
         """Wait until ``ask`` may be sent and return a ticket for it.
 
         Raises:
-            BudgetUsedError: it may not be sent any more.
+            BudgetUsedError: the budget does not allow it.
             StoppedError: the run is stopping.
         """
 
     def end(self, ticket: str, outcome: Outcome) -> bool:
-        """Keep what came of the request, before it is used.
+        """Record the outcome of a request, before it is used.
 
         Returns:
-            Whether a failure uses up one of the caller's tries: it does not while a provider is
-            down for everybody.
+            Whether a failure uses up one of the caller's tries: not while the provider is down for
+            all callers.
         """
 
 
 class OpenGate:
-    """Keeps nothing and holds nobody back."""
+    """A gate without records and limits."""
 
     def recorded(self, request_sha256: str) -> Reply | None:
         """See ``Gate``."""

@@ -1,8 +1,9 @@
-"""Jobs: what a run works on, whatever that is, and the order in which they start."""
+"""Jobs, the pieces of a run's work, and the order in which they start."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from runs.calls.hub import CallHub, Hub
 from runs.progress.board import Steps
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slots
+from runs.storage.shapes import is_safe_key
 
 T_co = TypeVar("T_co", covariant=True)
 J = TypeVar("J", bound="Job")
@@ -114,6 +116,18 @@ class JobKind:
     packages: tuple[str, ...] = ()
     cpus: float = 1.0
     containers: bool = False
+
+
+def check_keys(jobs: Sequence[Job]) -> None:
+    """Check that files can be named by the keys of ``jobs``.
+
+    Raises:
+        ValueError: a key is no safe file name, or belongs to two jobs.
+    """
+    counts = Counter(job.key for job in jobs)
+    for key, count in counts.items():
+        if not is_safe_key(key) or count > 1:
+            raise ValueError(f"{key!r} cannot be the key of {count} job(s): files are named by it")
 
 
 def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:

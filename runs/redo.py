@@ -43,7 +43,7 @@ class Redo:
         return cls(frozenset(words & {*WORDS}), frozenset(words & {*ids}))
 
     def takes(self, instance_id: str, result: Mapping[str, Any]) -> bool:
-        """Tell whether an instance with this prediction, or unfinished trajectory, is meant."""
+        """Return whether to redo an instance with this prediction or unfinished trajectory."""
         status = str(result.get("status", ""))
         if instance_id in self.ids or status in self.words:
             return True
@@ -121,16 +121,16 @@ def prepare(store: RunStore, hub: Hub, redo: Redo, ids: Sequence[str]) -> list[s
         for name in ids
         if (result := store.result(name)) is not None and redo.takes(name, result)
     }
-    begun = _Begun.read(store)
-    if begun is not None and begun.redo == redo and (left := begun.left(store)):
+    last = _LastRedo.read(store)
+    if last is not None and last.redo == redo and (left := last.left(store)):
         wanted = {name for name in ids if name in left or _is_unfinished(store, wanted, name)}
-        if begun.put_aside:
+        if last.put_aside:
             return [name for name in ids if name in wanted]
     chosen = [name for name in ids if name in wanted]
-    _Begun(redo, tuple(chosen), put_aside=False).write(store)
+    _LastRedo(redo, tuple(chosen), put_aside=False).write(store)
     for name in chosen:
         _put_aside(store, hub, redo, name)
-    _Begun(redo, tuple(chosen), put_aside=True).write(store)
+    _LastRedo(redo, tuple(chosen), put_aside=True).write(store)
     return chosen
 
 
@@ -149,12 +149,12 @@ def _put_aside(store: RunStore, hub: Hub, redo: Redo, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """The redo that was begun last, on disk.
+class _LastRedo:
+    """The redo that was started last, on disk.
 
     Attributes:
         chosen: ids of what it redoes.
-        put_aside: whether the old files of all of them are out of the way, and work has begun.
+        put_aside: whether the old files of all of them are out of the way, and work has started.
     """
 
     redo: Redo
@@ -171,7 +171,7 @@ class _Begun:
         write_json_atomic(store.redo, plain)
 
     @classmethod
-    def read(cls, store: RunStore) -> _Begun | None:
+    def read(cls, store: RunStore) -> _LastRedo | None:
         try:
             raw = read_object(store.redo, "delete it")
             redo = Redo(frozenset(raw["words"]), frozenset(raw["ids"]))

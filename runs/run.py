@@ -179,7 +179,7 @@ def changed_address(store: RunStore, address: str | None) -> str:
 
 
 def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[str]:
-    """Return in words how a run that has begun differs in what decides results."""
+    """Return in words how a started run differs in what decides results."""
     recorded = store.read_run()
     if recorded is None or not store.begun():
         return []

@@ -21,7 +21,7 @@ from runs.calls.ledger import Ledger
 from runs.calls.throttle import Throttle, ThrottlePolicy
 from runs.engines import Driver, make_engine
 from runs.engines.ray.nodes import clean
-from runs.jobs import Job, JobKind
+from runs.jobs import Job, JobKind, check_keys
 from runs.leftovers import marked_children, run_key
 from runs.progress.board import Board
 from runs.progress.display import Display, make_display, stream_of
@@ -97,7 +97,7 @@ class Voice:
 
 
 @dataclass(frozen=True)
-class Session:
+class RunSession:
     """One process's work on a run whose lock it holds.
 
     Attributes:
@@ -138,8 +138,10 @@ class Session:
     def _execute(self, stop: Stop, log: logging.Logger, voice: Voice) -> RunSummary:
         hub = make_hub(self.store, self.scale, self.money, self.models, stop, log.warning)
         jobs, plan = self.choose(hub, voice)
+        check_keys(jobs)
         hub.ledger.begin()
         board = Board(len(jobs))
+        board.descriptions = {job.key: job.description for job in jobs}
         hub.called = board.called
 
         def spent() -> Decimal:

@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 
 def ignores_interrupts() -> bool:
-    """Tell whether SIGINT was ignored when this process started, as for jobs in the background."""
+    """Return whether SIGINT was ignored at the start of this process, as in background jobs."""
     return signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, _ignore)
 
 
@@ -32,14 +32,14 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def heeding_signals(
-    stop: Stop, say: Callable[[str], None], last_rites: Callable[[], None]
+    stop: Stop, say: Callable[[str], None], clean_up: Callable[[], None]
 ) -> Iterator[None]:
     """Turn the first SIGINT or SIGTERM into a stop; at the second end the process at once.
 
     Args:
-        stop: is requested.
-        say: tells the user, from a signal handler: it must not take a lock that is held.
-        last_rites: removes what is running, before the process ends with code 130.
+        stop: requested at the first signal.
+        say: prints a line. It is called in a signal handler, and must not take a lock that is held.
+        clean_up: ends what is running, before the process ends with code 130.
 
     A SIGINT that was ignored when the process started stays so, as shells expect of jobs in the
     background.
@@ -54,7 +54,7 @@ def heeding_signals(
             stop.at_once = True
             say("stopping now")
             try:
-                last_rites()
+                clean_up()
             finally:
                 os._exit(INTERRUPTED)
         asked = True

@@ -1,4 +1,4 @@
-"""How much work of this machine is done at once, however many instances wait for their models."""
+"""Limit the work of this machine at one time, however many jobs wait for their models."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _PATIENCE = 0.5
 
 @dataclass
 class Slots:
-    """A number of slots; who waits longest is next, whether he begins or comes back from a model.
+    """A number of slots; the worker that waits longest is next, new or back from a model.
 
-    So all workers begin soon, and most wait for models at once; were those first who come back, the
-    last would begin when others end, and finish alone. A slot is handed to the one who is next: to
-    wake all of hundreds for each would take more time than the work.
+    So all workers start early, and most wait for models at the same time. If workers that come back
+    went first, the last ones would start when others end, and finish alone. A free slot is given to
+    the next worker directly, because waking hundreds for each slot would take more time than the
+    work.
     """
 
     count: int
@@ -56,7 +57,7 @@ class Slots:
                 raise StoppedError(self.stop.reason)
 
     def _left(self, turn: threading.Event) -> bool:
-        """Leave the queue, unless it is our turn already."""
+        """Leave the queue, unless the slot was given already."""
         with self._lock:
             if turn.is_set():
                 return False
@@ -65,7 +66,7 @@ class Slots:
 
     @contextmanager
     def spare(self, wanted: int) -> Iterator[int]:
-        """Take up to ``wanted`` slots that nobody waits for, and yield how many there are."""
+        """Take up to ``wanted`` slots that no worker waits for, and yield how many there are."""
         with self._lock:
             free = self.count - self._taken if not self._waiting else 0
             taken = max(0, min(wanted, free))
@@ -77,7 +78,7 @@ class Slots:
                 self.give_back()
 
     def give_back(self) -> None:
-        """Let the next one work."""
+        """Give the slot to the next worker."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().set()
@@ -116,7 +117,7 @@ class Slot:
         try:
             yield
         except BaseException:
-            # Whatever is still to be saved needs no permission.
+            # What is still to be saved does not depend on the stop.
             self._take(heeding=False)
             raise
         self._take()
@@ -135,8 +136,8 @@ class WaitingModel:
     """A model that is waited for without a slot.
 
     Attributes:
-        step: is told what goes on.
-        settle: waits, for whatever must have passed before a reply is used.
+        step: called at each step.
+        settle: waits for what must have happened before a reply is used.
     """
 
     model: ChatModel

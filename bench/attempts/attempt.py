@@ -1,7 +1,8 @@
-"""One attempt on a fresh checkout: whose turn it is, the agent's work, and what came of it."""
+"""One attempt on a fresh checkout: the model's turn, the agent's work, and its outcomes."""
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from agent.builtin import BuiltinAgent
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import Ending, Limits, Result
 from agent.conversation.testreport import TestReport
-from agent.lint import Linter
+from agent.lint import Compiler, InterpreterCompiler, Linter, OwnCompiler, RememberingCompiler
 from agent.protocol import Changes, Task, Transcript, Work
 from agent.repomap import RenderedMaps
 from bench.attempts.candidates import AttemptStatus, Candidate, attempt_status
@@ -29,6 +30,7 @@ from bench.repos.lefttree import Dropped, UnfitTreeError, take_over
 from bench.repos.patches import fit_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
 from environments.base import EnvironmentKind
+from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256
 from llm.gate import Answered, Ask, Failed
 from runs.calls.gate import AttemptGate
@@ -46,13 +48,13 @@ class Attempt:
     Attributes:
         number: from 1 over the whole instance.
         files: the tracked files.
-        repo_map: maps of the base commit; None where nobody reads them.
+        repo_map: maps of the base commit; None where no model reads them.
         tests: the pre-existing tests, None where none can run.
-        linter: judges edited files as the instance's own Python would.
+        linter: checks edited files with the compiler of the instance's Python.
         save: takes the record of an attempt that ends in an exception.
-        slot: is given back while a model is waited for.
+        slot: given back while a model is waited for.
         recorded: calls that an earlier process made for this attempt.
-        ran: what the trees differed in from the base commit whose tests ran, in their order.
+        ran: the changes of each tree whose tests ran, in their order.
     """
 
     instance: Instance
@@ -163,7 +165,7 @@ class Attempt:
 
     def _worked(self, task: Task) -> Work:
         if not isinstance(self.services.agent, BuiltinAgent):
-            # Ours asks a model before it writes; others may begin with anything.
+            # The builtin agent asks a model before it writes; others may write at once.
             self.checkout.settle()
         if not self.services.config.outside_agent:
             return self.services.agent.work(task)
@@ -173,14 +175,14 @@ class Attempt:
             return Work(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
 
     def _command_worked(self, task: Task, gate: AttemptGate) -> Work:
-        """Have a command work: it calls models itself, so it is charged with what it reports."""
+        """Run a command: it calls models itself, so the run is charged with what it reports."""
         asked = request_sha256([Message("user", task.message)])
-        # Like a model, it is mostly waited for.
+        # Like a call of a model, it is mostly waiting.
         with self.slot.given_back():
             ticket = gate.begin(Ask(task.model_name, "command", asked, 0, None))
             try:
                 work = self.services.agent.work(task)
-                # Killed with everything else: it did not end, and may be billed.
+                # Killed at a forced shutdown: it did not end, and may be billed.
                 self.services.worker.stop.check_at_once()
             except BaseException as error:
                 gate.end(ticket, Failed(str(error), transient=False, billed=True))
@@ -210,7 +212,7 @@ class Attempt:
         result = work.result or judge(self.checkout, task.linter, task.run_tests)
         if work.ending is not None:
             result = replace(result, ending=work.ending)
-        # What outside agents leave behind is as a commit of theirs would be: without ignored files.
+        # The tree of an outside agent counts as its commit would: without ignored files.
         raw = take_patch(self.checkout, ignored=work.result is not None)
         fit = fit_patch(raw)
         # Lint comes before tests, so that none ran on the last tree where it is not clean.
@@ -241,7 +243,7 @@ class Attempt:
         )
 
     def _taken_over(self) -> tuple[Dropped, ...]:
-        """Make what an agent left behind fit to be judged, and return what was dropped of it."""
+        """Prepare the tree that an agent left for its checks, and return what was dropped of it."""
         dropped = take_over(self.checkout)
         for found in dropped:
             self.access.log.info("dropped: %s", found)
@@ -257,3 +259,20 @@ def _with_status(record: AttemptRecord, status: AttemptStatus) -> AttemptRecord:
     candidate = record.candidate
     final = candidate if candidate.usable else replace(candidate, status=status)
     return replace(record, status=status, candidate=final)
+
+
+def linter_for(instance: Instance) -> Linter:
+    """Return a linter that compiles as the interpreter does which the instance's spec names.
+
+    Any interpreter of that version on this machine is enough, because code is only compiled.
+    Without one the harness's own compiler is used.
+    """
+    compiler = _compiler(instance.spec.python if instance.spec else "")
+    return Linter(RememberingCompiler(compiler) if compiler else None)
+
+
+def _compiler(version: str) -> Compiler | None:
+    if version == ".".join(map(str, sys.version_info[:2])):
+        return OwnCompiler(version)  # no process has to be started
+    python = find_python(version) if version else None
+    return InterpreterCompiler(python) if python else None

@@ -41,10 +41,10 @@ class AttemptStatus(str, Enum):
 
 
 BROKEN = frozenset({AttemptStatus.ERROR, AttemptStatus.TIMEOUT, AttemptStatus.NOT_RECORDED})
-"""How an attempt ends that says nothing about its model."""
+"""Statuses of attempts that say nothing about their models."""
 
 NEVER_PLAUSIBLE = BROKEN | {AttemptStatus.ONLY_TEST_CONFIGURATION, AttemptStatus.TREE_DIFFERS}
-"""How an attempt ends whose outcomes say nothing about its patch."""
+"""Statuses of attempts whose outcomes say nothing about their patches."""
 
 PLAUSIBLE = frozenset({AttemptStatus.PLAUSIBLE.value, AttemptStatus.PLAUSIBLE_UNTESTED.value})
 """The recorded statuses, of attempts and of predictions, that mean plausible."""
@@ -56,7 +56,7 @@ class Candidate:
 
     Attributes:
         attempt: from 1, over the whole instance.
-        fit_patch: the patch that would be predicted, without edits to tests and other unfit files.
+        fit_patch: the patch to predict, without edits to tests and other excluded files.
         applies: whether ``fit_patch`` applies to the clean base commit.
         status: set where the attempt ended otherwise than by its outcomes.
         edits_test_configuration: part of ``fit_patch`` changes how existing tests run; the outcome
@@ -76,12 +76,12 @@ class Candidate:
 
     @property
     def usable(self) -> bool:
-        """Whether there is something to predict."""
+        """Whether there is a patch that can be predicted."""
         return bool(self.fit_patch.strip()) and self.applies
 
     @property
     def plausible(self) -> bool:
-        """Whether nothing known speaks against it; an unknown test outcome does not."""
+        """Whether edits and lint are clean and no test newly fails; tests may be unknown."""
         clean = self.edit and self.lint and self.test is not False
         return bool(self.usable and clean and self.status not in NEVER_PLAUSIBLE)
 
@@ -96,7 +96,7 @@ class Choice:
 
 
 def attempt_status(candidate: Candidate) -> AttemptStatus:
-    """Return how the attempt ended: as it says itself, else as its outcomes tell."""
+    """Return how the attempt ended: its own status, else the one that follows from its outcomes."""
     if candidate.plausible:
         tested = candidate.test is True
         return AttemptStatus.PLAUSIBLE if tested else AttemptStatus.PLAUSIBLE_UNTESTED
@@ -123,7 +123,7 @@ def tier(candidate: Candidate) -> int:
 def rank(candidate: Candidate) -> tuple[int, ...]:
     """Return the sort key: tier, then unknown before false, then the earlier attempt.
 
-    What edits test configuration comes after all that does not.
+    Candidates that edit test configuration come last.
     """
     goodness = tuple(_GOODNESS[o] for o in (candidate.edit, candidate.lint, candidate.test))
     marked = int(candidate.edits_test_configuration)

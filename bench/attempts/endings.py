@@ -1,4 +1,4 @@
-"""Pure: how an attempt ended, from its agent's last words and from what is known of its patch."""
+"""Pure: the status of an attempt, from its conversation's ending and its patch."""
 
 from __future__ import annotations
 

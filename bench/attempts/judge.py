@@ -1,4 +1,4 @@
-"""The verdict on a tree that an agent left behind without one of its own."""
+"""Check the outcomes of a tree that an agent left without a result of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def judge(
 ) -> Result:
     """Return the outcomes of the tree: changed at all, no new fatal finding, no newly failing test.
 
-    The tree must have been taken over; see ``take_over``.
+    ``take_over`` must have prepared the tree.
     """
     changes = changes_of(checkout)
     clean = not _findings(checkout, linter, changes) if changes else None

@@ -1,8 +1,8 @@
-"""The tree that a patch makes of its base commit, held against the one whose tests ran.
+"""Compare the tree that a patch makes of its base commit with the tree whose tests ran.
 
-A verdict on one tree must not stand for another: what was tested is compared with what an evaluator
-will get, which is a fresh base with the patch. Both begin with the same commit, so their trees are
-equal where they differ from it in the same blobs.
+Test results of one tree must not stand for another: the tested tree is compared with that of the
+evaluator, which is a fresh base with the patch. Both start from the same commit, so they are equal
+where they differ from it in the same blobs.
 """
 
 from __future__ import annotations

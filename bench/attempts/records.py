@@ -1,23 +1,25 @@
-"""Attempts as they are kept: the record, and its forms in predictions and trajectories."""
+"""The record of an attempt, and its forms in predictions and trajectories."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from bench.attempts.candidates import AttemptStatus, Candidate
+from bench.attempts.candidates import NEVER_PLAUSIBLE, AttemptStatus, Candidate
+from bench.repos.patches import fit_patch
 from core.money import as_number, total
-from llm.chat import Call, Message, Traits
+from llm.chat import Call, Message, ToolCall, Traits
+from llm.replay import reply_of_json
 
 
 @dataclass(frozen=True)
 class AttemptRecord:
-    """One attempt: whose, what was said, what came of it.
+    """One attempt: its model, its messages and its outcomes.
 
     Attributes:
-        candidate: what the choice among attempts looks at.
+        candidate: what the choice among attempts depends on.
         try_: from 1, per model.
         temperature: that was sent; None where none was.
         traits: what the conversation knew of its model.
@@ -102,6 +104,48 @@ class AttemptRecord:
                 "cost": as_number(self.cost),
             },
         }
+
+    @classmethod
+    def of_trajectory(cls, raw: Mapping[str, Any]) -> AttemptRecord:
+        """Return an attempt of a trajectory of this harness, without its traits.
+
+        Raises:
+            KeyError, TypeError, ValueError: it has another layout.
+        """
+        said, status = raw["recorded"], AttemptStatus(raw["status"])
+        fit = fit_patch(said["model_patch"])
+        candidate = Candidate(
+            attempt=int(raw["attempt"]),
+            fit_patch=fit.patch,
+            applies=not (status is AttemptStatus.ERROR and fit.patch and not raw["error"]),
+            edit=said["edit_outcome"],
+            lint=said["lint_outcome"],
+            test=said["test_outcome"],
+            status=status if status in NEVER_PLAUSIBLE else None,
+            edits_test_configuration=bool(raw.get("edits_test_configuration")),
+        )
+        return cls(
+            candidate=candidate,
+            model=raw["model"],
+            edit_format=raw["edit_format"],
+            try_=int(raw["try"]),
+            temperature=raw["temperature"],
+            status=status,
+            model_patch=said["model_patch"],
+            dropped_files=tuple(raw["dropped_files"]),
+            added_files=tuple(said["added_files"]),
+            edited_files=tuple(said["edited_files"]),
+            reflections=int(raw["reflections"]),
+            messages=tuple(map(_message, raw["messages"])),
+            calls=tuple(Call(str(c["request_sha256"]), reply_of_json(c)) for c in raw["calls"]),
+            error=str(raw["error"]),
+            seconds=float(raw["seconds"]),
+        )
+
+
+def _message(raw: Mapping[str, Any]) -> Message:
+    calls = tuple(ToolCall(**call) for call in raw.get("tool_calls") or ())
+    return Message(raw["role"], raw["content"], calls, raw.get("tool_call_id") or "")
 
 
 def total_cost(records: Sequence[AttemptRecord]) -> Decimal | None:

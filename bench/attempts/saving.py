@@ -7,9 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.attempts.attempts import Solved
 from bench.attempts.records import AttemptRecord, total_cost
-from bench.attempts.solving import Work
+from bench.attempts.solving import InstanceWork, Solved
 from bench.attempts.transcript import title_of, transcript
 from bench.cli.config import RunConfig
 from core.money import as_number
@@ -34,13 +33,13 @@ class Saver:
     say: Callable[[str], None]
     _returned: set[tuple[str, str]] = field(default_factory=set)
 
-    def __call__(self, finished: Finished[Work], hub: Hub) -> None:
+    def __call__(self, finished: Finished[InstanceWork], hub: Hub) -> None:
         """Save what was done on an instance.
 
         Raises:
             OSError: the result cannot be written.
         """
-        work = finished.value or Work((), None)
+        work = finished.value or InstanceWork((), None)
         try:
             if work.solved is None:
                 self._keep_unfinished(finished, work.records)
@@ -72,7 +71,9 @@ class Saver:
             "versions": all_versions(),
         }
 
-    def _keep_unfinished(self, finished: Finished[Work], records: Sequence[AttemptRecord]) -> None:
+    def _keep_unfinished(
+        self, finished: Finished[InstanceWork], records: Sequence[AttemptRecord]
+    ) -> None:
         content = {
             "instance_id": finished.key,
             "status": finished.status.value,

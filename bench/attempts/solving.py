@@ -1,26 +1,203 @@
-"""An instance as a job of a run: all its attempts, however they end."""
+"""An instance as a job of a run: alternate the models on fresh checkouts until one is plausible."""
 
 from __future__ import annotations
 
+import tempfile
 import time
 import traceback
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from bench.attempts.attempts import Solved, Solver
+from agent.builtin import BuiltinAgent
+from agent.conversation.mentions import FileIndex
+from agent.repomap import RenderedMaps
+from agent.workspace import Workspace
+from bench.attempts.attempt import Attempt, linter_for
+from bench.attempts.candidates import AttemptStatus, Choice, choose
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
+from bench.cli.config import TestChoice
 from bench.instances.instances import Instance
-from bench.repos.checkout import LeakError
+from bench.instances.requirements import project_of
+from bench.regression.preexisting import Preexisting, TestLimits
+from bench.repos.checkout import Checkout, LeakError, make_checkout, renew_checkout
+from bench.repos.snapshots import Snapshot
+from bench.repos.spread import make_spread
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.processes import remove_tree
+from environments import Session, UnavailableError
+from environments.base import EnvironmentKind
+from runs.calls.gate import recorded_calls
 from runs.calls.modelsource import ReplayedModels
 from runs.jobs import Finished, JobAccess
+from runs.progress.board import Step
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot
 
 
 @dataclass(frozen=True)
-class Work:
+class Solved:
+    """All attempts on an instance, and the choice among them."""
+
+    instance: Instance
+    attempts: tuple[AttemptRecord, ...]
+    choice: Choice
+
+    @property
+    def winner(self) -> AttemptRecord | None:
+        """The record of the chosen candidate."""
+        chosen = self.choice.winner
+        return next((a for a in self.attempts if chosen and a.attempt == chosen.attempt), None)
+
+
+@dataclass
+class Solver:
+    """Solves one instance.
+
+    Attributes:
+        records: what was done so far, also after an exception.
+        folders: where it worked; the caller removes them.
+    """
+
+    instance: Instance
+    services: Services
+    access: JobAccess
+    slot: Slot
+    records: list[AttemptRecord] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+
+    def solve(self) -> Solved:
+        """Make attempts until one is plausible or all are used up, and choose.
+
+        Raises:
+            InfrastructureError: something outside failed; the instance must be redone.
+            UserError: the run cannot go on (credentials, another model recorded).
+            StoppedError: the run is stopping.
+        """
+        config, instance = self.services.config, self.instance
+        self._step(Step.CHECKOUT)
+        mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
+        snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
+        make_spread(self.services.worker.work)
+        folder = Path(
+            tempfile.mkdtemp(dir=self.services.worker.work, prefix=f"{instance.instance_id}.")
+        )
+        self.folders.append(folder)
+        tests = self._tests(snapshot, folder / "base")
+        try:
+            self._all_attempts(snapshot, folder, tests)
+        finally:
+            if tests:
+                tests.session.stop()
+        candidates = [record.candidate for record in self.records]
+        choice = choose(candidates, require_tests=config.require_tests)
+        return Solved(instance, tuple(self.records), explained(choice, self.records))
+
+    def _all_attempts(self, snapshot: Snapshot, folder: Path, tests: Preexisting | None) -> None:
+        config = self.services.config
+        index = FileIndex.of(snapshot.blobs)
+        outside, tags = config.outside_agent, self.services.tags
+        maps = None if outside else RenderedMaps(snapshot.blobs, tags)
+        linter = linter_for(self.instance)
+        entries = self.access.calls.entries(self.instance.instance_id)
+        checkout: Checkout | None = None
+        for number in range(1, len(config.models) * config.tries + 1):
+            self.services.worker.stop.check()
+            checkout = self._checkout(snapshot, folder / f"attempt-{number}", checkout)
+            record = Attempt(
+                instance=self.instance,
+                services=self.services,
+                number=number,
+                checkout=checkout,
+                files=index,
+                repo_map=maps,
+                tests=tests,
+                linter=linter,
+                access=self.access,
+                save=self.records.append,
+                slot=self.slot,
+                recorded=recorded_calls(entries, number),
+            ).run()
+            self.records.append(record)
+            self.access.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
+            if self._enough(record) and not config.all_attempts:
+                break
+            if self._all_without_money():
+                break
+
+    def _step(self, step: Step) -> None:
+        self.access.steps.step(self.instance.instance_id, 0, "", step)
+
+    def _all_without_money(self) -> bool:
+        """Whether the budget ended the last attempt of each model."""
+        count = len(self.services.config.models)
+        last = self.records[-count:]
+        return len(last) == count and all(record.status is AttemptStatus.BUDGET for record in last)
+
+    def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
+        """Return a fresh checkout: the ``used`` one, reset, where only our agent wrote to it."""
+        if used and isinstance(self.services.agent, BuiltinAgent):
+            return renew_checkout(used)
+        if used:
+            remove_tree(used.root)
+        return make_checkout(snapshot, root)
+
+    def _enough(self, record: AttemptRecord) -> bool:
+        """Whether no attempt could be chosen before this one."""
+        if record.candidate.edits_test_configuration:
+            return False
+        if self.services.config.require_tests:
+            return record.status is AttemptStatus.PLAUSIBLE
+        return record.candidate.plausible
+
+    def _tests(self, snapshot: Snapshot, root: Path) -> Preexisting | None:
+        config = self.services.config
+        if config.tests is TestChoice.NONE or config.environment is EnvironmentKind.NONE:
+            return None
+        base = make_checkout(snapshot, root)
+        try:
+            session = self.services.environment.start(project_of(self.instance, base))
+        except UnavailableError as error:
+            self.services.worker.warn_once(
+                f"{self.instance.repo}: {error}; test outcomes are unknown"
+            )
+            self.access.log.warning("no tests: %s", error)
+            return None
+        return self._preexisting(base, session)
+
+    def _preexisting(self, base: Checkout, session: Session) -> Preexisting:
+        config = self.services.config
+        return Preexisting(
+            instance=self.instance,
+            session=session,
+            choice=config.tests,
+            limits=TestLimits(config.test_timeout, config.baseline_timeout),
+            files=base.tracked_files(),
+            read=Workspace(base.root).read,
+            cache=self.services.worker.cache / "baselines",
+            identity=session.identity,
+            log=self.access.log,
+            check=self.services.worker.stop.check,
+            spare=self.services.worker.slots.spare,
+        )
+
+
+def explained(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
+    """Name what broke an instance, or the budget that might have made it plausible."""
+    if choice.status is InstanceStatus.ERROR:
+        last = records[-1].error.strip().splitlines()
+        words = last[-1] if last else records[-1].status.value.replace("_", " ")
+        return replace(choice, reason=f"{choice.reason}; the last: {words}")
+    ended = [r.attempt for r in records if r.status is AttemptStatus.BUDGET]
+    if not ended or choice.status is InstanceStatus.PLAUSIBLE:
+        return choice
+    reason = f"{choice.reason}; the budget ended attempt {ended[0]}"
+    return replace(choice, status=InstanceStatus.BUDGET, reason=reason)
+
+
+@dataclass(frozen=True)
+class InstanceWork:
     """What was done on an instance.
 
     Attributes:
@@ -64,7 +241,7 @@ class InstanceJob:
         read = {self.key: self.recordings.attempts(self.key)}
         return replace(self, recordings=replace(self.recordings, read=read))
 
-    def work(self, services: Services, access: JobAccess) -> Finished[Work]:
+    def work(self, services: Services, access: JobAccess) -> Finished[InstanceWork]:
         """Solve the instance; see ``runs.jobs.Job``."""
         return solve(self.instance, services, access, self.recordings)
 
@@ -84,8 +261,8 @@ def solve(
     services: Services,
     access: JobAccess,
     recordings: ReplayedModels | None = None,
-) -> Finished[Work]:
-    """Work on ``instance`` and return how it ended.
+) -> Finished[InstanceWork]:
+    """InstanceWork on ``instance`` and return how it ended.
 
     Raises:
         UserError: the run cannot go on.
@@ -95,8 +272,10 @@ def solve(
         services = replace(services, models=recordings)
     solver = Solver(instance, services, access, Slot(services.worker.slots))
 
-    def ended(status: InstanceStatus, reason: str, solved: Solved | None = None) -> Finished[Work]:
-        work = Work(tuple(solver.records), solved)
+    def ended(
+        status: InstanceStatus, reason: str, solved: Solved | None = None
+    ) -> Finished[InstanceWork]:
+        work = InstanceWork(tuple(solver.records), solved)
         seconds = time.monotonic() - started
         return Finished(instance.instance_id, status, reason, work, seconds)
 

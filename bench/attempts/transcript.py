@@ -1,4 +1,4 @@
-"""A transcript to read: what an instance came to, then all that was said, repeated texts once."""
+"""A readable transcript: the result of an instance, then all messages, repeated texts once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bench.attempts.attempts import Solved
 from bench.attempts.records import AttemptRecord, total_cost
+from bench.attempts.solving import Solved
 from core.money import column, in_words
 from core.plaintext import counted, shortened, table
 
@@ -16,7 +16,7 @@ _HEADINGS = (
     "attempt", "model", "try", "status", "edit", "lint", "tests", "reflections", "cost", "chosen",
 )  # fmt: skip
 _LONGEST_TITLE = 200
-# Shorter texts are sooner read again than looked up.
+# Repeating a shorter text is easier to read than a reference.
 _REPEATED = 200
 _FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
@@ -67,12 +67,12 @@ def _table(solved: Solved) -> Iterator[str]:
 
 @dataclass
 class _Seen:
-    """Where long texts stood first."""
+    """The first places of long texts."""
 
     places: dict[str, str] = field(default_factory=dict)
 
     def earlier(self, text: str, place: str) -> str:
-        """Return where ``text`` stood before, empty where it is new or short."""
+        """Return the first place of ``text``, empty where it is new or short."""
         if len(text) < _REPEATED:
             return ""
         first = self.places.setdefault(text, place)
@@ -105,7 +105,7 @@ def _attempt(record: AttemptRecord, seen: _Seen, *, chosen: bool) -> Iterator[st
 
 
 def _said(text: str, place: str, seen: _Seen) -> str:
-    """Return a message; what stood before is named by its place: all of it, or files in it."""
+    """Return a message; earlier texts are replaced by their place: the whole, or files in it."""
     if earlier := seen.earlier(text, place):
         return f"As in {earlier}.\n"
 

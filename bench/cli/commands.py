@@ -39,7 +39,7 @@ from runs.progress.summary_json import RunSummary
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
 from runs.scale import EngineKind
-from runs.session import Session
+from runs.session import RunSession
 from runs.storage.runlock import run_lock
 from runs.storage.starts import all_versions, note_images, timestamp
 from runs.storage.store import RunStore
@@ -142,7 +142,7 @@ class _Session:
         if config.environment is EnvironmentKind.DOCKER:
             images = {instance.image for instance in self.selected}
             kind = replace(kind, finish=partial(note_images, store, images))
-        summary = Session(
+        summary = RunSession(
             store, options.cache, options.scale, options.money, kind,
             make_model_use(config, options), self._choose, self.say,
         ).run()  # fmt: skip

@@ -18,7 +18,7 @@ from core.parsing.untrusted import MIB, DamagedError
 from environments.options import absolute
 from llm.settings import TextLoader
 from runs.scale import TOP
-from runs.storage.store import RunStore
+from runs.storage.store import RUN_FILE, RunStore
 
 CONTINUE = "continue_"
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -61,7 +61,7 @@ def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[s
     place = Path(run).expanduser()
     if not run:
         raise UserError("--continue is empty; give the name or the folder of a run")
-    if place.name != run or (place / "run.json").exists():
+    if place.name != run or (place / RUN_FILE).exists():
         folder = place.resolve()
     else:
         top = Path(given.get("out") or TOP)
@@ -70,7 +70,7 @@ def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[s
     recorded = (store.read_run() or {}).get("options")
     if not isinstance(recorded, dict):
         raise UserError(
-            f"--continue {run}: {folder / 'run.json'} records no options; repeat the command that "
+            f"--continue {run}: {folder / RUN_FILE} records no options; repeat the command that "
             "started the run"
         )
     recorded = {name: value for name, value in recorded.items() if name not in _REMOVED}

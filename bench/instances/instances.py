@@ -1,7 +1,7 @@
 """Instances, split at once into what the harness may know and what only reports may.
 
 ``split_row`` is the one place where a row's two halves are together. Nothing of the second half
-can be given to an attempt: it is another type, which ``bench.attempts.attempts`` and ``agent``
+can be given to an attempt: it is another type, which ``bench.attempts.solving`` and ``agent``
 never take.
 """
 

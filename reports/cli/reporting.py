@@ -22,7 +22,7 @@ from reports.evaluation.results import leaderboard_lists
 from reports.statistics.collect import RunStats, collect
 from reports.statsfile import stats_json
 from runs.storage.starts import note_evaluation
-from runs.storage.store import RunStore
+from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 
 
 @dataclass(frozen=True)
@@ -104,5 +104,5 @@ def _write(
     verdicts: Mapping[str, Verdict],
     stats: RunStats,
 ) -> None:
-    write_json_atomic(store.folder / "results.json", leaderboard_lists(predictions, verdicts))
-    write_json_atomic(store.folder / "stats.json", stats_json(stats))
+    write_json_atomic(store.folder / RESULTS_FILE, leaderboard_lists(predictions, verdicts))
+    write_json_atomic(store.folder / STATS_FILE, stats_json(stats))

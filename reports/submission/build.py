@@ -20,7 +20,7 @@ from reports.submission.order import Judged, Order, judge
 from reports.submission.readme import Facts, readme
 from reports.submission.splits import Layout, entry_name
 from reports.submission.summary import Lists, by_repo, by_time, lists_of
-from runs.storage.store import RunStore
+from runs.storage.store import RESULTS_FILE, RunStore
 
 ARTIFACTS = "artifacts"
 ENTRY = "entry"
@@ -141,7 +141,7 @@ class _Writer:
         _write(folder / "README.md", self.order.redact(readme(meta, facts)).encode())
         _write(folder / meta.logo_name, self.order.logo.read_bytes())
         results = folder / "results"
-        _write_json(results / "results.json", lists.as_json())
+        _write_json(results / RESULTS_FILE, lists.as_json())
         _write_json(results / "resolved_by_repo.json", facts.repos)
         _write_json(results / "resolved_by_time.json", facts.years)
 

@@ -23,7 +23,7 @@ from reports.verification.difference import (
     first_line,
     readable,
 )
-from runs.storage.store import RunStore
+from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 
 _FIX = "delete it and evaluate again"
 _WRITE = "have report.py write it again"
@@ -52,8 +52,8 @@ class DerivedCheck:
         folder = self.store.folder
         yield from readable(self._all_preds(folder / ALL_PREDS))
         yield from readable(self._verdicts())
-        yield from readable(_json(folder / "results.json", self._lists))
-        yield from readable(_json(folder / "stats.json", self.stats, self.same))
+        yield from readable(_json(folder / RESULTS_FILE, self._lists))
+        yield from readable(_json(folder / STATS_FILE, self.stats, self.same))
 
     def _lists(self) -> Iterator[Mapping[str, Any]]:
         verdicts = {p.instance_id: self._verdict(p) for p in self.predictions}

@@ -22,10 +22,10 @@ from reports.verification.difference import (
     nearly,
 )
 from reports.verification.layout import wrong_layout
-from reports.verification.recorded import chosen_again, record_of, solved_of
+from reports.verification.recorded import chosen_again, solved_of
 from reports.verification.requests import wrong_request
 from runs.storage.store import RunStore
-from runs.storage.versions import continues
+from runs.storage.versions import is_current
 
 Trajectory = Mapping[str, Any]
 
@@ -57,19 +57,19 @@ class InstanceCheck:
         if wrong := wrong_layout(trajectory):
             yield Difference.at(place, wrong[0])
             return
-        records = [record_of(raw) for raw in trajectory["attempts"]]
+        records = [AttemptRecord.of_trajectory(raw) for raw in trajectory["attempts"]]
         yield from self._attempts(place, trajectory, records)
         if self._ours(trajectory):
             yield from self._files(path, written, trajectory, records)
 
     def _ours(self, trajectory: Trajectory) -> bool:
         """Whether the words of reasons and transcripts can be written again as they were."""
-        return not self.combined and continues(trajectory["versions"]["harness"])
+        return not self.combined and is_current(trajectory)
 
     def _attempts(
         self, place: Path, trajectory: Trajectory, records: Sequence[AttemptRecord]
     ) -> Iterator[Difference]:
-        same = eq if continues(trajectory["versions"]["harness"]) else nearly
+        same = eq if is_current(trajectory) else nearly
         for number, (raw, record) in enumerate(zip(trajectory["attempts"], records, strict=True)):
             for spot in _wrong(raw, record, same):
                 under, words = ("attempts", number), f"attempt {record.attempt}: "

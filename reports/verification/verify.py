@@ -25,7 +25,7 @@ from reports.verification.instances import InstanceCheck
 from reports.verification.ledgers import ledger_differences
 from reports.verification.older import with_unknown_shares
 from runs.storage.store import RunStore
-from runs.storage.versions import continues
+from runs.storage.versions import is_current
 
 
 def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
@@ -78,7 +78,7 @@ class _Verification:
         yield from ledger_differences(self.store.ledger, run)
         judging = Judging(self.store, self.options, described, self.say)
         others = list(chain.from_iterable(rounds(run)))
-        older = not continues(described.get("versions", {}).get("harness"))
+        older = not is_current(described)
         same = nearly if older else eq
         dataset = _dataset(judging)
         rows = dataset.rows if dataset else ()

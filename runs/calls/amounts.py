@@ -1,4 +1,4 @@
-"""Pure: what the user writes for dollars, prices and rates, each for all models or for one."""
+"""Pure: parse the options for dollars, prices and rates, each for all models or for one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from llm.pricing import Price
 
 Resolve = Callable[[str], str]
 _MILLION = 1_000_000
-# What lies outside is a slip, and would be slow to count with exactly.
+# Amounts outside these limits are typing errors, and exact sums of them would be slow.
 _MOST = 1_000_000_000
 _LEAST = Decimal("1e-9")
 
 
 @dataclass(frozen=True)
 class PerModel:
-    """A number for each model: its own, else the one that each of the others has.
+    """A number for each model: its own, else the number for all other models.
 
     Attributes:
         others: for every model that is not named; None is no limit.
@@ -34,7 +34,7 @@ class PerModel:
 
 
 def parse_usd(option: str, text: str) -> Decimal:
-    """Return the dollars that ``text`` says.
+    """Parse ``text`` as dollars.
 
     Raises:
         UserError: it is no sum above 0, naming ``option``.
@@ -48,15 +48,15 @@ def parse_usd(option: str, text: str) -> Decimal:
 def parse_per_model(
     text: str, resolve: Resolve, option: str = "--budget-usd-per-model"
 ) -> dict[str, Decimal]:
-    """Return the dollars per model that ``MODEL=DOLLARS,MODEL=DOLLARS`` says.
+    """Parse ``MODEL=DOLLARS,MODEL=DOLLARS``.
 
     Args:
-        text: what the user wrote.
+        text: the value of the option.
         resolve: from the name that the user wrote to litellm's; may raise ``UserError``.
-        option: what the user calls it.
+        option: named in errors.
 
     Raises:
-        UserError: naming the entry and the mend.
+        UserError: naming the entry and the fix.
     """
     return {
         model: parse_usd(f"{option} {given}", amount)
@@ -67,10 +67,10 @@ def parse_per_model(
 def parse_prices(
     texts: Sequence[str], resolve: Resolve = str, option: str = "--price"
 ) -> dict[str, Price]:
-    """Return the prices that ``MODEL=IN,OUT`` says, in dollars per million tokens; 0 is a price.
+    """Parse ``MODEL=IN,OUT``, dollars per million tokens; 0 is a price.
 
     Raises:
-        UserError: naming the entry and the mend.
+        UserError: naming the entry and the fix.
     """
     found = {}
     for given, model, amounts in _entries(option, texts, resolve):
@@ -85,10 +85,10 @@ def parse_prices(
 
 
 def parse_rates(option: str, text: str, resolve: Resolve) -> PerModel:
-    """Return the rates that ``MODEL=N,MODEL=N`` says; a bare ``N`` is for each other model.
+    """Parse ``MODEL=N,MODEL=N``; a bare ``N`` is for each other model.
 
     Raises:
-        UserError: naming the entry and the mend.
+        UserError: naming the entry and the fix.
     """
     parts = text.split(",")
     bare = [part for part in parts if "=" not in part]
@@ -102,7 +102,7 @@ def parse_rates(option: str, text: str, resolve: Resolve) -> PerModel:
 
 
 def _entries(option: str, texts: Sequence[str], resolve: Resolve) -> Iterator[tuple[str, str, str]]:
-    """Yield the name as given, the name, and what stands after the last ``=``."""
+    """Yield the name as given, the resolved name, and the text after the last ``=``."""
     seen = set()
     for text in texts:
         given, equals, value = (part.strip() for part in text.rpartition("="))
@@ -116,7 +116,7 @@ def _entries(option: str, texts: Sequence[str], resolve: Resolve) -> Iterator[tu
 
 
 def _dollars(text: str) -> Decimal | None:
-    """Return a sum of 0 or more, None when ``text`` is none."""
+    """Return an amount of 0 or more, None when ``text`` is none."""
     try:
         amount = Decimal(text.strip())
     except InvalidOperation:

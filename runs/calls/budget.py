@@ -1,7 +1,7 @@
-"""Pure: what a run may spend, reserved before each call and settled after it.
+"""Pure: the budget of a run, reserved before each call and settled after it.
 
-Between a look at what is left and the bill, other workers spend too. So a call first reserves the
-most that it can cost, and starts only when everything spent and reserved together fits every limit.
+While a call runs, other workers spend too. So a call first reserves the most that it can cost, and
+starts only when all that is spent and reserved fits every limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ZERO = Fraction(0)
 
 
 class Scope(str, Enum):
-    """What a limit is for; the value is the option that sets it."""
+    """The scope of a limit; the value is the option that sets it."""
 
     RUN = "--budget-usd"
     INSTANCE = "--budget-usd-per-instance"
@@ -30,7 +30,7 @@ class Scope(str, Enum):
 
 
 class OverBudgetError(Exception):
-    """A call can never fit what is left, however low others settle; one line for the user.
+    """A call cannot fit even if all other reservations are cancelled; one line for the user.
 
     Attributes:
         limit: dollars or calls, as the option of ``scope`` sets them.
@@ -48,7 +48,7 @@ def _read_usd(option: str, text: str, _: object) -> Decimal:
 
 @option_group
 class BudgetLimits:
-    """Dollars and calls that must not be passed; None, or a model that is not named: no limit."""
+    """The most dollars and calls; None, or a model that is not named, means no limit."""
 
     usd: Decimal | None = option(
         None, "Dollars for the run.", Scope.RUN.value, panel=MONEY, given=str, read=_read_usd
@@ -92,7 +92,7 @@ class BudgetLimits:
 
 @dataclass(frozen=True, eq=False)
 class Reservation:
-    """What is kept back for one call; each is itself alone.
+    """The share of one call; compared by identity.
 
     Attributes:
         bound: the most dollars that the call should cost; None when the model has no price.
@@ -104,8 +104,8 @@ class Reservation:
 
 
 @dataclass(frozen=True)
-class Spending:
-    """What was spent at one moment: dollars, as far as prices are known, and calls."""
+class SpentSoFar:
+    """Dollars spent so far, as far as prices are known, and calls."""
 
     usd: Decimal
     by_model: Mapping[str, Decimal]
@@ -115,7 +115,7 @@ class Spending:
 
 @dataclass
 class _Account:
-    """One limit. In fractions, for sums of decimals round, and a limit holds to the last digit."""
+    """One limit. In fractions, because sums of decimals are rounded and a limit must be exact."""
 
     limit: Fraction | None
     spent: Fraction = _ZERO
@@ -131,16 +131,15 @@ class _Account:
 class Budget:
     """The money and the calls of one run, shared by all its workers (threads).
 
-    As long as no call costs more than its bound, no limit is ever passed. A bound counts tokens,
-    and for some providers the count is an estimate, so a call may cost more. That excess is
-    charged and returned, for the log. It stops new calls in each scope whose limit is passed with
-    it: the run, or that instance, or that model. An excess that leaves every limit standing stops
-    nothing: no promise is broken, and a run of days must not end, its money unspent, because an
-    estimate was a few tokens short. What is passed at most is the excess of the calls that were
-    under way.
+    As long as no call costs more than its bound, no limit is exceeded. A bound counts tokens, and
+    for some providers the count is an estimate, so a call may cost more. That excess is charged
+    and returned, for the log. It stops new calls in each scope whose limit it exceeds: the run,
+    that instance, or that model. An excess within every limit stops nothing: a run of days must
+    not end with money left because an estimate was a few tokens short. A limit is exceeded at most
+    by the excess of the calls that were pending.
 
-    Every reservation must be settled or cancelled, in a ``finally``: what stays reserved
-    makes others wait for ever.
+    Every reservation must be settled or cancelled in a ``finally``: a reservation that stays open
+    makes other workers wait for ever.
     """
 
     def __init__(self, limits: BudgetLimits) -> None:
@@ -153,24 +152,24 @@ class Budget:
         self._open: set[Reservation] = set()
 
     def charge(self, instance_id: str, model: str, cost: Decimal | None, calls: int = 1) -> None:
-        """Count what is spent without a reservation: before a resumption, or by other agents.
+        """Count spending without a reservation: by earlier starts, or by outside agents.
 
         Args:
-            instance_id: which instance it was spent on.
-            model: which model it was spent on.
+            instance_id: the instance it was spent on.
+            model: the model it was spent on.
             cost: dollars; None, when unknown, counts the calls alone.
-            calls: how many there were.
+            calls: their number.
         """
         amount = _fraction(cost) or _ZERO
         with self._lock:
             self._spend(instance_id, model, amount, calls)
 
     def reserve(self, instance_id: str, model: str, bound: Decimal | None) -> Reservation | None:
-        """Keep back one call and ``bound`` dollars; None: not now, ask again later.
+        """Reserve one call and ``bound`` dollars; None: not now, ask again later.
 
-        None means that others hold what is missing, and may settle for less. A ``bound`` of None
-        (no known price) keeps back the call alone, but still stops at a limit that was passed.
-        Of several limits that refuse, the widest is named: calls, run, model, instance.
+        None means that other reservations hold the rest, and may settle for less. A ``bound`` of
+        None (no known price) reserves the call alone, but still stops at an exceeded limit. Of
+        several limits that refuse, the widest is named: calls, run, model, instance.
 
         Raises:
             OverBudgetError: it cannot fit even when all that others reserved comes back.
@@ -210,7 +209,7 @@ class Budget:
         return _decimal(_ZERO if bound is None else max(_ZERO, amount - bound))
 
     def cancel(self, reservation: Reservation) -> None:
-        """Give back what was reserved for a call that was not made after all.
+        """Cancel the reservation of a call that was not made.
 
         Raises:
             ValueError: see ``settle``.
@@ -219,10 +218,10 @@ class Budget:
             self._close(reservation)
 
     @property
-    def spent(self) -> Spending:
-        """What has been charged so far; reservations are not in it."""
+    def spent(self) -> SpentSoFar:
+        """Charges so far, without reservations."""
         with self._lock:
-            return Spending(
+            return SpentSoFar(
                 usd=_decimal(self._run.spent),
                 by_model=_amounts(self._models),
                 by_instance=_amounts(self._instances),
@@ -232,7 +231,7 @@ class Budget:
     def _wanted(
         self, instance_id: str, model: str, amount: Fraction
     ) -> Iterator[tuple[Scope, _Account, Fraction]]:
-        """Yield the accounts that one call concerns, with what it takes of each."""
+        """Yield the accounts of one call, with the amount that it needs of each."""
         per_instance = self._limits.usd_per_instance
         per_model = self._limits.usd_per_model.get(model)
         yield Scope.CALLS, self._calls, Fraction(1)

@@ -1,4 +1,4 @@
-"""One attempt's gate: its recorded replies, its time, and the run's hub."""
+"""The gate of one attempt: its recorded replies, its time limit, and the call coordinator."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from runs.calls.journal import Entry, EntryKind, asked_and_ended, reply_of
 
 @dataclass
 class AttemptGate:
-    """Lets the requests of one attempt through; see ``llm.gate.Gate``.
+    """See ``llm.gate.Gate``.
 
     Attributes:
-        recorded_calls: what earlier processes were answered, see the function of that name.
+        recorded_calls: replies to earlier processes, see the function of that name.
         sleep: waits, and raises ``StoppedError`` when the run stops.
-        seconds: that the attempt may take, None for no limit.
+        seconds: time limit of the attempt, None for no limit.
         clock: seconds, monotonic.
     """
 
@@ -66,10 +66,10 @@ class AttemptGate:
 
 
 def recorded_calls(entries: Sequence[Entry], attempt: int) -> list[tuple[str, Entry]]:
-    """Return request hash and end of the calls of ``attempt`` that need not be made again."""
-    settled = (EntryKind.ANSWERED.value, EntryKind.REFUSED.value)
+    """Return request hash and end of the calls of ``attempt`` that need not be repeated."""
+    final = (EntryKind.ANSWERED.value, EntryKind.REFUSED.value)
     return [
         (str(asked["request_sha256"]), ended)
         for asked, ended in asked_and_ended(entries)
-        if asked["attempt"] == attempt and ended is not None and ended["kind"] in settled
+        if asked["attempt"] == attempt and ended is not None and ended["kind"] in final
     ]

@@ -23,7 +23,7 @@ from llm.chat import Reply, RequestRefusedError
 from llm.gate import Answered, Ask, Outcome, Refused
 from llm.replay import reply_of_json
 from runs.calls.budget import BudgetLimits, OverBudgetError, Scope
-from runs.storage.jsonlines import Kind, read_lines
+from runs.storage.jsonlines import LineFormat, read_lines
 
 Entry = Mapping[str, Any]
 
@@ -156,7 +156,7 @@ def _key(entry: Entry) -> tuple[str, bool] | None:
     return None if kind is EntryKind.DENIED else (entry["call"], kind is EntryKind.ASKED)
 
 
-JOURNAL = Kind(_entry, _key)
+JOURNAL = LineFormat(_entry, _key)
 """The lines of a journal: each call is asked once, and ends once."""
 
 

@@ -1,4 +1,4 @@
-"""Every call that cost something, one line each: all costs that are shown come from here.
+"""The ledger: one line for each billed call, and the source of all costs that are shown.
 
 Dollars are decimal texts, so the total of a report is the sum of its lines to the last digit.
 """
@@ -19,7 +19,7 @@ from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
 from llm.chat import Usage
 from runs.calls.journal import Entry, EntryKind, append_entry
-from runs.storage.jsonlines import Kind, Lines, read_lines
+from runs.storage.jsonlines import LineFormat, Lines, read_lines
 
 REPLAYED = "replayed"
 _KINDS = frozenset({*(kind.value for kind in EntryKind), REPLAYED}) - {"asked", "denied"}
@@ -30,9 +30,9 @@ class Line:
     """One call.
 
     Attributes:
-        call: names the call; a ledger holds each once.
+        call: identifies the call; a ledger has each once.
         kind: as in the journal (``answered``, ``refused``, ``failed``, ``lost``), or ``replayed``
-            (``REPLAYED``) for what a recording once cost.
+            (``REPLAYED``) for a recorded reply, with its cost at the time.
         cost: dollars; None when unknown. A ``lost`` or unanswered call counts with its bound.
     """
 
@@ -101,7 +101,7 @@ class Ledger:
 
     path: Path
     _lines: dict[str, Line] = field(default_factory=dict)
-    _begun_with: int = 0
+    _before: int = 0
     _spent: dict[str, Decimal | None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -114,13 +114,13 @@ class Ledger:
         return ledger
 
     def begin(self) -> None:
-        """Count what ``since_begun`` returns from here."""
-        self._begun_with = len(self._lines)
+        """Have ``since_begun`` return only the lines from here on."""
+        self._before = len(self._lines)
 
     def add(self, line: Line) -> bool:
         """Append ``line`` unless its call is there already, and tell whether it was new.
 
-        The disk may have it only after ``sync``; until then the journals hold the same.
+        Only ``sync`` makes sure that it is on the disk; until then the journals have the same.
         """
         with self._lock:
             if line.call in self._lines:
@@ -149,7 +149,7 @@ class Ledger:
 
     def since_begun(self) -> tuple[Line, ...]:
         """Return the lines that were added since ``begin``."""
-        return self.lines()[self._begun_with :]
+        return self.lines()[self._before :]
 
     def lines(self) -> tuple[Line, ...]:
         """Return all lines in their order."""
@@ -171,8 +171,8 @@ def write_ledger(path: Path, lines: Iterable[Line]) -> None:
     write_text_atomic(path, "".join(json.dumps(line.as_json()) + "\n" for line in lines))
 
 
-LEDGER = Kind(Line.of_json, lambda line: line.call)
-"""The lines of a ledger: each call stands there once."""
+LEDGER = LineFormat(Line.of_json, lambda line: line.call)
+"""The format of a ledger's lines: each call occurs once."""
 
 
 def total(lines: Iterable[Line]) -> Decimal | None:

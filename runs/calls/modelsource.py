@@ -10,7 +10,6 @@ from typing import Protocol
 
 from agent.formats import format_names
 from core.errors import UserError
-from core.parsing.untrusted import read_object
 from llm.chat import ChatModel
 from llm.gate import Gate, OpenGate
 from llm.models import LiteLLMModel, RetryPolicy
@@ -21,6 +20,7 @@ from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.scale import RunOptions
+from runs.storage.store import RunStore
 
 
 class NotRecordedError(Exception):
@@ -167,9 +167,8 @@ def replay_folder(given: Path) -> Path:
 
 def recorded_label(folder: Path) -> str:
     """Return the model name of the run that a folder of trajectories belongs to, else nothing."""
-    path = folder.parent / "run.json"
     try:
-        label = read_object(path, "fix it")["model_name_or_path"]
-    except (OSError, UserError, KeyError):
+        label = (RunStore.of_folder(folder.parent).read_run() or {}).get("model_name_or_path")
+    except (OSError, UserError):
         return ""
     return label if isinstance(label, str) else ""

@@ -1,4 +1,4 @@
-"""Pure: when a worker may call a model, so that many do not knock at one provider in step."""
+"""Pure: when a worker may call a model, by rates and by the state of its provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from random import random as random_share
 from core.options import option, option_group
 from llm.gate import Failed, Outcome
 from runs.calls.amounts import PerModel, parse_rates
-from runs.calls.window import Window
+from runs.calls.window import RateWindow
 
 SCALE = "How much at once"
 
@@ -43,12 +43,12 @@ class Rates:
 
 @dataclass(frozen=True)
 class ThrottlePolicy:
-    """When a provider counts as failing, and for how long it is left alone.
+    """When a provider counts as failing, and for how long it is not called.
 
     Attributes:
-        failures: in a row and without a success among them, they open the circuit.
-        first_wait: seconds of the first pause, and the most by which waiters are spread.
-        longest_wait: seconds of the longest pause, and the most that a Retry-After is believed.
+        failures: number of failures in a row that opens the circuit.
+        first_wait: seconds of the first pause, and the most random delay of a waiting caller.
+        longest_wait: seconds of the longest pause, and the most that a Retry-After counts.
         probe_patience: seconds after which a probe counts as lost; more than a call's time-out.
     """
 
@@ -60,16 +60,16 @@ class ThrottlePolicy:
 
 @dataclass
 class _Provider:
-    """How a provider fares; times are those of the clock.
+    """The state of a provider; times are those of the clock.
 
     Attributes:
         failures: since the last success.
         pauses: of the open circuit, since the last success; 0 while it is closed.
-        asked_until: the end of the longest Retry-After.
-        paused_until: the end of the circuit's last pause.
-        probed_until: when the probe that is under way counts as lost.
-        down_since: when it was first paused without an end in between.
-        answered: it has answered before.
+        asked_until: end of the longest Retry-After.
+        paused_until: end of the circuit's last pause.
+        probed_until: when the present probe counts as lost.
+        down_since: when the present outage started.
+        answered: whether it has ever answered.
     """
 
     failures: int = 0
@@ -92,15 +92,16 @@ class _Provider:
 
 
 class Throttle:
-    """Admits calls: by the rates of their model, and by how their provider fares.
+    """Admits calls by the rates of their model and the state of their provider.
 
     A circuit opens after some failures in a row: the provider is paused for all workers, then one
-    call probes it while the others go on waiting. If that fails, the next pause is longer; any
-    success closes the circuit. Whoever is told to wait is told its own time.
+    call probes it while the others still wait. If the probe fails, the next pause is longer; any
+    success closes the circuit. Each waiting caller gets its own delay, so that they do not ask
+    again at the same moment.
 
     Args:
         rates: limits per model.
-        policy: see there.
+        policy: when to pause.
         clock: seconds that never go back.
         random: numbers from 0 to 1, without 1.
     """
@@ -117,7 +118,7 @@ class Throttle:
         self._clock = clock
         self._random = random
         self._lock = threading.Lock()
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[str, RateWindow] = {}
         self._providers: dict[str, _Provider] = {}
 
     def admit(
@@ -131,14 +132,14 @@ class Throttle:
             model: whose rates hold.
             provider: whom the call goes to.
             tokens: what the call may use, prompt and output.
-            caller: who asks, the same when it asks again; the thread when not given.
+            caller: identifies the caller when it asks again; the thread when not given.
         """
         caller = threading.get_ident() if caller is None else caller
         with self._lock:
             now, state = self._clock(), self._provider(provider)
             wait = self._paused(state, now)
             if wait is None:
-                # The head is told a spread too, and needs time to come back.
+                # The head gets a random delay too, and needs time to ask again.
                 grace = 2 * self._policy.first_wait
                 wait = self._window(model).wait(now, tokens, caller, grace)
             if wait is not None:
@@ -163,7 +164,7 @@ class Throttle:
         return not was_open
 
     def succeeded(self, provider: str) -> None:
-        """Note an answer: the circuit closes, but a Retry-After that was asked for still holds."""
+        """Note an answer: the circuit closes, but an earlier Retry-After still holds."""
         with self._lock:
             now, state = self._clock(), self._provider(provider)
             self._providers[provider] = _Provider(
@@ -171,12 +172,12 @@ class Throttle:
             )
 
     def failed(self, provider: str, retry_after: float | None = None) -> None:
-        """Note a failure that another call might not meet: an error status, or no answer.
+        """Note a failure that may be temporary: an error status, or no answer.
 
-        Calls that were under way when a pause began do not lengthen it.
+        Calls that were pending when a pause started do not lengthen it.
 
         Args:
-            provider: who failed.
+            provider: the provider that failed.
             retry_after: seconds that it asked for.
         """
         with self._lock:
@@ -195,7 +196,7 @@ class Throttle:
                 state.probed_until = -math.inf
 
     def is_open(self, provider: str) -> bool:
-        """Tell whether the provider's circuit is open, so that a failure was to be expected."""
+        """Tell whether the provider's circuit is open, so that a failure is expected."""
         with self._lock:
             return self._provider(provider).open
 
@@ -215,7 +216,7 @@ class Throttle:
         """Return the seconds until the provider may be asked again, None when it may now."""
         if now < state.blocked_until():
             return state.blocked_until() - now
-        # A probe may come back at any time: that waiters look again soon costs nothing.
+        # A probe may end at any time, so waiting callers ask again soon.
         return 0.0 if state.open and now < state.probed_until else None
 
     def _pause(self, number: int) -> float:
@@ -228,15 +229,15 @@ class Throttle:
         return min(retry_after, self._policy.longest_wait) if retry_after > 0 else 0.0
 
     def _spread(self) -> float:
-        """Return a waiter's own share of seconds; never 0, which would mean admitted."""
+        """Return a random delay of a waiting caller; never 0, which would mean admitted."""
         return self._policy.first_wait * (0.1 + 0.9 * self._random())
 
     def _provider(self, name: str) -> _Provider:
         return self._providers.setdefault(name, _Provider())
 
-    def _window(self, model: str) -> Window:
+    def _window(self, model: str) -> RateWindow:
         if model not in self._windows:
             requests = self._rates.requests_per_minute.of(model)
             tokens = self._rates.tokens_per_minute.of(model)
-            self._windows[model] = Window(requests, tokens)
+            self._windows[model] = RateWindow(requests, tokens)
         return self._windows[model]

@@ -11,7 +11,7 @@ MINUTE = 60.0
 
 @dataclass(frozen=True)
 class _Head:
-    """Who goes first: it was refused when nobody else waited, and should be back by ``until``."""
+    """The caller that goes first: it was refused first and should ask again by ``until``."""
 
     caller: Hashable
     fits_at: float
@@ -19,16 +19,17 @@ class _Head:
 
 
 @dataclass
-class Window:
+class RateWindow:
     """A sliding window: each call is remembered for 60 seconds.
 
-    A token bucket that refills while calls are made lets nearly twice its size through in its
-    first minute, which the provider answers with refusals. Here no 60 seconds hold more than the
-    limits, save for a call that is larger than ``tokens`` by itself: it goes when nothing else is
-    in the window.
+    A token bucket refills during calls, so it admits nearly twice its size in its first minute,
+    and the provider refuses the excess. Here no 60 seconds hold more than the limits. The one
+    exception is a call that is larger than ``tokens`` by itself: it starts when the window is
+    empty.
 
-    Whoever is refused while nobody waits becomes the head, and until it is admitted (or is not
-    back in time) nobody else is: small calls would else take each gap that a large one waits for.
+    A caller that is refused while no other caller waits becomes the head. Until the head is
+    admitted, or fails to ask again in time, no other caller is admitted: otherwise small calls
+    would fill each gap that a large call waits for.
 
     Attributes:
         requests: most calls in 60 seconds; None is no limit.
@@ -47,8 +48,8 @@ class Window:
         Args:
             now: seconds of a clock that never goes back.
             tokens: what the call may use.
-            caller: who asks, the same when it asks again.
-            grace: seconds that the head may be late before its place is lost.
+            caller: identifies the caller when it asks again.
+            grace: seconds that the head may be late before it loses its place.
         """
         self._forget(now)
         if self._head and (self._head.caller == caller or self._head.until < now):
@@ -72,7 +73,7 @@ class Window:
     def _until_it_fits(self, now: float, tokens: int) -> float | None:
         """Return the seconds until enough calls have left, None when it fits now.
 
-        Once all have left anything fits, however large.
+        A call of any size fits into an empty window.
         """
         calls, held, seconds = len(self._calls), self._held, None
         for started, size in self._calls:

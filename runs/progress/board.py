@@ -1,10 +1,10 @@
-"""What is going on in a run: workers tell it, a display asks. No I/O; safe among threads."""
+"""The progress of a run: workers report it, a display reads it. No I/O; thread-safe."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
@@ -26,7 +26,7 @@ _PREDICTED = (
 
 
 class Step(str, Enum):
-    """What is being done about a running instance; the value is shown."""
+    """The present work on a running instance; the value is shown."""
 
     WAITING = "waiting"
     CHECKOUT = "checkout"
@@ -38,7 +38,7 @@ class Step(str, Enum):
 
 @dataclass(frozen=True)
 class Running:
-    """A running instance; ``attempt`` is 0 before the first, ``seconds`` since it was started."""
+    """A running instance; ``attempt`` is 0 before the first, ``seconds`` count from its start."""
 
     instance_id: str
     attempt: int
@@ -48,17 +48,17 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProgressSnapshot:
     """The run at one moment.
 
     Attributes:
         done: instances that ended, of ``total``.
-        failed: those that ended without a prediction, unless the user interrupted them.
+        failed: instances that ended without a prediction, unless the user interrupted them.
         spent: dollars, None when unknown.
-        projected: dollars for all at the mean of those done, None before the first is.
+        projected: dollars for all at the mean of those done; None before one is done.
         calls_per_minute: model calls answered in the last minute.
         seconds_left: None before an instance is done.
-        running: the one that has run longest first.
+        running: the longest running instance first.
     """
 
     done: int
@@ -93,14 +93,16 @@ class Unseen:
 
 
 class Board:
-    """Collects events of the workers; each method may be called from any thread.
+    """Collects the events of workers; each method may be called from any thread.
 
     Attributes:
-        total: instances that are to do.
+        total: number of instances to work on.
+        descriptions: what is shown in place of an id.
     """
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
+        self.descriptions: Mapping[str, str] = {}
         self._clock = clock
         self._lock = Lock()
         self._running: dict[str, tuple[float, Running]] = {}
@@ -110,14 +112,15 @@ class Board:
         self._widest = 1
 
     def started(self, instance_id: str) -> None:
-        """An instance is worked on from now."""
+        """Note that a worker has started an instance."""
         with self._lock:
-            begun = Running(instance_id, 0, "", Step.WAITING, 0.0)
-            self._running[instance_id] = self._clock(), begun
+            shown = self.descriptions.get(instance_id, instance_id)
+            new = Running(shown, 0, "", Step.WAITING, 0.0)
+            self._running[instance_id] = self._clock(), new
             self._widest = max(self._widest, len(self._running))
 
     def step(self, instance_id: str, attempt: int, model: str, step: Step) -> None:
-        """A running instance does something else now; of one that does not run, nothing is kept."""
+        """Note the step of a running instance; ignore an instance that does not run."""
         with self._lock:
             if instance_id in self._running:
                 since, old = self._running[instance_id]
@@ -125,14 +128,14 @@ class Board:
                 self._running[instance_id] = since, new
 
     def called(self) -> None:
-        """One model call was answered."""
+        """Count an answered model call."""
         with self._lock:
             now = self._clock()
             self._calls.append(now)
             self._forget_calls(now)
 
     def finished(self, instance_id: str, status: InstanceStatus) -> int:
-        """An instance ended; return how many did so far, this one included."""
+        """Note the end of an instance; return how many have ended, this one included."""
         with self._lock:
             if instance_id in self._running:
                 since, _ = self._running.pop(instance_id)
@@ -140,8 +143,8 @@ class Board:
             self._finished[instance_id] = status
             return len(self._finished)
 
-    def snapshot(self, spent: Decimal | None) -> Seen:
-        """Return the run as it is now; ``spent``: dollars for the instances of this board."""
+    def snapshot(self, spent: Decimal | None) -> ProgressSnapshot:
+        """Return the present progress; ``spent`` are the dollars for these instances."""
         with self._lock:
             now = self._clock()
             self._forget_calls(now)
@@ -151,7 +154,7 @@ class Board:
             )
             statuses = list(self._finished.values())
             done = len(statuses)
-            return Seen(
+            return ProgressSnapshot(
                 done=done,
                 total=self.total,
                 plausible=statuses.count(InstanceStatus.PLAUSIBLE),
@@ -164,17 +167,17 @@ class Board:
             )
 
     def _seconds_left(self, done: int, ages: list[float]) -> float | None:
-        """Return the seconds that the rest takes if all take as long as those done, side by side.
+        """Return the seconds for the rest, if each instance takes the mean of those done.
 
-        As many as ever ran at once share the work; none of them is shared by two.
+        They are shared by as many workers as ever ran at once.
         """
         if not self._durations:
             return None
         mean = sum(self._durations) / len(self._durations)
-        begun = [max(mean - age, 0.0) for age in ages]
+        rest = [max(mean - age, 0.0) for age in ages]
         waiting = max(self.total - done - len(ages), 0)
-        longest = mean if waiting else max(begun, default=0.0)
-        return max(longest, (waiting * mean + sum(begun)) / self._widest)
+        longest = mean if waiting else max(rest, default=0.0)
+        return max(longest, (waiting * mean + sum(rest)) / self._widest)
 
     def _forget_calls(self, now: float) -> None:
         while self._calls and self._calls[0] <= now - _MINUTE:
@@ -185,8 +188,8 @@ def _failed(status: InstanceStatus) -> bool:
     return status not in _PREDICTED and status is not InstanceStatus.INTERRUPTED
 
 
-def headline(seen: Seen) -> str:
-    """Return the run in one line; what is unknown is said to be so or left out."""
+def headline(seen: ProgressSnapshot) -> str:
+    """Return the progress in one line, without values that are unknown."""
     parts = [
         f"{seen.done}/{seen.total} done",
         f"{seen.plausible} plausible",
@@ -198,11 +201,11 @@ def headline(seen: Seen) -> str:
     return ", ".join([*parts, f"{seen.calls_per_minute} calls/min"])
 
 
-def running_lines(seen: Seen, rows: int, columns: int) -> list[str]:
+def running_lines(seen: ProgressSnapshot, rows: int, columns: int) -> list[str]:
     """Return a line for each running instance that a terminal of that size has room for.
 
-    They are at most ``rows - 2``, the last of them counting those that are not shown, and each
-    leaves the last column free: writing there makes some terminals begin a new line.
+    There are at most ``rows - 2`` lines, and the last one counts the instances that are not shown.
+    The last column stays free: writing there makes some terminals start a new line.
     """
     room = max(rows - 2, 0)
     shown = seen.running if len(seen.running) <= room else seen.running[: max(room - 1, 0)]
@@ -221,7 +224,7 @@ def _line(running: Running) -> str:
     return "  " + "  ".join([*parts, running.step.value, duration(running.seconds)])
 
 
-def _money(seen: Seen) -> str:
+def _money(seen: ProgressSnapshot) -> str:
     if seen.spent is None:
         return "cost unknown"
     if seen.projected is None:

@@ -1,4 +1,4 @@
-"""Show a run: on a terminal one tqdm bar with a line per running instance, else plain lines."""
+"""Show a run: on a terminal a tqdm bar with a line per running instance, else plain lines."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tqdm import tqdm
 
 from core.money import in_words
 from core.plaintext import one_line
-from runs.progress.board import Board, Seen, headline, running_lines
+from runs.progress.board import Board, ProgressSnapshot, headline, running_lines
 from runs.progress.statuses import InstanceStatus
 
 
 class Spoken(io.TextIOBase):
-    """A stream whose lines are said, for those who do not print."""
+    """A stream that passes its lines to ``say``."""
 
     encoding = "utf-8"
 
@@ -31,29 +31,29 @@ class Spoken(io.TextIOBase):
         self._say = say
 
     def write(self, text: str) -> int:
-        """Say ``text``, which is a whole line."""
+        """Pass on ``text``, which is a whole line."""
         self._say(text.removesuffix("\n"))
         return len(text)
 
 
 def stream_of(say: Callable[[str], None]) -> TextIO:
-    """Return where ``say`` writes: standard output when it prints, else a stream of its own."""
+    """Return standard output where ``say`` is ``print``, else a stream that calls ``say``."""
     return sys.stdout if say is print else cast(TextIO, Spoken(say))
 
 
 Spending = Callable[[], Decimal | None]
 _EVERY = 0.5
 _CLOSING = 5.0
-# Where a terminal does not tell its size, as those of some build servers.
+# For terminals without a size, as on some build servers.
 _USUAL_SIZE = os.terminal_size((80, 24))
 _ERASE_BELOW = "\r\x1b[J"
 
 
 class Display(Protocol):
-    """Shows a board while it is entered; its methods may be called from any thread.
+    """A context manager that shows progress; its methods may be called from any thread.
 
-    Text may come from models and repositories: what a terminal would obey is taken out. A stream
-    that can no longer be written to makes it silent; the run goes on.
+    Text may come from models and repositories, so control characters are removed. When the stream
+    can no longer be written to, the display is silent and the run continues.
     """
 
     def __enter__(self) -> Display: ...
@@ -68,22 +68,22 @@ class Display(Protocol):
     def finished(
         self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
     ) -> None:
-        """Tell the board that an instance ended, and write its line."""
+        """Note the end of an instance, and write its line."""
 
     def note(self, text: str) -> None:
         """Write a line, as a warning; safe in a signal handler."""
 
     def close(self) -> None:
-        """Write what is left and leave the terminal clean; safe to call twice."""
+        """Write pending lines and clear the bars; safe to call twice."""
 
 
 def make_display(stream: TextIO, board: Board, spent: Spending, every: float = _EVERY) -> Display:
-    """Return the display for ``stream``: a terminal's, unless it is none or a dumb one.
+    """Return the display for ``stream``: with bars on a terminal, unless it is a dumb one.
 
     Args:
-        stream: where everything is written.
-        board: what is shown.
-        spent: gives the dollars for the board's instances so far, None when unknown.
+        stream: receives all output.
+        board: the progress to show.
+        spent: returns the dollars for these instances so far, None when unknown.
         every: seconds from one drawing to the next.
     """
     if stream.isatty() and os.environ.get("TERM") != "dumb":
@@ -106,7 +106,7 @@ def finished_line(
 
 
 class PlainDisplay:
-    """A line per finished instance and per note, and nothing else."""
+    """A line per finished instance and per note."""
 
     def __init__(self, stream: TextIO, board: Board) -> None:
         self._stream = stream
@@ -128,14 +128,23 @@ class PlainDisplay:
     ) -> None:
         """See ``Display``."""
         number = self._board.finished(instance_id, status)
-        self._write(finished_line(number, self._board.total, instance_id, status, reason, cost))
+        self._write(
+            finished_line(
+                number,
+                self._board.total,
+                self._board.descriptions.get(instance_id, instance_id),
+                status,
+                reason,
+                cost,
+            )
+        )
 
     def note(self, text: str) -> None:
         """See ``Display``."""
         self._write(one_line(text))
 
     def close(self) -> None:
-        """Do nothing: every line is written at once."""
+        """Do nothing: each line is written at once."""
 
     def _write(self, line: str) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -145,9 +154,9 @@ class PlainDisplay:
 
 
 class TerminalDisplay:
-    """The bar, the running instances below it, and what is finished above.
+    """The bar, with running instances below it and finished ones above.
 
-    One thread alone writes to the terminal: an interrupt in another breaks no line in two.
+    Only one thread writes to the terminal, so that an interrupt cannot break a line.
     """
 
     def __init__(self, stream: TextIO, board: Board, spent: Spending, every: float) -> None:
@@ -184,7 +193,14 @@ class TerminalDisplay:
     ) -> None:
         """See ``Display``."""
         number = self._board.finished(instance_id, status)
-        line = finished_line(number, self._board.total, instance_id, status, reason, cost)
+        line = finished_line(
+            number,
+            self._board.total,
+            self._board.descriptions.get(instance_id, instance_id),
+            status,
+            reason,
+            cost,
+        )
         self._lines.put(line)
 
     def note(self, text: str) -> None:
@@ -204,7 +220,7 @@ class TerminalDisplay:
         size = _size(self._stream)
         if size != self._size:
             self._close_bars()
-            self._stream.write(_ERASE_BELOW)  # what the terminal wrapped or cut meanwhile
+            self._stream.write(_ERASE_BELOW)  # lines that the terminal has wrapped or cut
             self._size = size
         self._write_lines()
         seen = self._board.snapshot(self._spent())
@@ -221,7 +237,7 @@ class TerminalDisplay:
                 line = _encodable(self._lines.get_nowait(), self._stream)
                 _Bar.write(line, file=self._stream)
 
-    def _draw_line(self, position: int, text: str, seen: Seen) -> None:
+    def _draw_line(self, position: int, text: str, seen: ProgressSnapshot) -> None:
         if position == len(self._bars):
             self._bars.append(_bar(self._stream, position, seen.total, self._size))
         bar = self._bars[position]
@@ -230,7 +246,7 @@ class TerminalDisplay:
         bar.refresh()
 
     def _close_bars(self) -> None:
-        """Clear what is below the finished lines, the lowest line first."""
+        """Clear the lines below the finished ones, the lowest line first."""
         while self._bars:
             self._bars.pop().close()
         self._stream.flush()
@@ -248,7 +264,7 @@ def _bar(stream: TextIO, position: int, total: int, size: os.terminal_size) -> _
         leave=False,
         disable=False,
         ncols=max(size.columns - 1, 1),
-        # tqdm hides what is below this; the lines are cut to the height already.
+        # tqdm hides lines below this height; ours are cut to it already.
         nrows=size.lines + 2,
         bar_format="{desc}" if position else "{desc} {bar}",
     )

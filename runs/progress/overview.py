@@ -1,4 +1,4 @@
-"""Read how a run stands from its files, without starting it: ``--status``."""
+"""Read the status of a run from its files, without starting it: ``--status``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from core.errors import UserError
 from core.money import dollars_or_none
 from core.plaintext import shortened
-from runs.progress.standing import BROKEN, IN_WORK, KILLED, NOT_BEGUN, Entry, Overview, summed
+from runs.progress.standing import BROKEN, IN_WORK, KILLED, NOT_STARTED, Entry, RunStatus, summed
 from runs.storage.jsonlines import Damage
 from runs.storage.runlock import is_locked, last_owner
 from runs.storage.store import RunStore
@@ -23,7 +23,7 @@ StatusOf = Callable[[Mapping[str, Any]], str]
 
 
 def recorded_status(data: Mapping[str, Any]) -> str:
-    """Return the status that a result file has."""
+    """Return the status in the file of a finished or unfinished instance."""
     return shortened(str(data.get("status", "unknown")), _LONGEST_STATUS)
 
 
@@ -32,13 +32,13 @@ def overview(
     dollars: Mapping[str, Decimal],
     damaged: Iterable[Damage] = (),
     status_of: StatusOf = recorded_status,
-) -> Overview:
+) -> RunStatus:
     """Return the status of a run, with the names of its broken files.
 
     Args:
         store: the run's files.
-        dollars: spent by instance; for one that it lacks, what its prediction says counts.
-        damaged: lines of its files that are known to be broken.
+        dollars: spent by instance; for an instance that it lacks, the cost in its file counts.
+        damaged: damaged lines of its files.
         status_of: gives the status of a finished job from its file; else as recorded.
 
     Raises:
@@ -64,7 +64,7 @@ def overview(
 
 
 def _process(store: RunStore) -> tuple[bool, str]:
-    """Return whether a process works on the run, and in words which one does, or died on it."""
+    """Return whether a process works on the run, and its name, or that of a killed one."""
     owner = last_owner(store.folder)
     if is_locked(store.folder):
         return True, f"in work by {owner or 'another process'}"
@@ -72,27 +72,27 @@ def _process(store: RunStore) -> tuple[bool, str]:
 
 
 def _without_result(store: RunStore, name: str, *, working: bool) -> str:
-    """Return the status of an instance of which there is neither a result nor an end."""
+    """Return the status of an instance that has no result file."""
     if not (store.logs / f"{name}.log").exists():
-        return NOT_BEGUN
+        return NOT_STARTED
     return IN_WORK if working else KILLED
 
 
 @dataclass
 class _Reading:
-    """Reads the files of a run and notes which are broken."""
+    """Reads the files of a run and collects which are broken."""
 
     store: RunStore
     status_of: StatusOf
     broken: list[str] = field(default_factory=list)
 
     def selected(self) -> list[str]:
-        """Return the ids that the run was asked for, none when nothing says so."""
-        run = self._read(self.store.folder / "run.json", self.store.read_run) or {}
+        """Return the ids that were selected, none where ``run.json`` is missing or broken."""
+        run = self._read(self.store.run_file, self.store.read_run) or {}
         return list(run.get("selected", []))
 
     def entry(self, name: str, path: Path, read: Callable[[str, Path], Entry]) -> Entry:
-        """Return what ``read`` makes of the file of the instance ``name``."""
+        """Return the entry that ``read`` returns for the file of the instance ``name``."""
         return self._read(path, lambda: read(name, path)) or Entry(name, BROKEN)
 
     def prediction(self, name: str, path: Path) -> Entry:
@@ -108,7 +108,7 @@ class _Reading:
         )
 
     def unfinished(self, name: str, path: Path) -> Entry:
-        """Return an instance that has to be redone; ``path`` is the store's own."""
+        """Return an instance that has to be redone; the store knows its path."""
         data = self.store.read_unfinished(name)
         return Entry(
             instance_id=name,
@@ -130,5 +130,5 @@ class _Reading:
 def _cost(value: float | None) -> Decimal | None:
     try:
         return dollars_or_none(value)
-    except ValueError:  # not a number, say: as good as unknown
+    except ValueError:  # a wrong value counts as unknown
         return None

@@ -1,4 +1,4 @@
-"""Pure: how a run stands, by status, as a table and for machines."""
+"""Pure: the status of a run, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from core.money import as_text, column, total
 from core.plaintext import one_line, shortened, table
 from runs.progress.statuses import InstanceStatus
 
-NOT_BEGUN = "not_begun"
+NOT_STARTED = "not_begun"
 IN_WORK = "in_work"
 KILLED = "killed"
 BROKEN = "broken"
-_ORDER = (*(status.value for status in InstanceStatus), IN_WORK, KILLED, BROKEN, NOT_BEGUN)
+_ORDER = (*(status.value for status in InstanceStatus), IN_WORK, KILLED, BROKEN, NOT_STARTED)
 _HEADINGS = ("status", "instances", "attempts", "dollars")
 _LONGEST_REASON = 100
 
@@ -26,12 +26,12 @@ class Entry:
     """One instance of a run.
 
     Attributes:
-        status: of ``InstanceStatus``; ``not_begun``; ``in_work``; ``killed`` when its process ended
-            without a word; ``broken`` when its file is.
+        status: of ``InstanceStatus``, or ``NOT_STARTED``, ``IN_WORK``, ``KILLED`` when its process
+            was killed, ``BROKEN`` when its file is broken.
         finished: whether it has a prediction.
-        attempts: attempts begun.
-        reason: why it stands so.
-        cost: dollars by its own file, None where that does not know.
+        attempts: attempts started.
+        reason: why it has this status.
+        cost: dollars by its own file, None where unknown.
     """
 
     instance_id: str
@@ -43,8 +43,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Row:
-    """All instances of one status; ``dollars`` is None when one of them is unknown."""
+class StatusTotals:
+    """All instances of one status; ``dollars`` is None when the cost of one is unknown."""
 
     status: str
     instances: int
@@ -61,27 +61,27 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Overview:
-    """A run as it stands.
+class RunStatus:
+    """The status of a run.
 
     Attributes:
-        statuses: by status, only those that occur.
-        total: all of them.
-        unfinished: what was begun and has no prediction, by id.
-        broken: what is wrong with files of the run, in words.
-        process: the one that works on the run, or that died on it, in words; empty for neither.
+        statuses: a row for each status that occurs.
+        total: the sum of all rows.
+        unfinished: instances that were started and have no prediction, by id.
+        broken: the problems of files of the run, in words.
+        process: the process that works on the run, or was killed during it; empty for neither.
     """
 
     run: str
     folder: Path
-    statuses: tuple[Row, ...]
-    total: Row
+    statuses: tuple[StatusTotals, ...]
+    total: StatusTotals
     unfinished: tuple[Entry, ...]
     broken: tuple[str, ...]
     process: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the overview for machines (docs/run.md)."""
+        """Return the status as JSON (docs/run.md)."""
         return {
             "run": self.run,
             "folder": str(self.folder),
@@ -103,36 +103,36 @@ def summed(
     dollars: Mapping[str, Decimal],
     broken: Sequence[str],
     process: str = "",
-) -> Overview:
-    """Return the overview of ``entries``.
+) -> RunStatus:
+    """Return the status of the run of ``entries``.
 
     Args:
         run: its name.
-        folder: where it lies.
+        folder: its folder.
         entries: all its instances.
-        dollars: spent by instance; for one that it lacks, its own file's word counts.
-        broken: what is wrong with files, in words.
-        process: see ``Overview``.
+        dollars: spent by instance; for an instance that it lacks, the cost in its file counts.
+        broken: see ``RunStatus``.
+        process: see ``RunStatus``.
     """
     every = sorted(entries, key=lambda entry: entry.instance_id)
     by_status: dict[str, list[Entry]] = {status: [] for status in _ORDER}
     for entry in every:
         by_status.setdefault(entry.status, []).append(entry)
-    begun = (e for e in every if not e.finished and e.status not in (NOT_BEGUN, BROKEN))
-    return Overview(
+    started = (e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN))
+    return RunStatus(
         run=run,
         folder=folder,
         statuses=tuple(_row(status, some, dollars) for status, some in by_status.items() if some),
         total=_row("total", every, dollars),
-        unfinished=tuple(begun),
+        unfinished=tuple(started),
         broken=tuple(broken),
         process=process,
     )
 
 
-def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) -> Row:
+def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) -> StatusTotals:
     costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
-    return Row(
+    return StatusTotals(
         status=status,
         instances=len(entries),
         attempts=sum(entry.attempts for entry in entries),
@@ -140,8 +140,8 @@ def _row(status: str, entries: Sequence[Entry], dollars: Mapping[str, Decimal]) 
     )
 
 
-def lines(seen: Overview) -> Iterator[str]:
-    """Yield the table by status, then what is unfinished and broken, without control characters."""
+def lines(seen: RunStatus) -> Iterator[str]:
+    """Yield the table, then unfinished instances and broken files, without control characters."""
     yield one_line(f"{seen.run}: {seen.folder}")
     if seen.process:
         yield one_line(seen.process)
@@ -157,6 +157,6 @@ def lines(seen: Overview) -> Iterator[str]:
         yield from (f"  {one_line(words)}" for words in seen.broken)
 
 
-def _cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+def _cells(rows: Sequence[StatusTotals]) -> Iterator[tuple[str, ...]]:
     for row, dollars in zip(rows, column([row.dollars for row in rows]), strict=True):
         yield row.status, str(row.instances), str(row.attempts), dollars

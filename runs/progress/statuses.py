@@ -6,10 +6,10 @@ from enum import Enum
 
 
 class InstanceStatus(str, Enum):
-    """How an instance ended.
+    """The status of an instance that has ended.
 
-    The first three write a prediction. So do ``budget``, once a call was made, and ``error``,
-    unless the harness itself failed.
+    The first three write a prediction. So do ``budget`` after the first call, and ``error`` unless
+    the harness itself failed.
     """
 
     PLAUSIBLE = "plausible"

@@ -1,4 +1,4 @@
-"""What ``--json`` prints when a run has ended."""
+"""The summary that ``--json`` prints at the end of a run."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from runs.progress.statuses import InstanceStatus
 
 @dataclass(frozen=True)
 class RunSummary:
-    """How one start of a run ended (docs/run.md).
+    """The end of one start of a run (docs/run.md).
 
     Attributes:
         counts: instances of this start by status; statuses that did not occur may be left out.
-        over_budget: ids of the selected instances that a limit stopped, with the option that sets
-            it; those of earlier starts too.
-        errors: ids of the selected instances whose attempts all broke, likewise.
+        over_budget: ids of the selected instances that a limit stopped, of earlier starts too, with
+            the option of the limit.
+        errors: ids of the selected instances whose attempts all broke, of earlier starts too.
         dollars: of the whole run so far, from its ledger; None when a price is unknown.
-        calls: that the ledger holds.
+        calls: number of calls in the ledger.
         tokens: of these calls, as their providers counted them.
         seconds: wall-clock time of this start.
-        unfinished: ids of instances that were to be done and have no prediction.
+        unfinished: ids of instances that were worked on and have no prediction.
         broken: ids of the selected instances whose predictions cannot be read, with the reason.
-        stopped: why the run ended before its time; empty when it did not.
-        interrupted: whether somebody or something outside ended it.
+        stopped: why the run ended early; empty when it did not.
+        interrupted: whether a signal or a failing provider ended it.
     """
 
     run: str
@@ -49,14 +49,14 @@ class RunSummary:
 
     @property
     def exit_code(self) -> int:
-        """130 when interrupted, 1 when an instance did not end well or is left to do, else 0."""
+        """130 when interrupted, 1 when an instance failed or is unfinished, else 0."""
         if self.interrupted:
             return 130
         left = self.unfinished or self.over_budget or self.errors or self.broken
         return int(bool(left or self.stopped))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the summary for machines: every status with its count, dollars as a string."""
+        """Return the summary as JSON: each status with its count, dollars as a text."""
         return {
             "run": self.run,
             "folder": str(self.folder),

@@ -1,4 +1,4 @@
-"""Damaged lines of what a run goes on from: its ledger, and the journals of what is not done."""
+"""Damaged lines of the files that a run continues from: its ledger and the open journals."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from runs.calls.journal import JOURNAL
 from runs.calls.ledger import LEDGER
-from runs.storage.jsonlines import DAMAGED, Damage, Kind, read_lines, set_aside
+from runs.storage.jsonlines import DAMAGED, Damage, LineFormat, read_lines, set_aside
 from runs.storage.store import RunStore
 
 
 def damaged_lines(store: RunStore) -> Iterator[Damage]:
-    """Yield the damaged lines of a run that no kill explains; nothing is changed.
+    """Yield the damaged lines of a run that no kill explains; change nothing.
 
     Raises:
         UserError, OSError: a file as a whole cannot be read.
@@ -23,7 +23,7 @@ def damaged_lines(store: RunStore) -> Iterator[Damage]:
 
 
 def set_damage_aside(store: RunStore) -> Iterator[str]:
-    """Move damaged lines to files beside their own and say so; the caller holds the run's lock.
+    """Move damaged lines to other files and say so; the caller holds the run's lock.
 
     Raises:
         UserError, OSError: as ``damaged_lines``; or the disk is full.
@@ -34,18 +34,18 @@ def set_damage_aside(store: RunStore) -> Iterator[str]:
 
 
 def ledger_was_damaged(store: RunStore) -> bool:
-    """Tell whether the ledger ever lost a line; journals know what stood there."""
+    """Tell whether the ledger ever lost a line; journals have the same calls."""
     return store.ledger.with_name(store.ledger.name + DAMAGED).exists()
 
 
 def owner_of(store: RunStore, journal: Path) -> str:
-    """Return whose a journal is, ``<id>.jsonl`` or, retired, ``<id>.<number>.jsonl``."""
+    """Return the id of a journal, ``<id>.jsonl`` or, retired, ``<id>.<number>.jsonl``."""
     name, _, number = journal.stem.rpartition(".")
     known = store.prediction(name).exists() or journal.with_name(f"{name}.jsonl").exists()
     return name if number.isdigit() and known else journal.stem
 
 
-def _files(store: RunStore) -> Iterator[tuple[Path, Kind[Any]]]:
+def _files(store: RunStore) -> Iterator[tuple[Path, LineFormat[Any]]]:
     yield store.ledger, LEDGER
     for path in sorted(store.journals.glob("*.jsonl")):
         if not store.prediction(path.stem).exists():

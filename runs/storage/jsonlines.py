@@ -1,4 +1,4 @@
-"""Files of one JSON object a line: whole lines are used, damaged ones named and set aside."""
+"""Files with one JSON object per line: damaged lines are reported and moved to another file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from core.parsing.untrusted import DamagedError, json_of, read_bytes
 T = TypeVar("T")
 _FIX = "move the file away, or fix it"
 DAMAGED = ".damaged"
-"""What the names of files end with that hold lines which were set aside."""
+"""Suffix of the files that damaged lines are moved to."""
 
 
 @dataclass(frozen=True)
-class Kind(Generic[T]):
-    """What the lines of a file are.
+class LineFormat(Generic[T]):
+    """The format of the lines of a file.
 
     Attributes:
-        parse: makes something of a line's object; raises KeyError, TypeError, ValueError or
-            ArithmeticError where it cannot.
-        key: what a file holds once; None for what it may hold often.
+        parse: decodes a line's object; raises KeyError, TypeError, ValueError or ArithmeticError.
+        key: a value that no two lines share; None for lines without one.
     """
 
     parse: Callable[[Mapping[str, Any]], T]
@@ -38,7 +37,7 @@ class Damage:
 
     Attributes:
         number: of the line, from 1.
-        torn: it is the last one and has no line end: a process was killed while it wrote.
+        torn: it is the last line and has no line end: a process was killed while it wrote.
     """
 
     path: Path
@@ -48,7 +47,7 @@ class Damage:
 
     @property
     def words(self) -> str:
-        """The line and what is wrong with it."""
+        """The line number and the problem."""
         return f"line {self.number}: {self.problem}"
 
     def __str__(self) -> str:
@@ -68,11 +67,11 @@ class Lines(Generic[T]):
         return tuple(damage for damage in self.damaged if not damage.torn)
 
 
-def read_lines(path: Path, kind: Kind[T]) -> Lines[T]:
+def read_lines(path: Path, kind: LineFormat[T]) -> Lines[T]:
     """Return the lines of the file at ``path``, none where there is no such file.
 
     Raises:
-        DamagedFileError: it is no file, or too large.
+        DamagedFileError: it is no regular file, or too large.
         OSError: it cannot be read.
     """
     found = [value for _, value in _lines(path, kind)]
@@ -82,10 +81,10 @@ def read_lines(path: Path, kind: Kind[T]) -> Lines[T]:
     )
 
 
-def set_aside(path: Path, kind: Kind[T]) -> tuple[Damage, ...]:
-    """Move damaged lines of the file at ``path`` to one beside it, and return what they were.
+def set_aside(path: Path, kind: LineFormat[T]) -> tuple[Damage, ...]:
+    """Move the damaged lines of a file to another one, and return them.
 
-    They are on the disk there before they are taken out here, so that nothing is lost.
+    They are on the disk there before they are removed here, so that nothing is lost.
 
     Raises:
         DamagedFileError, OSError: as ``read_lines``; or the disk is full.
@@ -106,8 +105,8 @@ def _append(path: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _lines(path: Path, kind: Kind[T]) -> Iterator[tuple[bytes, T | Damage]]:
-    """Yield each line that is not blank, with what it is or what is wrong with it."""
+def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | Damage]]:
+    """Yield each line that is not blank, with its value or its damage."""
     seen: dict[Hashable, int] = {}
     lines = _data(path).split(b"\n")
     for number, raw in enumerate(lines, 1):
@@ -124,11 +123,11 @@ def _lines(path: Path, kind: Kind[T]) -> Iterator[tuple[bytes, T | Damage]]:
             yield raw, value
 
 
-def _parsed(raw: bytes, kind: Kind[T]) -> T:
+def _parsed(raw: bytes, kind: LineFormat[T]) -> T:
     try:
         data = json_of(raw)
     except DamagedError as error:
-        # It is a line by itself: that its number is 1 says nothing.
+        # The parser saw one line alone, so its line number means nothing.
         raise DamagedError(str(error).removeprefix("line 1").lstrip(":, ")) from error
     if not isinstance(data, dict):
         raise DamagedError("it is no JSON object")

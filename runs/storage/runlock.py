@@ -1,4 +1,4 @@
-"""One process at a time works on a run; who it is stands beside the lock."""
+"""The lock of a run: one process at a time works on it, and a file beside the lock names it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Owner:
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[Owner | None]:
-    """Hold the run in ``folder``; give the owner that died on it, None when the last one ended.
+    """Hold the lock of the run in ``folder``, and yield the last owner if it was killed, else None.
 
-    The system releases the lock of a dead process, so a lock is never stale; what a dead owner
-    leaves is its name.
+    The system releases the lock of a dead process, so a lock is never stale; only the name of a
+    killed owner is left.
 
     Raises:
         UserError: another process works on it.
@@ -46,7 +46,7 @@ def run_lock(folder: Path) -> Iterator[Owner | None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / _LOCK, is_singleton=False)
     try:
-        # A look at the run's status holds it for a moment.
+        # ``--status`` holds it for a moment.
         lock.acquire(timeout=_PATIENCE)
     except Timeout:
         who = last_owner(folder) or "another process"
@@ -64,13 +64,13 @@ def run_lock(folder: Path) -> Iterator[Owner | None]:
 
 
 def forget(folder: Path) -> None:
-    """Remove the traces of the lock, which the caller holds."""
+    """Remove the files of the lock, which the caller holds."""
     (folder / _OWNER).unlink(missing_ok=True)
     (folder / _LOCK).unlink(missing_ok=True)
 
 
 def is_locked(folder: Path) -> bool:
-    """Tell whether a process works on the run in ``folder``, without leaving a trace."""
+    """Tell whether a process works on the run in ``folder``; create no file."""
     if not (folder / _LOCK).exists():
         return False
     lock = FileLock(folder / _LOCK, is_singleton=False)
@@ -78,14 +78,14 @@ def is_locked(folder: Path) -> bool:
         lock.acquire(blocking=False)
     except Timeout:
         return True
-    except OSError:  # it is not ours to lock, so it cannot be told
+    except OSError:  # without the permission to lock it, it is unknown
         return False
     lock.release()
     return False
 
 
 def last_owner(folder: Path) -> Owner | None:
-    """Return the process that works on the run, or that died on it; None where neither does."""
+    """Return the process that works on the run, or was killed during it; None for neither."""
     try:
         return Owner(**read_object(folder / _OWNER, "delete it"))
     except (OSError, UserError, TypeError):

@@ -24,7 +24,7 @@ def is_safe_key(name: object) -> bool:
 
 
 def no_prediction(data: Mapping[str, Any]) -> Fault | None:
-    """Return why ``data`` is no prediction of either layout, None where it is one."""
+    """Return why ``data`` is no prediction of any layout, None where it is one."""
     results = data.get("all_results") or []
     if not isinstance(data.get("instance_id"), str):
         return ("instance_id",), "`instance_id` is no text"
@@ -49,7 +49,7 @@ def _wrong_attempt(result: Mapping[str, Any], keys: Keys) -> Fault | None:
 
 
 def _is_text(value: str) -> bool:
-    """Tell whether ``value`` can be written, bytes of odd file names included."""
+    """Tell whether ``value`` can be written, file names that are not UTF-8 included."""
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -58,7 +58,7 @@ def _is_text(value: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return a value of a broken file in one short line of ASCII."""
+    """Return a value of a broken file as one short line of ASCII."""
     return ascii(value)[:_LONGEST]
 
 

@@ -1,4 +1,4 @@
-"""What ``run.json`` says beyond the configuration: starts and ends, prices, versions, images."""
+"""The manifest of a run, ``run.json``: starts and ends, prices, versions, images, differences."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def all_versions() -> dict[str, str]:
 
 
 def prices_used(models: Iterable[str], given: Mapping[str, Price]) -> dict[str, dict[str, Any]]:
-    """Return by model what its calls are charged with, in dollars per token.
+    """Return by model the prices of its calls, in dollars per token.
 
-    The keys are litellm's; ``source`` says whether its map or ``--price`` (``given``) holds. A
+    The keys are litellm's; ``source`` is ``litellm`` for its map, or ``--price`` for ``given``. A
     model without a known price has an empty entry.
     """
     return {name: _price(name, given.get(name)) for name in models}
@@ -49,7 +49,7 @@ def _price(name: str, given: Price | None) -> dict[str, Any]:
 def note_start(store: RunStore, prices: Mapping[str, Entry], api_base: str | None = None) -> None:
     """Add the start of this process to ``run.json``.
 
-    Versions and prices stand at the top once, and again with a later start that had others.
+    Versions and prices are at the top level, and again in each later start where they differ.
     """
     described = store.read_run() or {}
     now = {"versions": all_versions(), "prices": dict(prices)}
@@ -62,14 +62,14 @@ def note_start(store: RunStore, prices: Mapping[str, Entry], api_base: str | Non
 
 
 def note_end(store: RunStore) -> None:
-    """Note that this process ends; a start whose process was killed stays without an end."""
+    """Add the end of this process; the start of a killed process stays without one."""
     described = store.read_run() or {}
     *earlier, last = described.get("starts") or [{}]
     store.save_run({**described, "starts": [*earlier, {**last, "ended": timestamp()}]})
 
 
 def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
-    """Note models with the names that providers answered under, beside those noted before."""
+    """Add the model names in providers' answers, by the model that was asked."""
     described = store.read_run() or {}
     names = {model: {*noted} for model, noted in (described.get("models_returned") or {}).items()}
     for model, name in returned:
@@ -79,9 +79,9 @@ def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
 
 
 def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
-    """Note who judged a run and in which images; nothing where no ``run.json`` is.
+    """Add the evaluators of a run and their images; nothing without a ``run.json``.
 
-    A process that works on the run writes its ``run.json`` itself: then a later report notes it.
+    While a process works on the run, it alone writes ``run.json``, and a later report adds them.
     """
     if store.read_run() is None:
         return
@@ -90,9 +90,9 @@ def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
 
 
 def note_images(store: RunStore, images: Iterable[str]) -> None:
-    """Note the digests of ``images`` that the engine holds: a tag may mean another one tomorrow.
+    """Add the digests of the ``images`` that the engine has: a tag may be moved later.
 
-    An engine or a disk that fails now must not fail the work that was done.
+    A failure of the engine or the disk is ignored: the work is done.
     """
     client = connect()
     if client is None:
@@ -120,7 +120,7 @@ _SHOWN = 60
 
 
 def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
-    """Return in words what differs between a run as recorded and as wanted now, by option."""
+    """Return in words, by option, how the recorded and the present options of a run differ."""
     if not isinstance(recorded, dict):
         return ["run.json does not say how the run was started"]
     keys = sorted({*recorded, *wanted} - _MAY_CHANGE)
@@ -143,5 +143,5 @@ def _value(value: object) -> str:
 
 
 def timestamp() -> str:
-    """Return the present time in UTC, to the second."""
+    """Return the time in UTC, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")

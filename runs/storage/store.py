@@ -1,4 +1,4 @@
-"""Owns every path and every write under ``predictions/`` and ``logs/``."""
+"""The files of a run: every path, read and write under ``predictions/`` and ``logs/``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from core.parsing.untrusted import damage_at, read_object
 from core.redaction import Redactor
 from runs.storage.shapes import are_objects, is_safe_key, no_prediction, shown, wrong_field
 
-# Known to reports alone; the older layout has them in the prediction file.
+# Only reports may know them; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
-_RUN_FILE = "run.json"
-_NO_PREDICTIONS = frozenset({_RUN_FILE, "results.json", "stats.json"})
+RUN_FILE, RESULTS_FILE, STATS_FILE = "run.json", "results.json", "stats.json"
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"
 _FIX_TRAJECTORY = "fix it or move it away"
 _ID = ("instance_id",)
@@ -32,7 +31,7 @@ class RunStore:
     Attributes:
         out: the folder that holds ``predictions/`` and ``logs/``.
         run: the run's name.
-        redact: blots secrets out of whatever is written.
+        redact: removes secrets from all that is written.
     """
 
     out: Path
@@ -56,6 +55,11 @@ class RunStore:
     def folder(self) -> Path:
         """The run's folder under ``predictions/``."""
         return self.out / "predictions" / self.run
+
+    @property
+    def run_file(self) -> Path:
+        """The manifest, ``run.json``."""
+        return self.folder / RUN_FILE
 
     @property
     def logs(self) -> Path:
@@ -82,7 +86,7 @@ class RunStore:
 
     @property
     def redo(self) -> Path:
-        """What ``--redo`` began last."""
+        """The state of the last ``--redo``."""
         return self.logs / "redo.json"
 
     @property
@@ -91,11 +95,11 @@ class RunStore:
         return self.folder / "harness.log"
 
     def unfinished(self, instance_id: str) -> Path:
-        """Return the path of what there is of an instance that has to be redone."""
+        """Return the path of the unfinished trajectory of an instance."""
         return self.logs / f"{instance_id}.unfinished.json"
 
     def verdict(self, instance_id: str) -> Path:
-        """Return the path of what ``report.py`` learned of an instance."""
+        """Return the path of the verdict on an instance, which only ``report.py`` reads."""
         return self.folder / "verdicts" / f"{instance_id}.json"
 
     def save_instance(
@@ -114,7 +118,7 @@ class RunStore:
         self.unfinished(instance_id).unlink(missing_ok=True)
 
     def save_unfinished(self, instance_id: str, trajectory: Mapping[str, Any]) -> None:
-        """Write what there is of an instance that has to be redone: no prediction file."""
+        """Write the trajectory of an instance that has to be redone: it gets no prediction."""
         write_json_atomic(self.unfinished(instance_id), self.redact.of(trajectory))
 
     def result(self, instance_id: str) -> dict[str, Any] | None:
@@ -131,10 +135,10 @@ class RunStore:
             return None
 
     def read_unfinished(self, instance_id: str) -> dict[str, Any]:
-        """Return what there is of an instance that has to be redone.
+        """Return the trajectory of an instance that has to be redone.
 
         Raises:
-            FileNotFoundError: there is nothing.
+            FileNotFoundError: there is none.
             UserError: it is broken.
         """
         path, fix = self.unfinished(instance_id), "delete it"
@@ -163,13 +167,13 @@ class RunStore:
         return data
 
     def begin(self, instance_id: str) -> None:
-        """Take away what an earlier start left of an instance that is being worked on again."""
+        """Remove the results of an earlier start before an instance is worked on again."""
         if self.prediction(instance_id).exists():
             self.put_aside(instance_id)
         self.unfinished(instance_id).unlink(missing_ok=True)
 
     def put_aside(self, instance_id: str) -> None:
-        """Move an instance's files to ``replaced/``, the prediction first: it is to be redone."""
+        """Move the files of an instance that is redone to ``replaced/``, the prediction first."""
         files = (
             self.prediction(instance_id),
             self.trajectory(instance_id),
@@ -211,10 +215,10 @@ class RunStore:
         return data
 
     def _check_name(self, path: Path, name: str) -> None:
-        """Check that the prediction at ``path`` is named by its instance, as all others are.
+        """Check that the prediction at ``path`` has the name of its instance.
 
         Raises:
-            UserError: it is not, so that two files may be about one instance; names both.
+            UserError: it has another name, so two files may be about one instance; names both.
         """
         if name == path.stem:
             return
@@ -228,14 +232,15 @@ class RunStore:
         raise damage_at(path, _ID, words, f"call it {other.name}, or fix its `instance_id`")
 
     def begun(self) -> bool:
-        """Tell whether anything was done that another configuration must not be mixed with."""
+        """Tell whether the run has results, with which another configuration must not be mixed."""
         paid = self.ledger.exists() and self.ledger.stat().st_size > 0
         return paid or any(self.prediction_paths())
 
     def prediction_paths(self) -> Iterator[Path]:
         """Yield the prediction files, by instance id."""
         names = sorted(self.folder.glob("*.json"))
-        yield from (path for path in names if path.name not in _NO_PREDICTIONS)
+        others = (RUN_FILE, RESULTS_FILE, STATS_FILE)
+        yield from (path for path in names if path.name not in others)
 
     def read_run(self) -> dict[str, Any] | None:
         """Return ``run.json``, None when there is none (a new run, or another harness's).
@@ -243,7 +248,7 @@ class RunStore:
         Raises:
             UserError: it is there but broken.
         """
-        path = self.folder / _RUN_FILE
+        path = self.run_file
         if not path.exists():
             return None
         data = read_object(path, _FIX_RUN)
@@ -254,7 +259,7 @@ class RunStore:
 
     def save_run(self, description: Mapping[str, Any]) -> None:
         """Write ``run.json``."""
-        write_json_atomic(self.folder / _RUN_FILE, self.redact.of(description))
+        write_json_atomic(self.run_file, self.redact.of(description))
 
 
 @dataclass(frozen=True)

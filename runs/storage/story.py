@@ -1,4 +1,4 @@
-"""The logs of a run: one that keeps the whole story, and one for each instance."""
+"""The logs of a run: one for the whole run, and one for each instance."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 from core.redaction import RedactingFormatter, Redactor
 
-# The name of the run's own logger: what stands where an instance's id stands otherwise.
+# The name of the run's own logger, in place of an instance's id.
 _NO_INSTANCE = "-"
 
 
 @contextmanager
 def run_log(path: Path, redact: Redactor, level: int = logging.INFO) -> Iterator[logging.Logger]:
-    """Give the logger of a run, which appends to ``path``; safe among threads.
+    """Yield the logger of a run, which appends to ``path``; safe to use from many threads.
 
-    A record is one line ``time level instance message``, in UTC; what follows in it is indented.
+    A record is one line ``time level instance message``, in UTC; its further lines are indented.
 
     Args:
-        path: ``predictions/<run>/harness.log``; what earlier starts wrote there is kept.
-        redact: blots out secrets.
-        level: the least level that is written.
+        path: ``predictions/<run>/harness.log``; the records of earlier starts are kept.
+        redact: removes secrets.
+        level: the lowest level that is written.
     """
     logger = logging.Logger(_NO_INSTANCE, level)
     with _written_to(logger, path, redact, "%(asctime)s %(levelname)s %(name)s %(message)s", level):
@@ -34,10 +34,10 @@ def run_log(path: Path, redact: Redactor, level: int = logging.INFO) -> Iterator
 def instance_log(
     path: Path, name: str, parent: logging.Logger, redact: Redactor
 ) -> Iterator[logging.Logger]:
-    """Give a logger that writes to ``path`` while the instance is worked on.
+    """Yield a logger that writes to ``path`` while a worker works on the instance.
 
-    Each record reaches ``parent`` as well, the run's logger, with the instance's name. The logger
-    is known to nobody but who holds it: nothing is left of it afterwards.
+    Each record also reaches ``parent``, the run's logger, with the instance's name. The logger is
+    not registered with ``logging``, so it leaves nothing behind.
     """
     logger = logging.Logger(name, min(logging.INFO, parent.level))
     logger.parent = parent
@@ -64,7 +64,7 @@ def _written_to(
 
 
 def _end_last_line(path: Path) -> None:
-    """A process that was killed may have left half a line."""
+    """End a line that a killed process has left unfinished."""
     if path.exists() and path.stat().st_size:
         with path.open("r+b") as stream:
             stream.seek(-1, 2)
@@ -74,11 +74,11 @@ def _end_last_line(path: Path) -> None:
 
 class _File(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Lose the record: logging would print it, with its secrets, over the display."""
+        """Drop the record: logging would print it, with its secrets, over the display."""
 
 
 class _OneRecordOneLine(RedactingFormatter):
-    """Indents what follows the first line: a message cannot pass for other records."""
+    """Indents further lines, so that a message cannot pass for other records."""
 
     converter = time.gmtime  # type: ignore[assignment]  # the documented way
     default_time_format = "%Y-%m-%dT%H:%M:%S"
@@ -91,7 +91,7 @@ class _OneRecordOneLine(RedactingFormatter):
 
 
 def _visible(line: str) -> str:
-    """Return ``line`` with control characters as escapes: logs are looked at on terminals."""
+    """Return ``line`` with control characters as escapes: logs are read on terminals."""
     if line.isprintable():
         return line
     return "".join(

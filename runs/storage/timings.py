@@ -1,4 +1,4 @@
-"""What instances took before, in one small file that runs share."""
+"""The seconds that each job took the last time, in one small file that all runs share."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from core.parsing.untrusted import read_object
 
 @dataclass(frozen=True)
 class Timings:
-    """The file at ``path``: ``{instance_id: seconds}``, of the last time that each was run.
+    """The file at ``path``: ``{instance_id: seconds}``.
 
-    It only decides an order, so a file that is missing or broken is as good as an empty one.
+    It only decides an order, so a missing or broken file counts as empty.
     """
 
     path: Path
 
     def load(self) -> dict[str, float]:
-        """Return the seconds by instance; what is no number of seconds is left out."""
+        """Return the seconds by instance, without values that are no seconds."""
         try:
             data = read_object(self.path, "delete it")
         except (OSError, UserError):
@@ -31,7 +31,7 @@ class Timings:
         return {name: float(value) for name, value in data.items() if _is_seconds(value)}
 
     def note(self, instance_id: str, seconds: float) -> None:
-        """Write down what an instance took; what others wrote since stays.
+        """Add the seconds of an instance to what other runs have written meanwhile.
 
         Raises:
             OSError: the file cannot be written.

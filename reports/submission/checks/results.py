@@ -18,6 +18,7 @@ from reports.submission.summary import (
     lists_of,
     resolved_line,
 )
+from runs.storage.store import RESULTS_FILE
 
 _FOLDER = "results"
 _README = "README.md"
@@ -54,15 +55,15 @@ def check_results(
 
 
 def _lists(folder: Folder) -> dict[str, list[str]]:
-    data = folder.json("results.json")
+    data = folder.json(RESULTS_FILE)
     if not isinstance(data, dict) or sorted(data) != sorted(_NAMES):
         problem, mend = f"holds not exactly {', '.join(_NAMES)}", "write these three lists"
-        raise folder.unfit(Kind.RESULTS, "results.json", problem, mend)
+        raise folder.unfit(Kind.RESULTS, RESULTS_FILE, problem, mend)
     for name, value in data.items():
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             problem = f"{name} is no list of ids"
             fix = "write a list of texts"
-            raise folder.unfit(Kind.RESULTS, "results.json", problem, fix, name)
+            raise folder.unfit(Kind.RESULTS, RESULTS_FILE, problem, fix, name)
     return data
 
 
@@ -78,7 +79,7 @@ def _told(entry: Folder, right: str) -> Iterator[Finding]:
 
 def _compare(folder: Folder, given: Mapping[str, list[str]], wanted: Lists) -> Iterator[Finding]:
     for name, right in wanted.as_json().items():
-        ids, place = given[name], folder.spot("results.json", name)
+        ids, place = given[name], folder.spot(RESULTS_FILE, name)
         if ids != sorted(set(ids)):
             problem = f"{name} is not sorted, or names an id twice"
             yield Finding(Kind.RESULTS, place, problem, "sort it")

@@ -22,7 +22,7 @@ from runs.progress.board import Step
 
 
 @dataclass(frozen=True)
-class Start:
+class JobStart:
     """One start of a job.
 
     Attributes:
@@ -58,33 +58,33 @@ class RunActor:
         self._stopping = asyncio.Event()
         self._reason = ""
 
-    async def open(self, start: Start) -> bool:
+    async def open(self, start: JobStart) -> bool:
         """Ask whether the job may start."""
         return bool(await self._answer("open", start))
 
-    async def close(self, start: Start) -> None:
+    async def close(self, start: JobStart) -> None:
         """Report the end of the work on a job."""
         await self._answer("close", start)
 
-    async def entries(self, start: Start) -> Sequence[Entry]:
+    async def entries(self, start: JobStart) -> Sequence[Entry]:
         """Ask for the job's journal."""
         entries: Sequence[Entry] = await self._answer("entries", start)
         return entries
 
-    async def begin(self, start: Start, attempt: int, ask: Ask) -> Ticket | Wait:
+    async def begin(self, start: JobStart, attempt: int, ask: Ask) -> Ticket | Wait:
         """Ask for permission to call a model."""
         answer: Ticket | Wait = await self._answer("begin", start, attempt, ask)
         return answer
 
-    async def end(self, start: Start, call: str, outcome: Outcome) -> bool:
+    async def end(self, start: JobStart, call: str, outcome: Outcome) -> bool:
         """Report how a call ended."""
         return bool(await self._answer("end", start, call, outcome))
 
-    async def step(self, start: Start, attempt: int, model: str, step: Step) -> None:
+    async def step(self, start: JobStart, attempt: int, model: str, step: Step) -> None:
         """Report progress."""
         self._pass_on("step", start, attempt, model, step)
 
-    async def record(self, start: Start, record: logging.LogRecord) -> None:
+    async def record(self, start: JobStart, record: logging.LogRecord) -> None:
         """Write to the job's log."""
         self._pass_on("record", start, record)
 

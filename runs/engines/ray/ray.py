@@ -20,12 +20,13 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from core.errors import UserError
 from runs.engines.base import Driver
-from runs.engines.ray.actor import Start
+from runs.engines.ray.actor import JobStart
 from runs.engines.ray.raycluster import connected, make_run_actor, own_ray
-from runs.engines.ray.rayworker import Plan, Returned, Worker
+from runs.engines.ray.rayworker import Returned, Worker, WorkerPlan
 from runs.engines.ray.server import RunServer, serving
-from runs.jobs import Finished, Job
+from runs.jobs import Finished, Job, JobKind
 from runs.progress.statuses import InstanceStatus
+from runs.scale import Scale
 
 # Seconds between two looks at whether the run is stopping.
 _LOOK = 0.5
@@ -69,29 +70,33 @@ class RayEngine:
         """See ``Engine``."""
         if not jobs:
             return
-        driver, rooms = self.driver, self._rooms(len(jobs))
+        driver = self.driver
+        rooms = rooms_of(driver.scale, driver.kind, len(jobs))
         with self._ray(rooms):
             actor = make_run_actor(driver.scale.workers)
             server = RunServer(driver, may_start)
             kind, own = driver.kind, not driver.scale.ray_address
-            plan = Plan(kind.services, kind.containers, driver.cache, driver.run_key, own, actor)
+            plan = WorkerPlan(
+                kind.services, kind.containers, driver.cache, driver.run_key, own, actor
+            )
             with serving(actor, server):
                 yield from _Workers(driver, server, actor, ray.put(plan), rooms).run(jobs)
-
-    def _rooms(self, jobs: int) -> list[Room]:
-        scale = self.driver.scale
-        workers = min(scale.workers, jobs)
-        if scale.ray_address:
-            return [Room(1, 1, scale.cpus_per_instance or self.driver.kind.cpus)] * workers
-        count = min(workers, scale.jobs)
-        shares = zip(_split(workers, count), _split(scale.jobs, count), strict=True)
-        return [Room(in_work, slots, 1) for in_work, slots in shares]
 
     def _ray(self, rooms: Sequence[Room]) -> AbstractContextManager[None]:
         address, packages = self.driver.scale.ray_address, self.driver.kind.packages
         if address:
             return connected(address, rooms[0].cpus, packages)
         return own_ray(len(rooms), packages)
+
+
+def rooms_of(scale: Scale, kind: JobKind, jobs: int) -> list[Room]:
+    """Return what the workers of a run of so many jobs take."""
+    workers = min(scale.workers, jobs)
+    if scale.ray_address:
+        return [Room(1, 1, scale.cpus_per_instance or kind.cpus)] * workers
+    count = min(workers, scale.jobs)
+    shares = zip(_split(workers, count), _split(scale.jobs, count), strict=True)
+    return [Room(in_work, slots, 1) for in_work, slots in shares]
 
 
 def _split(number: int, parts: int) -> list[int]:
@@ -106,7 +111,7 @@ class _Workers:
 
     Attributes:
         actor: the handle of the run's actor.
-        plan: the reference of the workers' ``Plan``.
+        plan: the reference of the workers' ``WorkerPlan``.
         rooms: of workers that may be started.
     """
 
@@ -198,7 +203,7 @@ class _Workers:
             if not ready:
                 return
             worker, job = max(ready, key=lambda one: one.free), self._waiting.popleft()
-            start: Start = self.server.start(job.key)
+            start: JobStart = self.server.start(job.key)
             self._pending[worker.actor.work.remote(job.portable(), start)] = worker, job
             worker.in_work += 1
 

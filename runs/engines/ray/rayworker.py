@@ -20,7 +20,7 @@ from core.stop import Stop
 from llm.gate import Ask, Outcome
 from runs.calls.hub import Ticket, Wait
 from runs.calls.journal import Entry
-from runs.engines.ray.actor import Start
+from runs.engines.ray.actor import JobStart
 from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
 from runs.jobs import Finished, Job, JobAccess, WorkerAccess
 from runs.leftovers import mark_children
@@ -31,7 +31,7 @@ from runs.slots import Slots
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkerPlan:
     """What all workers of a run need.
 
     Attributes:
@@ -72,7 +72,7 @@ class Worker:
         self._actor: Any = None
         self._services: Any = None
 
-    def prepare(self, plan: Plan, slots: int) -> str:
+    def prepare(self, plan: WorkerPlan, slots: int) -> str:
         """Build the services; return what the user has to fix, empty where nothing is."""
         self._actor = plan.actor
         prepare_process()
@@ -83,7 +83,7 @@ class Worker:
             return str(error) if plan.own_ray else f"on the node {node}: {error}"
         return ""
 
-    def _access(self, plan: Plan, node: str, slots: int) -> WorkerAccess:
+    def _access(self, plan: WorkerPlan, node: str, slots: int) -> WorkerAccess:
         cache, key = plan.cache, plan.key
         if not plan.own_ray:
             cache = node_cache(plan.cache, node)
@@ -98,7 +98,7 @@ class Worker:
             cache, key, Slots(slots, self._stop), self._stop, plan.actor.warn.remote
         )
 
-    def work(self, job: Job, start: Start) -> Returned:
+    def work(self, job: Job, start: JobStart) -> Returned:
         """Work on a job if it may still start."""
         calls = RemoteCalls(self._actor, self._stop, start)
         try:
@@ -115,7 +115,7 @@ class Worker:
             try:
                 return Returned(job.work(self._services, JobAccess(calls, calls, log)))
             finally:
-                # Whatever was sent before has been handled when this is answered.
+                # All that was sent before has been handled when this is answered.
                 calls.wait(self._actor.close)
         except StoppedError:
             return Returned()
@@ -129,7 +129,7 @@ class RemoteCalls:
 
     actor: Any
     stop: Stop
-    start: Start
+    start: JobStart
 
     def entries(self, instance_id: str) -> Sequence[Entry]:
         """See ``CallHub``."""
@@ -175,7 +175,7 @@ class RemoteCalls:
 class RemoteLog(QueueHandler):
     """Sends records to the driver, without the secrets of this machine."""
 
-    def __init__(self, actor: Any, start: Start, redact: Redactor) -> None:  # noqa: ANN401
+    def __init__(self, actor: Any, start: JobStart, redact: Redactor) -> None:  # noqa: ANN401
         # The base class only gives its queue to ``enqueue``.
         super().__init__(cast(Any, None))
         self._actor, self._start, self._redact = actor, start, redact

@@ -19,7 +19,7 @@ from llm.gate import Ask, Outcome
 from runs.calls.hub import Ticket, Wait
 from runs.calls.journal import Entry
 from runs.engines.base import Driver
-from runs.engines.ray.actor import Request, Start
+from runs.engines.ray.actor import JobStart, Request
 from runs.progress.board import Step
 
 # Each waits for the disk now and then; requests of one job wait for each other.
@@ -57,12 +57,12 @@ class RunServer:
     may_start: Callable[[], bool]
     _jobs: dict[str, _JobState] = field(default_factory=dict)
 
-    def start(self, key: str) -> Start:
+    def start(self, key: str) -> JobStart:
         """Return a new start of a job."""
         state = self._jobs.setdefault(key, _JobState())
         with state.lock:
             state.number += 1
-            return Start(key, state.number)
+            return JobStart(key, state.number)
 
     def give_up(self, key: str) -> None:
         """Refuse from now on what the job's worker sends; its calls end here."""
@@ -72,7 +72,7 @@ class RunServer:
             self.driver.hub.abandon(key)
             state.open.close()
 
-    def open(self, start: Start) -> bool:
+    def open(self, start: JobStart) -> bool:
         """Start a job unless the run is ending."""
         with self._state(start) as state:
             if not self.may_start():
@@ -80,32 +80,32 @@ class RunServer:
             state.log = state.open.enter_context(self.driver.started(start.key))
             return True
 
-    def close(self, start: Start) -> None:
+    def close(self, start: JobStart) -> None:
         """End the work on a job."""
         with self._state(start) as state:
             state.open.close()
 
-    def entries(self, start: Start) -> Sequence[Entry]:
+    def entries(self, start: JobStart) -> Sequence[Entry]:
         """Return the job's journal."""
         with self._state(start):
             return self.driver.hub.entries(start.key)
 
-    def begin(self, start: Start, attempt: int, ask: Ask) -> Ticket | Wait:
+    def begin(self, start: JobStart, attempt: int, ask: Ask) -> Ticket | Wait:
         """Let a call begin, or name the seconds to wait."""
         with self._state(start):
             return self.driver.hub.begin(start.key, attempt, ask)
 
-    def end(self, start: Start, call: str, outcome: Outcome) -> bool:
+    def end(self, start: JobStart, call: str, outcome: Outcome) -> bool:
         """Keep the outcome of a call."""
         with self._state(start):
             return self.driver.hub.end(call, outcome)
 
-    def step(self, start: Start, attempt: int, model: str, step: Step) -> None:
+    def step(self, start: JobStart, attempt: int, model: str, step: Step) -> None:
         """Show a job's progress."""
         with self._state(start):
             self.driver.board.step(start.key, attempt, model, step)
 
-    def record(self, start: Start, record: logging.LogRecord) -> None:
+    def record(self, start: JobStart, record: logging.LogRecord) -> None:
         """Write to the job's log."""
         with self._state(start) as state:
             if state.log is not None:
@@ -116,7 +116,7 @@ class RunServer:
         self.driver.warn_once(text)
 
     @contextmanager
-    def _state(self, start: Start) -> Iterator[_JobState]:
+    def _state(self, start: JobStart) -> Iterator[_JobState]:
         state = self._jobs[start.key]
         with state.lock:
             if start.number != state.number:

@@ -17,7 +17,7 @@ from agent.lint import (
     RememberingCompiler,
 )
 from agent.lint.compilers import CompilerFailedError
-from bench.attempts.attempts import linter_for
+from bench.attempts.attempt import linter_for
 from bench.instances.instances import Spec
 from environments.local.venvs import find_python
 from tests.conftest import an_instance

@@ -108,7 +108,7 @@ def test_64_workers_never_pass_the_budget_and_more_money_finishes_the_run(
     assert spent > Decimal("0.06") - 5 * CALL
     assert len(run.lines()) == len(provider.requests) == spent / CALL
     assert len(run.predictions()) < COUNT
-    # More money, and the same command: what was cut short, and then what was not begun.
+    # More money, and the same command: what was cut short, and then what was not started.
     code, said = run.run(redo="budget", usd="5")
     assert "ended early" not in said
     code, said = run.run(usd="5")

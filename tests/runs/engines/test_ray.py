@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import psutil
 import pytest
 
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
+from core.stop import Stop
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import total
+from runs.engines import Driver
 from runs.engines.ray.nodes import NODE_VARIABLE
+from runs.jobs import JobKind
+from runs.leftovers import kill_processes, run_key
+from runs.progress.board import Board, Step
 from runs.scale import EngineKind, Money, Scale
+from runs.storage.store import RunStore
 from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read, started
 from tests.provider import Answer, Provider
 from tests.runs.engines.lost_workers import (
@@ -60,8 +72,6 @@ class Nodes:
 
     def kill(self, name: str) -> None:
         """Kill a node's processes, its workers included, all at once."""
-        import psutil
-
         (raylet,) = self.nodes.pop(name).all_processes["raylet"]
         above = psutil.Process(raylet.process.pid)
         for process in [above, *above.children(recursive=True)]:
@@ -132,6 +142,130 @@ def test_replayed_replies_give_the_local_pools_predictions(
     texts = [(out / f"logs/r/{ALL[-1]}.log").read_text() for out in (here, there)]
     messages = [[line.split(" ", 2)[2] for line in text.splitlines()] for text in texts]
     assert messages[0] == messages[1]
+
+
+@needs_ray
+@pytest.mark.parametrize(
+    ("workers", "jobs", "expected"),
+    [
+        (4, 8, [(1, 2)] * 4),
+        (256, 2, [(128, 1), (128, 1)]),
+        (7, 3, [(3, 1), (2, 1), (2, 1)]),
+        (2, 9, [(1, 5), (1, 4)]),
+    ],
+)
+def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
+    workers: int, jobs: int, expected: list[tuple[int, int]]
+) -> None:
+    from runs.engines.ray.ray import rooms_of
+
+    kind = JobKind(lambda _: None, lambda *_: None)
+    rooms = rooms_of(Scale(workers, jobs, engine=EngineKind.RAY), kind, 300)
+    assert [(room.jobs, room.slots) for room in rooms] == expected
+
+
+@needs_ray
+def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
+    from runs.engines.ray.server import ReplacedError, RunServer
+
+    board, hub, log = Board(1), Mock(), logging.Logger("run")
+    driver = Driver(
+        JobKind(lambda _: None, lambda *_: None), Scale(), tmp_path, RunStore(tmp_path, "r"), hub,
+        Stop(), board, "key", print, log,
+    )  # fmt: skip
+    server = RunServer(driver, lambda: True)
+    first = server.start("job")
+    assert server.open(first)
+    server.begin(first, 1, Mock())
+    server.give_up("job")
+    hub.abandon.assert_called_once_with("job")
+    second = server.start("job")
+    for late in (
+        lambda: server.begin(first, 1, Mock()),
+        lambda: server.end(first, "call", Mock()),
+        lambda: server.step(first, 1, "model", Step.EDITING),
+        lambda: server.open(first),
+        lambda: server.close(first),
+        lambda: server.entries(first),
+    ):
+        with pytest.raises(ReplacedError):
+            late()
+    assert server.open(second)
+    server.begin(second, 1, Mock())
+    server.close(second)
+    assert hub.begin.call_count == 2 and not hub.end.called
+
+
+@needs_ray
+def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_run(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
+    own, others = Scale(workers=4, jobs=2, engine=EngineKind.RAY), rays_of(os.getpid())
+    far = options(there, tmp_path / "cache", *ALL, scale=own)
+    assert run_command(config(), far, lambda _: None) == 0
+    assert predictions(there) == predictions(here)
+    assert len(predictions(here)) == len(ALL)
+    assert not (tmp_path / "cache/nodes").exists()
+    assert {*rays_of(os.getpid())} <= {*others}
+
+
+def rays_of(pid: int) -> list[psutil.Process]:
+    """Return the processes of a driver's own Ray."""
+    found = psutil.Process(pid).children(recursive=True)
+    return [process for process in found if "ray" in " ".join(process.cmdline()).lower()]
+
+
+@needs_ray
+@pytest.mark.parametrize("twice", [False, True], ids=["killed", "ctrl-c-twice"])
+def test_no_process_of_its_own_ray_outlives_the_driver(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, twice: bool
+) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    provider.will_answer(Answer(EDIT, hang=60))
+    words = [
+        "harness.py", "--engine", "ray", "--workers", "2", "--jobs", "2", "--models", "gpt-4o@diff",
+        "--dataset", "demo", "--instances", ",".join(IDS), "--environment", "none", "--api-base",
+        provider.url, "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
+    ]  # fmt: skip
+    with started([sys.executable, *words]) as process:
+        wait_for(2, provider)
+        processes = rays_of(process.pid)
+        workers = [p for p in processes if p.cmdline()[0].startswith("ray::Worker")]
+        assert len(workers) == 2
+        if twice:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+        process.send_signal(signal.SIGINT if twice else signal.SIGKILL)
+    assert process.returncode == (130 if twice else -9)
+    assert psutil.wait_procs(workers, timeout=60)[1] == []
+    if not twice:  # as the next start does
+        kill_processes(run_key(tmp_path / "predictions/r"))
+    assert psutil.wait_procs(processes, timeout=60)[1] == []
+
+
+@needs_ray
+@pytest.mark.long
+def test_an_instance_whose_workers_die_again_and_again_is_given_up(
+    tmp_path: Path, cache: Path, provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    provider.will_answer(Answer(EDIT, hang=60))
+    own = Scale(workers=2, jobs=2, engine=EngineKind.RAY)
+    with ThreadPoolExecutor(1) as other:
+        run = other.submit(
+            run_command, talkative(provider), options(tmp_path, cache, *IDS[:2], scale=own), print
+        )
+        for count in range(4):
+            wait_for(2 * (count + 1), provider)
+            for process in rays_of(os.getpid()):
+                if process.cmdline()[0] == "ray::Worker.work":
+                    process.kill()
+        assert run.result() == 1
+    said = capsys.readouterr().out
+    assert said.count("infra_error; infrastructure failed: its worker died 4 times") == 2
+    assert [line.kind for line in ledger(tmp_path)] == ["failed"] * 8
 
 
 @needs_ray

@@ -23,7 +23,7 @@ PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
-    """Six instances: three predicted, one of them redone; two unfinished; one not begun."""
+    """Six instances: three predicted, one of them redone; two unfinished; one not started."""
     store = RunStore(tmp_path, "r")
     store.save_run({"selected": [f"own__thing-{n}" for n in range(1, 7)]})
     for number, status, attempts in ((1, "plausible", 1), (2, "plausible", 2), (3, "empty", 6)):

@@ -35,10 +35,10 @@ def test_the_story_holds_the_run_and_its_instances(tmp_path: Path) -> None:
     whole = tmp_path / "predictions/r/harness.log"
     one = tmp_path / "logs/r/a__b-1.log"
     with run_log(whole, REDACT) as log, instance_log(one, "a__b-1", log, REDACT) as its:
-        log.info("begun with %d", 3)
+        log.info("started with %d", 3)
         its.warning("first\nsecond")
         its.debug("not asked for")
-    expected = [("INFO", "-", "begun with 3"), ("WARNING", "a__b-1", "first\nsecond")]
+    expected = [("INFO", "-", "started with 3"), ("WARNING", "a__b-1", "first\nsecond")]
     assert records(whole) == expected
     assert re.sub(r"^\S+ ", "", one.read_text()) == "WARNING first\n    second\n"
 

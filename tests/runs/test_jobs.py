@@ -1,0 +1,81 @@
+"""A run of jobs that are no instances: on threads and on Ray, killed and continued."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from core.processes import RUN_VARIABLE
+from runs.calls.ledger import read_ledger
+from runs.jobs import check_keys
+from runs.leftovers import kill_processes, run_key
+from runs.storage.store import RunStore
+from tests.provider import Answer, Provider
+from tests.runs.ownkind import RUN, Question
+
+TOP = Path(__file__).resolve().parents[2]
+COUNT = 6
+PROGRAM = "import sys; from tests.runs.ownkind import main; main(*sys.argv[1:])"
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed (requirements-ray.txt)"
+)
+
+
+def start(out: Path, provider: Provider, engine: str) -> subprocess.Popen[bytes]:
+    words = [str(out), provider.url, engine, str(COUNT)]
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *words], cwd=TOP, stdout=subprocess.PIPE
+    )
+
+
+@dataclass(frozen=True)
+class Named(Question):
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+@pytest.mark.parametrize("names", [["../a"], [""], ["a/b"], ["a", "b", "a"]])
+def test_keys_that_cannot_name_the_files_of_one_job_are_refused(names: list[str]) -> None:
+    check_keys([Named(1, "", name) for name in ("a", "b.1", "c-d_e+f")])
+    with pytest.raises(ValueError, match="files are named by it"):
+        check_keys([Named(1, "", name) for name in names])
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=needs_ray)])
+def test_jobs_of_another_kind_are_killed_and_continued(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    provider.will_answer(Answer("shout", hang=1.0))
+    store = RunStore(tmp_path, RUN)
+    with start(tmp_path, provider, engine) as process:
+        while not list(store.prediction_paths()) and process.poll() is None:
+            time.sleep(0.02)
+        process.kill()
+    assert process.returncode == -9
+    done = {path: path.read_bytes() for path in store.prediction_paths()}
+    assert 0 < len(done) < COUNT
+    with start(tmp_path, provider, engine) as process:
+        shown, _ = process.communicate()
+    assert process.returncode == 0
+    assert b"question 5: plausible; answered" in shown
+    found = {path: path.read_bytes() for path in store.prediction_paths()}
+    assert done.items() <= found.items()
+    assert [json.loads(data)["output"].strip() for data in found.values()] == ["SHOUT"] * COUNT
+    kinds = Counter(line.kind for line in read_ledger(store.ledger).whole)
+    # Calls in flight at the kill are charged and made again; nothing that was answered is.
+    assert kinds["answered"] == COUNT
+    assert kinds.total() == len(provider.requests)
+    assert (store.logs / "question-0.log").read_text().endswith("exit code 0\n")
+    assert kill_processes(run_key(store.folder)) == []
