@@ -1,4 +1,4 @@
-"""The blocks of a runner's output that explain failures, each with the titles that it goes by."""
+"""The blocks of a runner's output that explain failures, each with its titles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Block:
 
 
 def blocks_of(output: str, runner: Runner) -> list[Block]:
-    """Return the blocks of ``output``, which has no noise, in order."""
+    """Return the blocks of ``output`` in order; noise must be removed before."""
     lines = output.split("\n")
     if runner is Runner.PYTEST:
         return list(_pytest(lines))
@@ -40,7 +40,7 @@ def blocks_of(output: str, runner: Runner) -> list[Block]:
 def _pytest(lines: Sequence[str]) -> Iterator[Block]:
     """Yield the blocks of the sections FAILURES and ERRORS, without captured output.
 
-    A title is `test_a`, `TestA.test_b[1]`, or for a file that cannot be imported its path.
+    A title is `test_a`, `TestA.test_b[1]`, or the path of a file that cannot be imported.
     """
     inside = False
     title: str | None = None
