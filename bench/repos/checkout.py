@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.repos.snapshots import INDEX, Entry, PackFile, Snapshot, Snapshots
+from bench.repos.snapshots import INDEX, PackFile, Snapshot, Snapshots, TreeFile
 from core.errors import InfrastructureError
 from core.git import GitError, git
 from core.worktree import Stamp, differences, let_clock_tick, newest, stamps
@@ -198,7 +198,7 @@ def _verify_files(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
     return found
 
 
-def _is(found: Stamp, entry: Entry) -> bool:
+def _is(found: Stamp, entry: TreeFile) -> bool:
     """Tell whether a file that git has just written has the kind and size of ``entry``."""
     if found.size != entry.size:
         return False

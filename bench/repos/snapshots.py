@@ -25,7 +25,7 @@ _CHECKSUM_BYTES = 20
 
 
 @dataclass(frozen=True)
-class Entry:
+class TreeFile:
     """A file of the commit's tree: mode in octal, hash of the blob, size in bytes."""
 
     mode: str
@@ -73,7 +73,7 @@ class Snapshot:
     folder: Path
     commit: str
     pack: Mapping[str, PackFile]
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, TreeFile]
     submodules: tuple[str, ...] = ()
 
     @cached_property
@@ -91,7 +91,7 @@ class Snapshot:
         data = json.loads((folder / _MANIFEST).read_text())
         try:
             pack = {name: PackFile(**fields) for name, fields in data["pack"].items()}
-            entries = {path: Entry(*fields) for path, fields in data["entries"].items()}
+            entries = {path: TreeFile(*fields) for path, fields in data["entries"].items()}
             submodules = tuple(map(str, data["submodules"]))
             return cls(folder, data["commit"], pack, entries, submodules)
         except (LookupError, TypeError, AttributeError) as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agent.conversation.testreport import Failure
-from bench.regression.feedback.blocks import Block, blocks_of
+from bench.regression.feedback.blocks import FailureBlock, blocks_of
 from bench.regression.feedback.frames import cause, relevant_lines
 from bench.regression.feedback.noise import is_progress, without_noise
 from bench.regression.runners import Runner
@@ -52,7 +52,7 @@ class _Log:
         detail = "\n\n".join([*reasons[:_MOST_BLOCKS], *([f"… and {more} more"] * (more > 0))])
         return Failure(name, detail, cause(blocks[0].lines) if len(reasons) == 1 else "")
 
-    def _blocks_of(self, name: str) -> list[Block]:
+    def _blocks_of(self, name: str) -> list[FailureBlock]:
         found = [block for block in self._blocks if _explains(block, name)]
         path = name.partition("::")[0]
         # Tests in different files may have the same title.
@@ -60,7 +60,7 @@ class _Log:
         return here or found
 
     @cached_property
-    def _blocks(self) -> list[Block]:
+    def _blocks(self) -> list[FailureBlock]:
         return blocks_of(self.text, self.runner)[:_MOST_READ]
 
     def _summary(self, name: str) -> str:
@@ -85,7 +85,7 @@ def _cut(output: str) -> str:
     return output if len(output) <= _MOST_TEXT else f"{output[:half]}\n{output[-half:]}"
 
 
-def _explains(block: Block, name: str) -> bool:
+def _explains(block: FailureBlock, name: str) -> bool:
     return any(_is_title(title, name) for title in block.titles)
 
 
