@@ -1,4 +1,4 @@
-"""Dataset names to rows: aliases, hub ids, files, saved folders and task repositories."""
+"""From dataset names to rows: aliases, hub ids, files, saved folders and task repositories."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _SUPPORTED = (
 
 @dataclass(frozen=True)
 class DatasetIdentity:
-    """Which dataset a run was made on, without any of its rows.
+    """The dataset of a run, without its rows.
 
     Attributes:
         name: a hub id, a path or ``demo``.
-        sha256: hash of the rows, whatever order they come in.
-        revision: the hub's commit; empty where there is none or it is not told.
+        sha256: hash of the rows in any order.
+        revision: the hub's commit; empty if there is none or it is unknown.
     """
 
     name: str
@@ -57,14 +57,14 @@ class Dataset:
     revision: str = ""
 
     def identity(self) -> DatasetIdentity:
-        """Return what a run records of the dataset; hashes all rows."""
+        """Return what a run records of the dataset; this hashes all rows."""
         lines = sorted(json.dumps(row, sort_keys=True, default=str) for row in self.rows)
         data = "\n".join(lines).encode("utf-8", "surrogatepass")
         sha256 = hashlib.sha256(data).hexdigest()
         return DatasetIdentity(self.name, self.split, sha256, self.revision)
 
     def instances(self) -> tuple[Instance, ...]:
-        """Return the harness's halves; the other halves are dropped here."""
+        """Return the harness's halves of the rows; the other halves are dropped here."""
         return tuple(split_row(row)[0] for row in self.rows)
 
 
@@ -155,7 +155,7 @@ def _json(path: Path, text: str) -> list[Row]:
 
 
 def _of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
-    """Return the rows of ``split`` where rows say what split they are in."""
+    """Return the rows of ``split``, and those that name no split."""
     return [r for r in rows if not isinstance(r, Mapping) or r.get("split", split) == split]
 
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.protocol import Changes
+from core.processes import CommandResult
 from environments.base import (
     AS_GIVEN,
-    Changes,
-    CommandResult,
     FailedCommand,
     Project,
     Session,

@@ -1,6 +1,6 @@
-"""Hostile test code in each environment: what it may use, and what it leaves behind.
+"""Hostile test code in each environment: what it can use, and what it leaves.
 
-All of it is small and ends by itself, so that it does no harm even where a limit fails.
+All of it is small and ends by itself, so that it does no harm where a limit fails.
 """
 
 from __future__ import annotations
@@ -184,11 +184,11 @@ def test_capabilities_are_few(place: Place) -> None:
     ],
     ids=["hangs", "leaves", "fills the disk", "needs the network"],
 )
-def test_no_verdict_on_it_is_a_pass(
+def test_no_outcome_of_it_is_a_pass(
     place: Place, demo: tuple[Instance, Checkout], tmp_path: Path, code: str
 ) -> None:
     if place.way not in (find_confinement().value, "docker"):
-        pytest.skip("one of the local ways stands for all")
+        pytest.skip("one of the local ways is enough")
     root = demo[1].root
     source = (root / "textkit/slug.py").read_text()
     tests = Preexisting(
