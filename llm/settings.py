@@ -1,4 +1,4 @@
-"""Settings per model: our YAML holds the exceptions and the aliases, a user's file goes before it.
+"""Settings per model: our YAML holds the exceptions and the aliases; a user's file precedes it.
 
 Nothing here asks litellm: what no rule says stays None, and ``llm.registry`` fills it.
 """
@@ -27,7 +27,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Tokens = Annotated[int, Field(strict=True, gt=0)]
 _CLOSED = ConfigDict(extra="forbid")
 _OURS = Path(__file__).with_name("model-settings.yaml")
-_MENDS = {
+_FIXES = {
     "unexpected_keyword_argument": "no such key; there are {keys}",
     "bool_type": "give true or false",
     "int_type": "give a whole number of tokens",
@@ -40,15 +40,15 @@ _MENDS = {
 
 @dataclass(frozen=True, config=_CLOSED)
 class ModelSettings:
-    """What is settled for one model; None is left to litellm's map.
+    """The settings of one model; None leaves the value to litellm's map.
 
     Attributes:
-        edit_format: the edit format that it writes when nobody says another.
-        reminder: where the edit format's rules stand.
+        edit_format: the edit format that it writes by default.
+        reminder: where the edit format's rules are repeated.
         temperature: whether it takes one.
         reasoning_effort: how long it thinks; None sends nothing.
-        cache_markers: whether the provider wants to be told what to cache.
-        prefill: whether it goes on with a last message in its own name.
+        cache_markers: whether the provider caches only what is marked.
+        prefill: whether it continues a last message in its own name.
         tools: whether it can call functions.
         context: tokens of its window.
         max_output: tokens of its longest reply; sent as the limit when a rule says it.
@@ -65,12 +65,12 @@ class ModelSettings:
     max_output: Tokens | None = None
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
-        """Return these settings, and those of ``other`` where these say nothing."""
+        """Return these settings, completed by ``other``."""
         mine, theirs = asdict(self), asdict(other)
         return ModelSettings(**{k: theirs[k] if mine[k] is None else mine[k] for k in mine})
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is said, as it stands in ``run.json``."""
+        """Return the values that are set, as ``run.json`` holds them."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -82,7 +82,7 @@ class SettingsFile:
     models: dict[str, ModelSettings] = field(default_factory=dict)
 
     def rules(self, name: str) -> Iterator[ModelSettings]:
-        """Yield the settings for ``name``, the first to be heard first."""
+        """Yield the settings for ``name``; the first one takes precedence."""
         if name in self.models:
             yield self.models[name]
         for pattern, settings in self.models.items():
@@ -92,7 +92,7 @@ class SettingsFile:
 
 @dataclass(frozen=True)
 class SettingsBook:
-    """Files in the order in which they are heard; the last one is ours."""
+    """Files in order of precedence; ours is the last one."""
 
     files: tuple[SettingsFile, ...]
 
@@ -121,7 +121,7 @@ def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
         formats: the names of the edit formats that there are.
 
     Raises:
-        UserError: naming the file, the key and the mend.
+        UserError: naming the file, the key and the fix.
     """
     files = [_read(place, formats) for place in (path, _OURS) if place]
     return SettingsBook(tuple(files))
@@ -134,7 +134,7 @@ def our_settings() -> SettingsBook:
 
 
 def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
-    """Return the hash of what is said of the models of a run, by name."""
+    """Return the hash of the settings of a run's models, by name."""
     plain = {name: said.as_json() for name, said in settings.items()}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
@@ -166,12 +166,12 @@ def _mistake(path: Path, words: str) -> UserError:
 
 
 def _first(error: ValidationError) -> str:
-    """Return where the first mistake is, and its mend."""
+    """Return the place of the first mistake, and the fix."""
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part != "[key]"]
     owner = ModelSettings if place[:1] == ["models"] and len(place) > 1 else SettingsFile
-    mend = _MENDS.get(found["type"], found["msg"])
-    return ": ".join([*place, mend.format(keys=", ".join(_keys(owner)))])
+    fix = _FIXES.get(found["type"], found["msg"])
+    return ": ".join([*place, fix.format(keys=", ".join(_keys(owner)))])
 
 
 def _keys(owner: type[Any]) -> Sequence[str]:
@@ -179,10 +179,10 @@ def _keys(owner: type[Any]) -> Sequence[str]:
 
 
 class _OnceOnly(yaml.constructor.BaseConstructor):
-    """Refuses a key that stands twice, of which YAML silently takes the last."""
+    """Refuses a repeated key; YAML itself silently takes the last one."""
 
     def get_mark(self) -> yaml.Mark:
-        """Return where reading is, without the line: messages quote it, and it may hold secrets."""
+        """Return the current place without its line: messages quote it, and it may hold secrets."""
         reader: Any = self
         return yaml.Mark(reader.name, reader.index, reader.line, reader.column, None, 0)
 
@@ -198,8 +198,8 @@ class _OnceOnly(yaml.constructor.BaseConstructor):
 
 
 class StrictLoader(ShallowNodes, _OnceOnly, yaml.SafeLoader):
-    """Loads YAML whose keys stand once."""
+    """Loads YAML without repeated keys."""
 
 
 class TextLoader(ShallowNodes, _OnceOnly, yaml.BaseLoader):
-    """Loads every scalar as the text that stands there: 1:30 is no number of base 60."""
+    """Loads every scalar as text: 1:30 is no number of base 60."""
