@@ -68,10 +68,10 @@ class SectionedCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command, or only say what ``About`` asks for."""
-        if ctx.params["version"]:
+        if ctx.params.get("version"):
             print(f"swe-retry-harness {HARNESS_VERSION}")
             return 0
-        if ctx.params["install_completion"]:
+        if ctx.params.get("install_completion"):
             print(install_completion(ctx.info_name))
             return 0
         return super().invoke(ctx)
