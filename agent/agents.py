@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent.outside import PREFIX, Wrap, command_agent
-from agent.protocol import Agent
 from core.errors import UserError
+
+if TYPE_CHECKING:
+    from agent.outside import Wrap
+    from agent.protocol import Agent
 
 GROUP = "swe_retry_harness.agents"
 BUILTIN = "builtin"
+PREFIX = "command:"
 
 
 def is_command(name: str) -> bool:
@@ -39,7 +42,11 @@ def load_agent(
 
         return BuiltinAgent()
     if is_command(name):
+        from agent.outside import command_agent
+
         return command_agent(name.removeprefix(PREFIX), env, seconds, wrap)
+    from agent.protocol import Agent
+
     found = _found(name)
     agent = found() if isinstance(found, type) else found
     if not isinstance(agent, Agent):

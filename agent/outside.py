@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.agents import PREFIX
 from agent.conversation.outcomes import Ending
 from agent.protocol import Task, Work
 from agent.spent import UNKNOWN, Spent, read_spent
@@ -21,7 +22,6 @@ from core.processes import CommandResult, remove_tree, run_limited
 from core.redaction import Redactor
 from llm.chat import Call, Message, Reply, request_sha256
 
-PREFIX = "command:"
 Wrap = Callable[[Sequence[str], Path, Path], list[str]]
 """Wraps a command line in another one, given the checkout and a scratch folder."""
 _PLACEHOLDERS = ("message_file", "model", "result_file", "temperature")

@@ -28,7 +28,7 @@ Read = Callable[[str, Any, Any], Any]
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
 """A path that code receives absolute and without links."""
 
-_CONFIG = ConfigDict(allow_inf_nan=False, arbitrary_types_allowed=True)
+_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
 _MARK = "option"
 
 

@@ -1,4 +1,4 @@
-"""What must hold before a run calls a model: keys, functions, prices."""
+"""Checks before a run calls a model: keys, function calls, prices, folders."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_folder(option: str, folder: Path) -> None:
 
 
 def _check_addresses(config: RunOptions) -> None:
-    """Refuse what every call would fail for: a header beside the user of an address."""
+    """Refuse an address with a password: every call would fail for the second login header."""
     providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
     for name in _OPENAI_ADDRESSES if "openai" in providers and not config.api_base else ():
         if has_password(os.environ.get(name, "")):
@@ -70,7 +70,7 @@ def _check_addresses(config: RunOptions) -> None:
 
 
 def _check_tools(model: ModelChoice, config: RunOptions) -> None:
-    """Refuse formats of function calls for models that are known to have none."""
+    """Refuse formats that need function calls for models that cannot make them."""
     known = filled(model.settings, model.name, config.api_base)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
         raise UserError(f"{model.given} cannot call functions; use @diff or @whole")
@@ -91,7 +91,7 @@ def _refuse_unpriced(models: Sequence[ModelChoice]) -> NoReturn:
 
 
 def _check_output(model: ModelChoice, config: RunOptions, money: Money) -> None:
-    """A budget can hold only where the longest reply of a call is known."""
+    """Refuse a budget in dollars if the longest reply of a call is unknown."""
     known = filled(model.settings, model.name, config.api_base)
     if money.in_dollars and not (config.max_output_tokens or known.max_output):
         raise UserError(

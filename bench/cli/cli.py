@@ -1,4 +1,4 @@
-"""From the command line to an exit code, in one place for both commands."""
+"""Run a command of typer: help, files of options, and exceptions as exit codes."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
 
 
 def _load_env_file(path: Path) -> None:
-    """Set the variables of ``path`` that the environment lacks; all of them count as secret."""
+    """Set the variables of ``path`` that the environment lacks; all of them are redacted."""
     try:
         values = dotenv_values(path, encoding="utf-8-sig") if path.is_file() else {}
     except (OSError, ValueError) as error:

@@ -46,11 +46,13 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         raise typer.Exit(_list_models(values, book))
     if values["all"] and not values["clean"]:
         raise UserError("--all is for --clean; give both to remove a run")
-    values["models"] = _models(values, book)
+    # A run that is named is looked at without litellm, which knows models and takes a second.
+    named = bool(values["run"]) and (values["status"] or values["clean"])
+    values["models"] = () if named else _models(values, book)
     values["environment"] = values["environment"] or _environment(values)
     config = built(RunConfig, values)
     more = {"settings": book, "given": _given(context, address)}
-    options = built(Options, values | more, names_of(config.models))
+    options = built(Options, values | more, str if named else names_of(config.models))
     raise typer.Exit(_run(config, options, values))
 
 

@@ -1,7 +1,7 @@
 """Completion of options in bash, zsh and fish, also for a script that is not in PATH.
 
-typer completes the words; its own scripts only call commands that are in PATH, so ours call the
-script as it was typed.
+typer completes the words. Its own shell scripts call only commands in PATH; these call the script
+as it was typed.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class RunConfig(RunOptions):
 
     @property
     def run_name(self) -> str:
-        """The folder under ``predictions/``: as told, else made of the models' names."""
+        """The folder under ``predictions/``: ``--run``, or made of the models' names."""
         return self.run or model_slug(self.models)
 
     @property
@@ -227,7 +227,7 @@ def validated(config: RunConfig) -> RunConfig:
     _check_agent(config)
     if not config.outside_agent:
         return config
-    # It writes no edits of ours.
+    # Such an agent writes no edit format.
     return replace(config, models=tuple(replace(m, edit_format="agent") for m in config.models))
 
 

@@ -24,7 +24,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Listed:
-    """A model to be listed: litellm's name, its aliases, and what is said of it."""
+    """A model of the table: litellm's name, its aliases, and its settings."""
 
     name: str
     aliases: tuple[str, ...]
@@ -33,7 +33,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class ListedRow:
-    """What is known of a listed model; None is unknown.
+    """A row of the table; None is unknown.
 
     Attributes:
         edit_format: the one that it writes when no other is named.

@@ -1,4 +1,4 @@
-"""Where an attempt's model comes from: a provider, or recorded trajectories."""
+"""The models of attempts: of a provider, or replayed from trajectories."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from runs.storage.store import RunStore
 
 
 class NotRecordedError(Exception):
-    """A replay has nothing for this attempt."""
+    """The replayed run has no such attempt."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Whose turn it is: the model, its name for the record, and the edit format it writes.
+    """The model of an attempt: itself, its recorded name, and the edit format it writes.
 
     Attributes:
-        counter: names what the model counts tokens with; empty where it is unknown.
-        temperature: that is sent, or was in a recording; None where there is none.
+        counter: the name of the model's token counter; empty if unknown.
+        temperature: the one sent, now or in the recording; None if none is sent.
     """
 
     model: ChatModel
@@ -64,7 +64,7 @@ class ModelSource(Protocol):
 
 @dataclass(frozen=True)
 class LiveModels:
-    """Models behind providers."""
+    """Models that providers serve."""
 
     config: RunOptions
     retries: RetryPolicy
@@ -79,7 +79,7 @@ class LiveModels:
         temperature: float,
         gate: Gate | None = None,
     ) -> Turn:
-        """Return a model that is really called; see ``ModelSource``."""
+        """See ``ModelSource``."""
         model = LiteLLMModel(
             name=choice.name,
             temperature=temperature,
@@ -93,7 +93,7 @@ class LiveModels:
             gate=gate or OpenGate(),
         )
         counter = counter_name(choice.name)
-        # A command is told the temperature, and its model need not be one that litellm knows.
+        # A command gets the temperature, and litellm need not know its model.
         sent = temperature if self.config.outside_agent else model.sent_temperature
         return Turn(model, choice.name, choice.edit_format, counter, sent)
 
@@ -119,7 +119,7 @@ class ReplayedModels:
         temperature: float,
         gate: Gate | None = None,
     ) -> Turn:
-        """Return the replies of the same instance and attempt; see ``ModelSource``."""
+        """See ``ModelSource``."""
         recorded = self.attempts(instance_id).get(attempt)
         if recorded is None:
             raise NotRecordedError
@@ -145,7 +145,7 @@ class ReplayedModels:
 
 
 def _replay(recorded: RecordedAttempt) -> Turn:
-    """A recording that says what was known of its model is taken through the same decisions."""
+    """Return the recorded model; with recorded traits, a replay takes the same decisions."""
     name, edit_format = recorded.model, recorded.edit_format
     if recorded.traits is None:
         return Turn(ReplayModel(recorded), name, edit_format, ESTIMATE, recorded.temperature)
@@ -154,7 +154,7 @@ def _replay(recorded: RecordedAttempt) -> Turn:
 
 
 def replay_folder(given: Path) -> Path:
-    """Return the folder of trajectories that ``given`` is or, as a run, holds.
+    """Return the folder of trajectories: ``given`` itself, or the one in the run ``given``.
 
     Raises:
         UserError: there is no such folder, or no trajectory in it.

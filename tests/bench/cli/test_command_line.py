@@ -77,7 +77,7 @@ def test_list_models_lists_and_starts_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def begun(provider: Provider, out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
+def start_run(provider: Provider, out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
     """Start a run of two instances, of which the second hangs at its first call."""
     words = [
         "--dataset", "demo", "--instances", "demo__textkit-1,demo__bank-1", "--models", "gpt-4o",
@@ -99,7 +99,7 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT, Answer("bank/accounts.py", hang=3), EDIT)
     cache = tmp_path / "cache"  # its own: what took longest in another test would begin first
-    process = begun(provider, tmp_path, cache)
+    process = start_run(provider, tmp_path, cache)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -110,7 +110,7 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     assert not (cache / "work").exists() or not list((cache / "work").iterdir())
     # The reply that came after the interruption was paid for: it is not asked for again.
     assert len(provider.requests) == 3
-    again = begun(provider, tmp_path, cache)
+    again = start_run(provider, tmp_path, cache)
     said, _ = again.communicate(timeout=60)
     first = [r["messages"] for r in provider.requests if "bank" in str(r["messages"][1])]
     assert [len(messages) for messages in first].count(2) == 1
@@ -120,7 +120,7 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
 def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(tmp_path: Path, provider: Provider) -> None:
     provider.will_answer("textkit/slug.py", EDIT, Answer("x", hang=60))
     cache = tmp_path / "cache"
-    process = begun(provider, tmp_path, cache)
+    process = start_run(provider, tmp_path, cache)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -6,12 +6,9 @@ import base64
 import json
 import os
 import pty
-import re
-import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,11 +17,8 @@ import pytest
 
 from bench.cli.cli import run_cli
 from bench.cli.command_line import main
-from bench.cli.completion import completion_script, install_completion
-from bench.cli.selection import read_ids
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
-from runs.storage.versions import HARNESS_VERSION
 from tests.bench.runs import EDIT, TOP
 from tests.provider import Provider
 
@@ -274,193 +268,3 @@ def test_variables_of_the_file_are_secret_whatever_they_are_called() -> None:
     environ = {DOTENV_VARIABLE: "MODE", "MODE": "a-value-of-mine", "PATH": "/bin"}
     assert Redactor.of_environment(environ)("a-value-of-mine") == "[MODE]"
     assert without_secrets(environ) == {"PATH": "/bin"}
-
-
-# --- 11. names, help, completion, dry runs
-
-
-def test_short_options_and_the_version(tmp_path: Path) -> None:
-    assert run("--version", cwd=tmp_path).stdout == f"swe-retry-harness {HARNESS_VERSION}\n"
-    assert run("--version", cwd=tmp_path, script="report.py").returncode == 0
-    words = ["-m", "scripted-a", "-d", "demo", "-w", "2", "-r", "short", "-o", str(tmp_path)]
-    words += ["--replay", str(TOP / "demo/replies"), "--environment", "none", "--instances", ID]
-    done = run(*words, "--cache", str(tmp_path / "c"), cwd=tmp_path)
-    assert (tmp_path / "predictions/short/run.json").exists(), done.stderr
-
-
-@pytest.mark.parametrize("script", ["harness.py", "report.py"])
-def test_help_at_80_columns_has_every_name_whole(tmp_path: Path, script: str) -> None:
-    said = run("-h", cwd=tmp_path, script=script).stdout
-    assert max(map(len, said.splitlines())) <= 80
-    assert "…" not in said.replace("budget, …", "")
-    names = ["--budget-usd-per-instance", "--max-seconds-per-attempt", "--config", "--continue"]
-    names = names if script == "harness.py" else ["--submission", "--all-attempts", "--evaluator"]
-    for name in names:
-        assert re.search(rf"^\s+(-\w, )?{name}\b", said, re.MULTILINE), name
-    assert "docker|modal|local|none" in said or script == "harness.py"
-
-
-def test_the_scripts_run_by_themselves(tmp_path: Path) -> None:
-    for script in ("harness.py", "report.py"):
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        done = subprocess.run(
-            [str(TOP / script), "--version"], cwd=tmp_path, text=True, capture_output=True,
-            env={**os.environ, "PATH": path}, check=False,
-        )  # fmt: skip
-        assert done.stdout.startswith("swe-retry-harness"), done.stderr
-
-
-def test_completion_in_bash(tmp_path: Path) -> None:
-    said = install_completion("harness.py", tmp_path, "bash")
-    assert str(tmp_path / ".bashrc") in said
-    install_completion("harness.py", tmp_path, "bash")
-    assert (tmp_path / ".bashrc").read_text().count("source ") == 1, "installed once"
-    asked = (
-        f"source {tmp_path}/.bashrc; COMP_WORDS=(./harness.py --budget-usd-per); COMP_CWORD=1; "
-        "_harness_py_completion ./harness.py; printf '%s\\n' \"${COMPREPLY[@]}\""
-    )
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", asked], cwd=TOP, text=True, capture_output=True, check=False,
-        env={**os.environ, "PATH": path},
-    )  # fmt: skip
-    assert done.stdout.split() == ["--budget-usd-per-instance", "--budget-usd-per-model"]
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_completion_in_other_shells(tmp_path: Path, shell: str) -> None:
-    install_completion("harness.py", tmp_path, shell)
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    script = tmp_path / f"script.{shell}"
-    script.write_text(completion_script(shell, "harness.py"))
-    checked = subprocess.run([shell, "-n", str(script)], capture_output=True, check=False)
-    assert checked.returncode == 0, checked.stderr
-
-
-def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
-    words = [
-        "--dataset", "demo", "--models", "gpt-4o", "--environment", "none", "--out",
-        str(tmp_path), "--cache", str(tmp_path / "cache"), "--dry-run",
-    ]  # fmt: skip
-    key = "sk-of-a-test-1234"
-    said = here(*words, OPENAI_API_KEY=key).stdout
-    assert re.search(r"^cost: at least \$0\.0\d+, at most \$\d+\.\d+$", said, re.MULTILINE)
-    held = here(*words, "--json", "--budget-usd", "3", OPENAI_API_KEY=key)
-    found = json.loads(held.stdout)
-    assert (found["upper"], found["calls"], len(found["todo"])) == ("3", 180, 6)
-    assert 0 < float(found["lower"]) < 1
-    assert not (tmp_path / "predictions").exists()
-
-
-def test_models_as_json(here: Run) -> None:
-    (row,) = json.loads(here("--list-models", "-m", "gpt-4o", "--json").stdout)
-    assert (row["model"], row["context"], row["usd_per_million_in"]) == ("gpt-4o", 128000, 2.5)
-
-
-@pytest.mark.parametrize("words", [["--filter", "nosuch"], ["--slice", "50:60"]])
-def test_a_selection_of_nothing_is_a_mistake(tmp_path: Path, here: Run, words: list[str]) -> None:
-    done = here(*replayed(tmp_path, *words))
-    assert done.returncode == 2
-    assert f"{words[0]} {words[1]!r} selects no instance" in done.stderr
-
-
-# --- 17. one agent, once
-
-
-def test_an_agent_is_tried_once(tmp_path: Path) -> None:
-    code = (
-        "import json, pathlib, sys; p = pathlib.Path('textkit/slug.py')\n"
-        "p.write_text(p.read_text() + '# tried\\n'); print('worked')\n"
-        "open(sys.argv[1], 'w').write(json.dumps({'cost': 0.25}))"
-    )
-    agent = f"command:{shlex.join([sys.executable, '-c', code])} {{result_file}}"
-    words = ["--try-agent", agent, "--models", "some-model", "--cache", str(tmp_path / "cache")]
-    done = run(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    for line in ("ended     exit code 0", "cost      $0.2500", "worked", "+# tried"):
-        assert line in done.stdout
-    broken = run(
-        "--try-agent", "command:python3 -c 'raise SystemExit(3)'", "--models", "m",
-        "--cache", str(tmp_path / "cache"), cwd=tmp_path,
-    )  # fmt: skip
-    assert broken.returncode == 1
-    assert "ended     the agent ended with exit code 3" in broken.stdout
-    assert "none: no change is left" in broken.stdout
-
-
-# --- messages
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--tries", "x"], "Invalid value for '--tries'"),
-        (["--workers", "0"], "'--workers'"),
-        (["--models", "gpt-4o@nope", "--api-base", NOWHERE], "unknown edit format 'nope'"),
-        (["--agent", "command:x {nope}"], "unknown placeholder {nope}; there are {message_file}"),
-        (["--out", "/proc/x"], "--out /proc/x: cannot write there"),
-        (["--cache", "/proc/foo"], "--cache /proc/foo: cannot write there"),
-        (["--models", "gpt-4o,opus"], "gpt-4o needs OPENAI_API_KEY, opus needs ANTHROPIC_API_KEY"),
-        (["--api-base", "127.0.0.1:9"], "--api-base '127.0.0.1:9': give an address"),
-        (["--all"], "--all is for --clean"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_one_line_that_names_input_and_fix(
-    here: Run, words: list[str], said: str
-) -> None:
-    keys = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}
-    done = here("--dataset", "demo", "--environment", "none", *words, **keys)
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("error: ") and said in line
-
-
-ROW = {"instance_id": "a__b-1", "repo": "a/b", "base_commit": "0" * 40, "problem_statement": "x"}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("d.jsonl", json.dumps(ROW) + "\n{bad}\n", "d.jsonl, line 2, column 2"),
-        (
-            "d.jsonl",
-            json.dumps({**ROW, "problem_statement": 5}),
-            "must be a text, not int; fix the dataset",
-        ),
-        ("d.jsonl", "", "d.jsonl is empty"),
-        ("d.json", "", "d.json is empty"),
-        ("d.csv", "a,b\n", "supported are .json (a list of rows), .jsonl"),
-        ("d.jsonl", "[" * 100_000, "line 1"),
-    ],
-)
-def test_broken_datasets_are_named_with_the_place(
-    tmp_path: Path, here: Run, name: str, content: str, said: str
-) -> None:
-    (tmp_path / name).write_text(content)
-    done = here(*replayed(tmp_path, "--dataset", str(tmp_path / name)))
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
-    assert said in line
-
-
-def test_byte_order_marks_and_comments_are_read(tmp_path: Path, here: Run) -> None:
-    ids = tmp_path / "ids.txt"
-    ids.write_text(f"\ufeff# the easy ones\n{ID}  # slugs\n\ndemo__bank-1\n", encoding="utf-8")
-    assert read_ids(f"@{ids}") == (ID, "demo__bank-1")
-    (tmp_path / "d.jsonl").write_text("\ufeff" + json.dumps(ROW) + "\n", encoding="utf-8")
-    done = here(*replayed(tmp_path, "--dataset", str(tmp_path / "d.jsonl"), "--dry-run"))
-    assert done.returncode == 0, done.stderr
-
-
-def test_without_a_network_the_hub_is_given_up_soon(tmp_path: Path) -> None:
-    started = time.monotonic()
-    done = run(
-        *replayed(tmp_path, "--dataset", "lite"), cwd=tmp_path, HF_HOME=str(tmp_path / "hf"),
-        HF_ENDPOINT="http://127.0.0.1:9",
-    )  # fmt: skip
-    assert done.returncode == 1
-    (line,) = done.stderr.strip().splitlines()
-    assert "cannot load SWE-bench/SWE-bench_Lite from the hub" in line
-    # The library alone waits for 23 s; what is measured is mostly the time of imports.
-    assert time.monotonic() - started < 20
