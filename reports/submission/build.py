@@ -16,7 +16,7 @@ from core.errors import UserError
 from reports.data.provenance import provenance
 from reports.data.rundata import RunData
 from reports.submission.evidence import COPIED
-from reports.submission.order import Evaluated, Order, evaluated
+from reports.submission.order import EvaluatedPatch, Order, evaluated_patches
 from reports.submission.readme import Facts, readme
 from reports.submission.splits import Layout, entry_name
 from reports.submission.summary import Lists, by_repo, by_time, lists_of
@@ -41,7 +41,7 @@ def build(store: RunStore, run: RunData, order: Order, folder: Path) -> Lists:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--submission {folder} exists already: delete it or name another folder")
-    found = evaluated(store, run, order)
+    found = evaluated_patches(store, run, order)
     verdicts = {
         e.instance.instance_id: bool(e.report["resolved"]) for e in found if e.report is not None
     }
@@ -67,7 +67,7 @@ class _Writer:
     order: Order
     root: Path
 
-    def write(self, found: Sequence[Evaluated], lists: Lists) -> None:
+    def write(self, found: Sequence[EvaluatedPatch], lists: Lists) -> None:
         """Write all files of the package."""
         artifacts = self.root / (self._place if self._flat else ARTIFACTS)
         self._predictions(artifacts / "all_preds.jsonl")
@@ -103,7 +103,7 @@ class _Writer:
         ]
         _write(path, ("\n".join(lines) + "\n").encode())
 
-    def _logs(self, logs: Path, one: Evaluated) -> None:
+    def _logs(self, logs: Path, one: EvaluatedPatch) -> None:
         folder = logs / one.instance.instance_id
         _write(folder / "patch.diff", one.instance.patch.encode("utf-8", "surrogateescape"))
         if one.evidence.report:

@@ -43,7 +43,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedPatch:
     """A prediction with a patch, and the files of its evaluation."""
 
     instance: InstanceData
@@ -51,7 +51,7 @@ class Evaluated:
     report: Mapping[str, Any] | None
 
 
-def evaluated(store: RunStore, run: RunData, order: Order) -> list[Evaluated]:
+def evaluated_patches(store: RunStore, run: RunData, order: Order) -> list[EvaluatedPatch]:
     """Return the predictions with a patch, each with the files of its official evaluation.
 
     Raises:
@@ -125,10 +125,10 @@ def _some(instances: Sequence[InstanceData]) -> str:
     return f"{names}{rest}: {'is' if len(instances) == 1 else 'are'}"
 
 
-def _with_report(instance: InstanceData, finder: EvidenceFinder) -> Evaluated:
+def _with_report(instance: InstanceData, finder: EvidenceFinder) -> EvaluatedPatch:
     name = instance.instance_id
     if instance.resolved is None:
-        return Evaluated(instance, Evidence(), None)
+        return EvaluatedPatch(instance, Evidence(), None)
     evidence = finder.find(name, instance.patch)
     report = _report(evidence.report, name) if evidence.report else None
     if bool(report and report["resolved"]) is not instance.resolved:
@@ -136,7 +136,7 @@ def _with_report(instance: InstanceData, finder: EvidenceFinder) -> Evaluated:
             f"{name}: the verdict says {'' if instance.resolved else 'not '}resolved, but "
             f"{evidence.report or 'no report'} does not; evaluate it again"
         )
-    return Evaluated(instance, evidence, report)
+    return EvaluatedPatch(instance, evidence, report)
 
 
 def _report(path: Path, name: str) -> Mapping[str, Any]:
