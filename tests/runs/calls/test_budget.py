@@ -38,7 +38,7 @@ ONE_DOLLAR = {
 
 
 @pytest.mark.parametrize("scope", ONE_DOLLAR)
-def test_what_is_reserved_by_others_may_come_back(scope: Scope) -> None:
+def test_reservations_of_others_may_be_returned(scope: Scope) -> None:
     budget = Budget(ONE_DOLLAR[scope])
     first = held(budget, "0.7")
     assert budget.reserve("a-1", "gpt", D("0.4")) is None
@@ -63,7 +63,7 @@ def test_a_bound_over_what_is_left_can_never_fit(scope: Scope) -> None:
     held(budget, "0.5")
 
 
-def test_a_limit_concerns_its_own_instance_or_model_alone() -> None:
+def test_a_limit_applies_only_to_its_instance_or_model() -> None:
     limits = BudgetLimits(usd_per_instance=D(1), usd_per_model={"gpt": D(1)})
     budget = Budget(limits)
     budget.charge("a-1", "gpt", D(1))
@@ -104,7 +104,7 @@ def test_an_error_counts_as_a_call_and_costs_nothing() -> None:
     held(budget, "1")
 
 
-def test_what_was_spent_before_counts() -> None:
+def test_earlier_spending_counts() -> None:
     budget = Budget(BudgetLimits(usd=D(10), calls=9))
     budget.charge("a-1", "gpt", D("1.5"), calls=3)
     budget.charge("a-1", "opus", D("2.25"))
@@ -173,7 +173,7 @@ def test_settling_twice_is_an_error_and_charges_once() -> None:
 
 
 @pytest.mark.parametrize("cost", ["-0.01", "NaN", "Infinity"])
-def test_what_is_no_cost_changes_nothing(cost: str) -> None:
+def test_an_invalid_cost_changes_nothing(cost: str) -> None:
     budget = Budget(BudgetLimits(usd=D(1)))
     one = held(budget, "1")
     for attempt in (
@@ -188,7 +188,7 @@ def test_what_is_no_cost_changes_nothing(cost: str) -> None:
 
 
 def test_the_last_digit_counts() -> None:
-    """Decimals round a sum at 28 digits: 10 + 1e-40 would be 10."""
+    """Decimal rounds sums to 28 digits: 10 + 1e-40 would be 10."""
     budget = Budget(BudgetLimits(usd=D(10)))
     budget.charge("a-1", "gpt", D("1e-40"))
     assert refused(budget, "10") is Scope.RUN

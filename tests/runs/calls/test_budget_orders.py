@@ -23,7 +23,7 @@ INSTANCES = ("a-1", "b-2")
 
 @dataclass(frozen=True)
 class Call:
-    """A call, and which part of its bound it costs."""
+    """A call, and the share of its bound that it costs."""
 
     instance: str
     model: str
@@ -85,7 +85,7 @@ def test_no_order_of_reserving_and_settling_passes_a_limit(
         if reservation:
             under_way.append((reservation, call))
         else:
-            # "Not now" is only said while somebody holds something.
+            # "Not now" is only answered while there are reservations.
             assert never or under_way
         while under_way and next(turns, 1) % 2:
             expected, made = expected + settle(next(turns, 0)), made + 1
@@ -113,7 +113,7 @@ def test_when_all_is_settled_a_call_fits_or_never_will(
 
 @pytest.fixture
 def eager_switches() -> Iterator[None]:
-    """Let threads take turns so often that a missing lock shows."""
+    """Switch threads so often that a missing lock is noticed."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -154,5 +154,5 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
     assert not passed
     spent = budget.spent
     assert (spent.usd, spent.calls) == (sum(done), len(done))
-    # That nothing was passed would be no wonder had nothing been spent.
+    # The limits were really tested: nearly all of a budget was spent.
     assert spent.calls > 250 or spent.usd > 2

@@ -25,7 +25,7 @@ def test_retry_after_pauses_the_provider_for_all() -> None:
     ("asked", "seconds"),
     [(59, 59), (61, 60), (float("inf"), 60), (0, 0), (-5, 0), (float("nan"), 0)],
 )
-def test_retry_after_is_believed_within_bounds(asked: float, seconds: float) -> None:
+def test_retry_after_is_limited(asked: float, seconds: float) -> None:
     throttle, clock = make()
     throttle.failed("p", asked)
     clock.now += max(0, seconds - 0.001)
@@ -34,7 +34,7 @@ def test_retry_after_is_believed_within_bounds(asked: float, seconds: float) -> 
     assert ask(throttle) == 0
 
 
-def test_a_shorter_retry_after_does_not_take_back_a_longer_one() -> None:
+def test_a_shorter_retry_after_does_not_replace_a_longer_one() -> None:
     throttle, clock = make()
     throttle.failed("p", 50)
     throttle.failed("p", 1)

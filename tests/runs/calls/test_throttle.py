@@ -68,8 +68,8 @@ def test_each_model_has_its_own_rate() -> None:
     assert ask(throttle, 1, model="other") > 0
 
 
-def test_whoever_is_refused_first_goes_first() -> None:
-    """Small calls would else take each gap that a large one waits for."""
+def test_the_first_refused_caller_goes_first() -> None:
+    """Otherwise small calls would use every gap that a large one waits for."""
     throttle, clock = make(tpm=100)
     assert ask(throttle, 50, "small") == 0
     clock.now += 30
@@ -83,7 +83,7 @@ def test_whoever_is_refused_first_goes_first() -> None:
     assert ask(throttle, 100, "large") == 0
 
 
-def test_a_place_at_the_head_is_lost_when_nobody_comes_back() -> None:
+def test_a_place_at_the_head_is_lost_when_its_caller_does_not_return() -> None:
     throttle, clock = make(tpm=100)
     ask(throttle, 50, "small")
     wait = ask(throttle, 100, "large")
@@ -93,7 +93,7 @@ def test_a_place_at_the_head_is_lost_when_nobody_comes_back() -> None:
     assert ask(throttle, 50, "small") == 0
 
 
-def test_callers_are_their_threads_when_they_do_not_say() -> None:
+def test_a_caller_is_its_thread_by_default() -> None:
     throttle, clock = make(rpm=1)
     assert throttle.admit("m", "p", 1) == 0
     assert throttle.admit("m", "p", 1) > 0
@@ -106,7 +106,7 @@ def test_callers_are_their_threads_when_they_do_not_say() -> None:
     assert throttle.admit("m", "p", 1) == 0
 
 
-def test_waiters_are_told_different_times_and_never_0() -> None:
+def test_waiting_times_differ_and_are_never_0() -> None:
     throttle, _ = make(rpm=1, random=None)
     ask(throttle)
     waits = [ask(throttle, caller=str(n)) for n in range(64)]
@@ -123,7 +123,7 @@ def test_waiters_are_told_different_times_and_never_0() -> None:
 def admissions(
     throttle: Throttle, clock: Clock, demands: Sequence[Sequence[int]], until: float
 ) -> list[tuple[float, int, int]]:
-    """Let each worker make its calls, asking when it is told to: (when, worker, tokens) of each.
+    """Return (time, worker, tokens) of each call; every worker asks at the times it is given.
 
     A call takes one second and succeeds.
     """
@@ -135,7 +135,7 @@ def admissions(
         if call == len(demands[worker]):
             continue
         clock.now = when
-        assert when < until, "somebody starves"
+        assert when < until, "a worker starves"
         tokens = demands[worker][call]
         wait = throttle.admit("m", "p", tokens, worker)
         if wait:
@@ -147,7 +147,7 @@ def admissions(
 
 
 def worst(found: Sequence[tuple[float, int, int]]) -> Mapping[str, int]:
-    """Return the most requests and tokens of any 60 seconds, leaving out calls that were alone."""
+    """Return the most requests and tokens in any 60 seconds, except calls that were alone."""
     windows = [
         [tokens for later, _, tokens in found[i:] if later - when < 60]
         for i, (when, _, _) in enumerate(found)
@@ -161,7 +161,7 @@ _DEMANDS = st.lists(st.lists(st.integers(0, 120), max_size=6), max_size=8)
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 100), _DEMANDS, st.integers())
-def test_no_minute_holds_more_than_its_limits_and_nobody_starves(
+def test_no_minute_exceeds_its_limits_and_no_worker_starves(
     rpm: int, tpm: int, demands: list[list[int]], seed: int
 ) -> None:
     clock = Clock()
@@ -179,13 +179,13 @@ def test_a_large_call_among_many_small_ones_starts_soon() -> None:
     throttle = Throttle(Rates(PerModel(), PerModel(100)), POLICY, clock, Random(1).random)
     found = admissions(throttle, clock, [[5] * 60] * 20 + [[90] * 3], clock.now + 10_000)
     large = [when for when, worker, _ in found if worker == 20]
-    # All together take more than an hour; without a head the large ones came last.
+    # All calls take more than an hour; without a queue the large ones would come last.
     assert len(large) == 3
     assert large[-1] < 1000 + 600
 
 
 class SlowNumbers(dict[str, int]):
-    """Gives other threads time to come between when a number is looked up."""
+    """Gives other threads time to interfere when a number is looked up."""
 
     def get(self, key: str, default: Any = None) -> Any:
         time.sleep(0.002)
