@@ -1,8 +1,8 @@
-"""The harness's own CPU per attempt: ``python -m benchmarks.attempt_cpu --repos MIRRORS``.
+"""Measure the harness's CPU per attempt: ``python -m benchmarks.attempt_cpu --repos MIRRORS``.
 
 A scripted model in this process answers three calls per attempt: it names a file, breaks it, and
-mends it. What is left is the harness: checkouts, maps, conversations, patches, saving. Caches are
-warmed by one run before the one that is measured.
+fixes it. The rest is the harness: checkouts, maps, conversations, patches and saving. One run
+before the measured one fills the caches.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _GOAL = 200.0
 
 # Flask's gold patches edit files of 11 to 35 kB.
 _LONGEST_SHOWN = 35_000
-# Where the time goes: functions by the module that defines them, and the phase they belong to.
+# The measured functions by the module that defines them, and their phases.
 _PHASES = {
     ("bench.repos.checkout", "make_checkout"): "checkout",
     ("bench.repos.checkout", "renew_checkout"): "renewal",
@@ -72,7 +72,7 @@ _GOOD = "{path}\n```\n<<<<<<< SEARCH\ndef broken(:\n=======\nMENDED = True\n>>>>
 
 @dataclass
 class ScriptedModel:
-    """Names ``path``, puts a line that is no Python before ``line``, and mends that."""
+    """Names ``path``, adds invalid Python before ``line``, and removes it again."""
 
     path: str
     line: str
@@ -85,7 +85,7 @@ class ScriptedModel:
         return self.counter(text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        """Return the next of the three replies."""
+        """Return the next reply."""
         script = (f"Show me {self.path}.", *(t.format(**vars(self)) for t in (_BAD, _GOOD)))
         self.calls += 1
         return Reply(script[self.calls - 1], usage=Usage(1000, 100), cost=Decimal())
@@ -93,7 +93,7 @@ class ScriptedModel:
 
 @dataclass
 class ScriptedModels:
-    """Gives each attempt a ``ScriptedModel`` for the longest file that may well be shown."""
+    """Gives each attempt a ``ScriptedModel`` for a long file that still fits the window."""
 
     mirrors: Mirrors
     instances: dict[str, Instance]
@@ -116,7 +116,7 @@ class ScriptedModels:
         return Turn(model, choice.name, choice.edit_format, self.counter_name)
 
     def edit(self, instance_id: str) -> tuple[str, str]:
-        """Return the file to edit, and the head of a definition that stands in it once."""
+        """Return the file to edit, and the first line of a definition that it contains once."""
         if instance_id not in self._edits:
             self._edits[instance_id] = self._chosen(self.instances[instance_id])
         return self._edits[instance_id]
@@ -135,13 +135,13 @@ class ScriptedModels:
 
 @dataclass
 class Meter:
-    """Milliseconds of CPU by phase: in this process, and in the processes that it started."""
+    """Milliseconds of CPU by phase, in this process and its children."""
 
     own: dict[str, float] = field(default_factory=dict)
     children: dict[str, float] = field(default_factory=dict)
 
     def watch(self) -> None:
-        """Measure the functions of all phases, wherever they were imported to."""
+        """Measure the functions of all phases in every module that imports them."""
         for (module, name), phase in _PHASES.items():
             holder, _, last = f"{module}.{name}".rpartition(".")
             owner: Any = sys.modules[module]
@@ -168,7 +168,7 @@ class Meter:
 
 
 def cpu() -> tuple[float, float]:
-    """Return milliseconds of CPU: of this process, and of the ended ones that it started."""
+    """Return milliseconds of CPU of this process, and of its children that ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() * 1000, (children.ru_utime + children.ru_stime) * 1000
 
@@ -176,13 +176,16 @@ def cpu() -> tuple[float, float]:
 def main(
     repos: Annotated[Path | None, typer.Option(help="Folder of mirrors.")] = None,
     dataset: Annotated[str, typer.Option(help="As for harness.py.")] = "demo",
-    instances: Annotated[str, typer.Option(help="Ids, parted by commas.")] = "",
+    instances: Annotated[str, typer.Option(help="Ids, separated by commas.")] = "",
     tokenizer: Annotated[
-        str, typer.Option(help="Count as litellm does for this model; else four characters.")
+        str,
+        typer.Option(help="Count tokens as litellm does for this model; default: 4 characters."),
     ] = "",
-    limit: Annotated[float, typer.Option(help="Exit 1 above so many ms per attempt.")] = _GOAL,
+    limit: Annotated[
+        float, typer.Option(help="Exit with 1 above this many ms per attempt.")
+    ] = _GOAL,
 ) -> None:
-    """Print the CPU per attempt and where it went, in milliseconds."""
+    """Print the CPU per attempt by phase, in milliseconds."""
     register()
     loaded = load_dataset(dataset, "test")
     chosen = Selection(tuple(filter(None, instances.split(",")))).apply(loaded.instances())

@@ -1,6 +1,6 @@
-"""Nothing but litellm's calls: ``python -m benchmarks.bare_loop URL WORKERS CALLS < messages``.
+"""Call litellm in a loop: ``python -m benchmarks.bare_loop URL WORKERS CALLS < messages``.
 
-What any harness on litellm could reach at most; prints the CPU seconds that it took.
+This is the upper limit of every harness that uses litellm. Prints the CPU seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from llm.registry import the_litellm
 
 
 async def loop(url: str, workers: int, calls: int, rounds: list[list[dict[str, Any]]]) -> None:
-    """Have each of ``workers`` make ``calls`` calls, one after the other."""
+    """Make ``calls`` calls one after the other in each of ``workers`` threads."""
     litellm = the_litellm()
 
     async def work() -> None:
@@ -36,7 +36,7 @@ async def loop(url: str, workers: int, calls: int, rounds: list[list[dict[str, A
 
 
 def main() -> None:
-    """Make the calls of an attempt's rounds again and again."""
+    """Repeat the calls of an attempt's rounds."""
     messages = json.load(sys.stdin)
     rounds = [messages[: 2 + 2 * n] for n in range(len(messages) // 2)]
     asyncio.run(loop(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), rounds))

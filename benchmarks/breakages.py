@@ -1,4 +1,4 @@
-"""Pure: sources broken in ways that tests must notice, drawn by seed."""
+"""Pure: random breakages of source trees that tests must detect."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COMMENT = "\n# planted: a harmless edit beside the broken build\n"
 
 
 class Kind(str, Enum):
-    """How a tree is broken."""
+    """The kind of a breakage."""
 
     IMPORT = "import of the package"
     FUNCTION = "executed function"
@@ -45,7 +45,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class Breakage:
-    """A broken tree; ``changes`` as a session takes them."""
+    """A broken tree; ``changes`` are those of a session."""
 
     kind: Kind
     what: str
@@ -54,13 +54,13 @@ class Breakage:
 
 @dataclass(frozen=True)
 class Planter:
-    """Draws breakages.
+    """Makes random breakages.
 
     Attributes:
         executed: functions that passing tests of their file's selection execute.
         package: the ``__init__.py`` of the package under test.
         files: the tracked files.
-        read: gives a file's text.
+        read: returns a file's text.
     """
 
     executed: Sequence[Function]
@@ -70,7 +70,7 @@ class Planter:
     chance: random.Random
 
     def plant(self, each: int) -> list[Breakage]:
-        """Return ``each`` breakages of each kind, fewer where the tree has no more to break."""
+        """Return ``each`` breakages of each kind, or fewer if the tree allows no more."""
         imports = self.chance.sample(_AT_IMPORT, min(each, len(_AT_IMPORT)))
         drawn = self.chance.sample(self.executed, len(self.executed))
         bodies = [b for function in drawn if (b := self._in_function(function))]
@@ -96,7 +96,7 @@ class Planter:
         return Breakage(Kind.FUNCTION, what, {function.path: data})
 
     def _builds(self, beside: str) -> list[Breakage]:
-        """Return broken builds; ``beside`` is edited harmlessly, so that tests are selected."""
+        """Return broken builds, with a harmless edit of ``beside`` so that tests are selected."""
         harmless = {beside: (self._text(beside) + _COMMENT).encode()}
         found = list[Breakage]()
         for path in _BUILD_FILES:
@@ -106,7 +106,7 @@ class Planter:
         return self.chance.sample(found, len(found))
 
     def _module(self, number: int, function: Function) -> Breakage:
-        """Break the module of ``function``, each time in another way."""
+        """Break the module of ``function`` in different ways."""
         path = function.path
         text = self._text(path)
         cut = "".join(text.splitlines(keepends=True)[: function.line - 1])
@@ -125,7 +125,7 @@ class Planter:
 
 
 def _broken_builds(path: str, text: str) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Yield ways to break a build file, each told in words."""
+    """Yield breakages of a build file, each with a description."""
     if path == "setup.py":
         yield from ((line, _inserted(path, text, line)) for line in _IN_SETUP)
         return
@@ -145,13 +145,13 @@ def _broken_builds(path: str, text: str) -> Iterator[tuple[str, dict[str, bytes]
 
 
 def _spread(drawn: Sequence[Function]) -> list[Function]:
-    """Return ``drawn`` with one function of each file first."""
+    """Return ``drawn``, starting with one function of each file."""
     first = {function.path: function for function in reversed(drawn)}
     return [*first.values(), *(f for f in drawn if f not in first.values())]
 
 
 def _inserted(path: str, text: str, line: str) -> dict[str, bytes]:
-    """Return the file with ``line`` after its docstring and the imports that must come first."""
+    """Insert ``line`` after the file's docstring and its ``__future__`` imports."""
     lines = text.splitlines(keepends=True)
     last = 0
     for node in ast.parse(text).body:
@@ -166,7 +166,7 @@ def _inserted(path: str, text: str, line: str) -> dict[str, bytes]:
 
 
 def _body_of(text: str, first_line: int) -> tuple[int, str] | None:
-    """Return the line where a function's code begins, and its indentation; None on one line."""
+    """Return line and indentation of a function's first statement; None for one-line functions."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.FunctionDef):
             continue

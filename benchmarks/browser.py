@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by selenium: that of the system, never a download."""
+"""The system's Chromium, headless and driven by selenium; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def missing_browser() -> str:
-    """Return what a browser test lacks here, in words; empty when nothing."""
+    """Return the missing requirement of browser tests; empty if there is none."""
     if not any(map(shutil.which, _BROWSERS)):
         return "no Chromium is installed (Debian: chromium)"
     if not shutil.which("chromedriver"):
@@ -24,13 +24,13 @@ def missing_browser() -> str:
 
 @contextmanager
 def open_browser() -> Iterator[WebDriver]:
-    """Give a headless browser whose console is kept, and close it."""
+    """Open a headless browser that records its console, and close it."""
     from selenium.webdriver import Chrome, ChromeOptions
     from selenium.webdriver.chrome.service import Service
 
     options = ChromeOptions()
     options.binary_location = next(path for name in _BROWSERS if (path := shutil.which(name)))
-    # Containers give no user namespaces and little shared memory.
+    # Containers have no user namespaces and little shared memory.
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

@@ -1,6 +1,6 @@
-"""The columns of swebench 5 for a row that has only a ``spec``: script, parser and test lists.
+"""Make the columns of swebench 5 for a row with a ``spec``: script, parser and test lists.
 
-Only what judges predictions may use this: nothing that ``harness.py`` imports does.
+Only the evaluation of predictions may use this; ``harness.py`` imports nothing that does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 def evaluation_columns(row: Row, image: str) -> Row:
-    """Return what ``row`` lacks but for the test lists.
+    """Return the missing columns of ``row`` except the test lists.
 
     Raises:
         UserError: swebench has no parser for the repository.
@@ -53,7 +53,7 @@ def evaluation_columns(row: Row, image: str) -> Row:
 def eval_script(row: Row) -> str:
     """Return the script of ``row`` as swebench 4's ``make_eval_script_list_py`` writes it.
 
-    The published datasets of version 5 hold what that function wrote.
+    The published datasets of version 5 contain the output of that function.
     """
     spec, patch = row["spec"], row["test_patch"]
     resets = list(_resets(patch, row["base_commit"]))
@@ -101,7 +101,7 @@ def _test_command(spec: Mapping[str, Any], patch: str) -> str:
 
 @dataclass(frozen=True)
 class TestLists:
-    """Which tests the gold patch makes pass, and which pass before and after."""
+    """The tests that the gold patch fixes, and those that pass before and after."""
 
     __test__ = False
 
@@ -112,7 +112,7 @@ class TestLists:
     def of(cls, before: Mapping[str, str], *after: Mapping[str, str]) -> TestLists:
         """Compare statuses before the gold patch with those of runs after it.
 
-        A test is listed only where all runs after the patch pass it.
+        A test is listed only if it passes in all runs after the patch.
         """
         passing = set.intersection(*({n for n, s in run.items() if s in _PASSING} for run in after))
         kept = {name for name in passing if before.get(name) in _PASSING}
@@ -127,7 +127,7 @@ class GoldRuns:
 
     Attributes:
         timeout: seconds for one run.
-        logs: takes the output of each run.
+        logs: folder for the output of each run.
     """
 
     client: Any

@@ -1,7 +1,7 @@
-"""Which functions do the selected regression tests execute? Asked at the base commit.
+"""Find the functions that the selected regression tests execute at the base commit.
 
-A tracer that Python loads at its start notes each function of the tree that runs while a test runs.
-A function counts where a test that passes executed it: no other test can tell that it is broken.
+A tracer that Python loads at its start records each function of the tree that runs during a test.
+A function counts if a passing test executed it, because only such a test can detect its breakage.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from bench.regression.related import directives, related_tests
 from bench.regression.runners import Runner, runner_of
 from bench.regression.testlogs import Results, read_run, told
 from bench.repos.patches import is_test_path
-from benchmarks.regression import Judging
+from benchmarks.regression import InstanceTests
 from environments import run_once
 
 _FOLDER = ".planted"
-# A traced run takes up to this many times as long as a plain one, and some seconds to start. Files
-# that take long without it are left out.
+# The factor by which tracing slows a run down, and some seconds to start. Slow files are skipped.
 _SLOWER, _START, _SLOW = 15, 30, 20
-# For every Python since 3.6. Tests may start others, whose lines go to files of their own.
+# For every Python since 3.6. Processes that tests start write their lines to separate files.
 _TRACER = b"""\
 import atexit, os, sys, threading
 root = os.environ["PLANTED_ROOT"] + os.sep
@@ -64,21 +63,21 @@ class Function:
 
 @dataclass
 class Executed:
-    """What tests execute in one session.
+    """Finds the functions that tests execute in one session.
 
     Attributes:
-        seconds: that the tests of one module may take.
+        seconds: time limit for the tests of one module.
     """
 
     instance: Instance
-    judging: Judging
+    checks: InstanceTests
     seconds: float
     _traced: dict[str, tuple[frozenset[tuple[str, int]], float]] = field(default_factory=dict)
 
     def functions(self, path: str) -> list[Function]:
         """Return the functions of ``path`` that its regression tests execute, sorted."""
-        files = self.judging.base.tracked_files()
-        read = Workspace(self.judging.base.root).read
+        files = self.checks.base.tracked_files()
+        read = Workspace(self.checks.base.root).read
         left = self.seconds
         places: set[tuple[str, int]] = set()
         for test in related_tests([path], files, read):
@@ -96,13 +95,13 @@ class Executed:
         return self._traced[test]
 
     def _trace(self, test: str, seconds: float) -> tuple[frozenset[tuple[str, int]], float]:
-        """Return what passing tests of a file execute, and the seconds of a plain run."""
-        session = self.judging.session
+        """Return the functions that a file's passing tests execute, and the untraced seconds."""
+        session = self.checks.session
         runner = runner_of(session.test_command) or Runner.PYTEST
         command = f"{session.test_command} {shlex.quote(directives(runner, test))}"
         token = secrets.token_hex(16)
         plain = run_once(session, {}, told(command, runner, token), seconds)
-        files = self.judging.base.tracked_files()
+        files = self.checks.base.tracked_files()
         run = read_run(plain.output, self.instance, runner, token, files)
         passing = passing_functions(run.results)
         if not passing or plain.seconds > _SLOW:
@@ -131,7 +130,7 @@ def _traced_script(command: str, test: str, token: str) -> str:
 
 
 def passing_functions(results: Results) -> frozenset[str]:
-    """Return the names of test functions all of whose tests pass, by the last part of the name."""
+    """Return the last parts of the names of test functions whose tests all pass."""
     by: dict[str, set[str]] = {}
     for name, status in results.items():
         by.setdefault(name.rpartition("::")[2].partition("[")[0], set()).add(status)
@@ -139,7 +138,7 @@ def passing_functions(results: Results) -> frozenset[str]:
 
 
 def functions(path: str, source: str) -> Iterator[Function]:
-    """Yield the functions of a file; none of a file that this Python cannot parse."""
+    """Yield the functions of a file; none if this Python cannot parse it."""
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError):
@@ -151,12 +150,12 @@ def functions(path: str, source: str) -> Iterator[Function]:
 
 
 def modules(files: Sequence[str]) -> list[str]:
-    """Return the modules of packages among the tracked files, tests left out."""
+    """Return the modules of packages among the tracked files, except tests."""
     return [p for p in files if p.endswith(".py") and not is_test_path(p) and _top(p, files)]
 
 
 def package_of(paths: Iterable[str], files: Sequence[str]) -> str:
-    """Return the ``__init__.py`` of the top-level package that holds most of ``paths``."""
+    """Return the ``__init__.py`` of the top-level package that contains most of ``paths``."""
     counts: Mapping[str, int] = _counted(_top(path, files) for path in paths)
     return max(counts, key=lambda name: counts[name])
 
@@ -169,7 +168,7 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 
 
 def _top(path: str, files: Sequence[str]) -> str:
-    """Return the ``__init__.py`` of the outermost package around ``path``; empty outside of any."""
+    """Return the ``__init__.py`` of the outermost package around ``path``, empty if none."""
     known = {*files}
     above = [f"{folder}/__init__.py" for folder in PurePosixPath(path).parents]
     return next((name for name in reversed(above) if name in known), "")

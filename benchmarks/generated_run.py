@@ -1,7 +1,7 @@
-"""Write a run that never was: as many instances and attempts as asked for, with made-up texts.
+"""Write an invented run of any size: ``python -m benchmarks.generated_run FOLDER [N] [ATTEMPTS]``.
 
-``python -m benchmarks.generated_run FOLDER [INSTANCES] [ATTEMPTS]``. Texts are as long as in real
-runs of SWE-bench Lite (about 70 kB of conversation an attempt, mostly files shown to the model).
+Texts are as long as in real runs of SWE-bench Lite (about 70 kB of conversation per attempt, mostly
+files shown to the model).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a gold patch touches, for judging maps only: its files and its innermost definitions."""
+"""The files and innermost definitions that a gold patch changes, for evaluating maps only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _HUNK = re.compile(r"@@ -(\d+)")
 
 
 def touched_lines(patch: str) -> dict[str, set[int]]:
-    """Return, for each old file of ``patch``, the old lines that it touches, counted from 1.
+    """Return the changed lines of each old file of ``patch``, counted from 1.
 
-    Those are the removed lines; where lines are only inserted, the line before them.
+    These are the removed lines and, for hunks that only insert, the line before them.
     """
     touched: dict[str, set[int]] = {}
     path, number, removing = None, 0, False
@@ -36,10 +36,10 @@ def touched_lines(patch: str) -> dict[str, set[int]]:
 
 
 def innermost(definitions: Sequence[Definition], lines: set[int]) -> set[int]:
-    """Return the indexes of the innermost definitions around ``lines``; some lines have none."""
+    """Return the indexes of the innermost definitions around ``lines``, where there are any."""
     return {found[-1] for line in lines if (found := list(_around(definitions, line)))}
 
 
 def _around(definitions: Sequence[Definition], line: int) -> Iterator[int]:
-    """Yield the definitions around ``line``, outer ones first, as they are in ``definitions``."""
+    """Yield the definitions around ``line``, outer ones first."""
     return (n for n, d in enumerate(definitions) if d.first <= line <= d.last)

@@ -1,4 +1,4 @@
-"""Inputs of any length that are hard on parsers, each family of one kind. Pure."""
+"""Pure: families of inputs of any length that are expensive to parse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 PATH = "package/a.py"
 _FENCE = "```"
 Make = Callable[[int], str]
-"""Gives an input of about so many characters."""
+"""Returns an input of about the given number of characters."""
 
 
 def _many(unit: str, head: str = "", tail: str = "") -> Make:

@@ -1,10 +1,9 @@
-"""Images of instances without a registry: a debootstrap base, pyenv's interpreters, mirrors.
+"""Build images of instances without a registry: a debootstrap base, pyenv's interpreters, mirrors.
 
-Neither ``docker build`` nor a container needs a network. What installs packages runs here, in a
-bubblewrap view of the base in which the instance's folders lie at their final paths; the image is
-the base and one layer of those folders. What lies where, and the steps that put it there, are those
-of swebench's own image builder (``/opt/miniconda3/envs/testbed``, ``/testbed``), with a copy of
-pyenv's interpreter for conda's.
+Neither ``docker build`` nor a container needs a network. Packages are installed on this machine, in
+a bubblewrap view of the base with the instance's folders at their final paths; the image is the
+base and one layer of those folders. Paths and steps are those of swebench's own image builder
+(``/opt/miniconda3/envs/testbed``, ``/testbed``), with pyenv's interpreter in place of conda's.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ _PACKAGES = (
 )
 _LEFT_OUT = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man")
 # pip before 25.3 still runs an old setup.py without build isolation, and setuptools 81 and later
-# lack pkg_resources: the published images are of the time before both.
+# lack pkg_resources. The published images are older than both.
 TOOLS = ("pip<25.3", "setuptools<81", "wheel")
 _UPLOAD = "git -c uploadpack.allowAnySHA1InWant=true -c safe.directory=* upload-pack"
 
 
 @dataclass(frozen=True)
 class Base:
-    """The part that all images share: a small Debian of this machine's release.
+    """The base of all images: a small Debian of this machine's release.
 
     Attributes:
         root: its files, for the steps that install packages.
-        mirror: address of the Debian mirror.
+        mirror: URL of the Debian mirror.
         image: its name in the engine.
     """
 
@@ -63,7 +62,7 @@ class Base:
     image: str = "swe-retry-harness/base:latest"
 
     def make(self, client: Any, log: Path) -> None:  # noqa: ANN401 - the SDK has no types
-        """Make the folder and the image, where they are not there yet; takes root."""
+        """Make the folder and the image if they do not exist; needs root."""
         done = self.root.with_name(f"{self.root.name}.complete")
         if not done.exists():
             shutil.rmtree(self.root, ignore_errors=True)
@@ -107,10 +106,10 @@ class Builder:
     """Builds images of instances.
 
     Attributes:
-        base: what they all begin with.
+        base: the base of all images.
         pyenv: folder of interpreters, as ``3.9.18/bin/python``.
-        work: for layers under construction, pip's cache and logs.
-        tools: what is installed before the packages of an instance.
+        work: folder for unfinished layers, pip's cache and logs.
+        tools: requirements that are installed before an instance's packages.
     """
 
     client: Any
@@ -125,7 +124,7 @@ class Builder:
 
         Raises:
             UserError: an interpreter or a mirror is missing.
-            UnavailableError: a step failed, with the command and its last words.
+            UnavailableError: a step failed; contains the command and the end of its output.
             InfrastructureError: the package index, the engine or the disk failed.
         """
         mirror = self.mirrors.find(instance.repo)
@@ -151,7 +150,7 @@ class Builder:
             "python -m ensurepip",
             *(f"{pip} {shlex.join(names)}" for names in (self.tools, packages) if names),
             *([f"{pip} {shlex.join(spec.pip_packages)}"] if spec.pip_packages else []),
-            # System packages are the base's business.
+            # The base contains the system packages.
             *(line for line in spec.pre_install if "apt-get" not in line),
             *([spec.install] if spec.install else []),
         ]
@@ -162,7 +161,7 @@ class Builder:
             steps.run(f"run `{line}` for the image", self._inside(layer, line))
 
     def _inside(self, layer: Path, line: str) -> list[str | Path]:
-        """Return the command that runs ``line`` with the layer's folders in the base, with network.
+        """Return a command that runs ``line`` with network in the base and the layer's folders.
 
         Variables of pip and of certificates are inherited.
         """
@@ -207,7 +206,7 @@ def interpreter(pyenv: Path, version: str) -> Path:
 
 
 def _lay_interpreter(source: Path, target: Path) -> None:
-    """Copy an interpreter as it is without packages; it finds its prefix by its own path."""
+    """Copy an interpreter without packages; it finds its prefix by its own path."""
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         kept_out = {"test", "__pycache__", "share"} & {*names}
@@ -221,7 +220,7 @@ def _lay_interpreter(source: Path, target: Path) -> None:
 
 
 def _lay_repository(mirror: Path, commit: str, folder: Path) -> None:
-    """Make a repository that ends with ``commit``: its history and the tags of that, no more."""
+    """Make a repository with only the history of ``commit`` and its tags."""
     folder.mkdir(parents=True)
     git("init", "--quiet", "--initial-branch=main", cwd=folder)
     named = "--format=%(refname)"
@@ -232,5 +231,5 @@ def _lay_repository(mirror: Path, commit: str, folder: Path) -> None:
 
 
 def _lay_changes(folder: Path) -> None:
-    """Commit what set-up lines changed, so that a difference later is the candidate's."""
+    """Commit the changes of set-up lines, so that later differences are the candidate's."""
     git("commit", "--quiet", "--allow-empty", "--all", "--message", "SWE-bench", cwd=folder)

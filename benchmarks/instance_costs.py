@@ -1,7 +1,7 @@
-"""What an instance costs in CPU, disk and network: ``python -m benchmarks.instance_costs -- ARGS``.
+"""Measure CPU, disk and network per instance: ``python -m benchmarks.instance_costs -- ARGS``.
 
-Runs ``harness.py ARGS`` with folders of its own and measures that process with its children, what
-it left in its cache, a checkout of each instance, and what its conversations come to as requests.
+Runs ``harness.py ARGS`` with separate folders and measures that process with its children, the
+size of its cache and of a checkout of each instance, and the bytes of its requests.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MB = 1e6
 
 def main(
     words: Annotated[list[str], typer.Argument(help="Options of harness.py.")],
-    cache: Annotated[Path | None, typer.Option(help="Use this cache: what is warm.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Use this warm cache.")] = None,
 ) -> None:
-    """Print the means of the instances of one run."""
+    """Print the means per instance of one run."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cache = cache or folder / "cache"
@@ -77,7 +77,7 @@ def _tell_disk(folder: Path, cache: Path, count: int) -> None:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes that ``path`` takes, in whole blocks."""
+    """Return the bytes that ``path`` uses on disk, in whole blocks."""
     files = [path, *path.rglob("*")]
     return sum(file.lstat().st_blocks * 512 for file in files if not file.is_dir())
 

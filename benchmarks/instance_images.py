@@ -1,13 +1,13 @@
-"""Build images of instances, and the rows by which they are evaluated.
+"""Build images of instances, and the rows for their evaluation.
 
     python -m benchmarks.instance_images --dataset lite.jsonl --mirrors MIRRORS --out DIR ID...
 
-For machines whose engine reaches no registry. Takes root, debootstrap, bubblewrap, pyenv's
-interpreters and a package index. ``DIR/instances.jsonl`` then holds the rows with the columns of
-swebench 5: ``eval_script`` made of ``spec``, test lists from runs with and without the gold patch.
-With ``--tag TAG`` they go to ``instances-TAG.jsonl``, and test lists that are known are taken over:
-that is for the same instance with another installer, as ``--pip 'pip>=25.3' --tag recent-pip``,
-whose ``pip install .`` fails without network.
+For machines whose engine reaches no registry. Needs root, debootstrap, bubblewrap, pyenv's
+interpreters and a package index. Writes the rows with the columns of swebench 5 to
+``DIR/instances.jsonl``: ``eval_script`` is made from ``spec``, the test lists from runs with and
+without the gold patch. With ``--tag TAG`` it writes to ``instances-TAG.jsonl`` and copies known
+test lists: this is for the same instance with another installer, as ``--pip 'pip>=25.3' --tag
+recent-pip``, whose ``pip install .`` fails without network.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 
 def main(
     ids: Annotated[list[str], typer.Argument(help="Ids of instances.")],
-    dataset: Annotated[Path, typer.Option(help="Rows with `spec`, one JSON object a line.")],
+    dataset: Annotated[Path, typer.Option(help="Rows with `spec`, one JSON object per line.")],
     mirrors: Annotated[Path, typer.Option(help="Folder of bare mirrors.")],
-    out: Annotated[Path, typer.Option(help="Takes the rows, logs and what is kept between runs.")],
+    out: Annotated[Path, typer.Option(help="Folder for rows, logs and cached files.")],
     pyenv: Annotated[Path, typer.Option(help="Folder of interpreters.")] = Path(
         "~/.pyenv/versions"
     ),
     debootstrap_mirror: Annotated[
-        str, typer.Option(help="Address of a Debian mirror.")
+        str, typer.Option(help="URL of a Debian mirror.")
     ] = "http://deb.debian.org/debian",
-    pip: Annotated[str, typer.Option(help="Requirement of the pip in the images.")] = TOOLS[0],
+    pip: Annotated[str, typer.Option(help="Requirement for pip in the images.")] = TOOLS[0],
     tag: Annotated[str, typer.Option(help="Tag of the images.")] = _LATEST,
-    rebuild: Annotated[bool, typer.Option(help="Build images that the engine has.")] = False,
-    timeout: Annotated[int, typer.Option(help="Seconds for one run of the tests.")] = 1800,
+    rebuild: Annotated[bool, typer.Option(help="Build existing images again.")] = False,
+    timeout: Annotated[int, typer.Option(help="Time limit of one test run in seconds.")] = 1800,
 ) -> None:
     """Build the images of IDS and write their rows to OUT/instances.jsonl; exit 1 if one fails."""
     client = connect()
@@ -102,7 +102,7 @@ def _test_lists(row: Row, runs: GoldRuns, known: Mapping[str, Row]) -> Row:
 
 
 def rows_name(tag: str = _LATEST) -> str:
-    """Return the name of the file of rows whose images have ``tag``."""
+    """Return the name of the file with the rows of images with ``tag``."""
     return ROWS if tag == _LATEST else f"instances-{tag}.jsonl"
 
 
@@ -121,7 +121,7 @@ def read_rows(path: Path) -> dict[str, Row]:
 
 
 def _note(path: Path, row: Row) -> None:
-    """Add ``row`` to the file, or put it in the place of an older one."""
+    """Add ``row`` to the file, or replace an older row."""
     known: Mapping[str, Row] = read_rows(path) if path.exists() else {}
     rows: Sequence[Row] = list(({**known, row["instance_id"]: row}).values())
     write_text_atomic(path, "".join(f"{json.dumps(row)}\n" for row in rows))

@@ -1,4 +1,4 @@
-"""How often a map shows what the gold patch touches."""
+"""Measure how often a map shows the files and definitions of the gold patch."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DEFINITION_GOALS: tuple[int | None, ...] = (None, 55, None, 72, None)
 
 @dataclass(frozen=True)
 class Shown:
-    """Whether all gold files and all touched definitions of one instance are shown, by budget.
+    """Whether all gold files and all changed definitions of one instance are shown, by budget.
 
     Attributes:
-        definitions: None when the patch touches no definition.
+        definitions: None if the patch changes no definition.
     """
 
     instance_id: str
@@ -36,8 +36,8 @@ class Shown:
     definitions: tuple[bool, ...] | None
 
 
-def judge(row: Mapping[str, Any], mirror: Path, store: TagStore) -> Shown:
-    """Ask for the maps of one instance of the data set and look for the gold patch in them."""
+def recall_of(row: Mapping[str, Any], mirror: Path, store: TagStore) -> Shown:
+    """Look for the gold patch in the maps of one instance."""
     blobs = _blobs(mirror, row["base_commit"])
     with tempfile.TemporaryDirectory() as folder:
         _extract(mirror, row["base_commit"], Path(folder))
@@ -66,7 +66,7 @@ def table(title: str, results: Sequence[Shown]) -> Iterator[str]:
 
 
 def mirrors_of(rows: Sequence[Mapping[str, Any]], root: Path) -> dict[str, Path]:
-    """Return repository to mirror, for those repositories that have one below ``root``."""
+    """Return the mirrors below ``root`` by repository."""
     mirrors = Mirrors(root)
     found = {repo: mirrors.find(repo) for repo in sorted({row["repo"] for row in rows})}
     return {repo: mirror for repo, mirror in found.items() if mirror is not None}
@@ -100,7 +100,7 @@ def _has_definitions(shown: Mapping[str, FileEntry], gold: Mapping[str, set[int]
 
 
 def _named(entry: FileEntry) -> set[int]:
-    """Return the definitions whose names do stand in the text below the file's heading."""
+    """Return the definitions whose names are in the text below the file's heading."""
     words = set(re.findall(r"[\w~]+", "\n".join(render_file(entry)[1:])))
     return {n for n in entry.visible() if entry.definitions[n].name in words}
 

@@ -1,7 +1,7 @@
-"""CPU seconds and peak memory of one process that makes maps, ours or the reference agent's.
+"""Measure CPU seconds and peak memory of making maps, with this harness or the reference agent.
 
-``python -m benchmarks.map_speed DIR TEXT STORE`` measures ours. Run as a file by another Python,
-with ``reference`` for STORE, it measures the repo map of the agent that is installed there.
+``python -m benchmarks.map_speed DIR TEXT STORE`` measures this harness. Run as a file by another
+Python, with ``reference`` as STORE, it measures the repo map of the agent that is installed there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOKENS = 1024
 
 
 def main(folder: str, text_file: str, store: str) -> None:
-    """Make a map, then another one for a longer text, and print what each took as JSON."""
+    """Make a map, then another for a longer text, and print the figures of each as JSON."""
     text = Path(text_file).read_text(encoding="utf-8")
     with contextlib.redirect_stderr(io.StringIO()):
         render = _reference(folder) if store == "reference" else _ours(Path(folder), Path(store))
@@ -32,7 +32,7 @@ def main(folder: str, text_file: str, store: str) -> None:
 
 
 def _used() -> float:
-    """Return the CPU seconds of this process from its start, and of its children."""
+    """Return the CPU seconds of this process and its children."""
     usages = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
@@ -65,7 +65,7 @@ def _reference(folder: str) -> Callable[[str], object]:
 
 
 class _Model:
-    """Counts as we do, so that no tokenizer is measured."""
+    """Counts as this harness does, so that no tokenizer is measured."""
 
     def token_count(self, text: str) -> float:
         return len(text) / 4

@@ -1,9 +1,9 @@
-"""Milliseconds until the page of a big run shows its table, and until an instance is open.
+"""Measure the milliseconds until the page of a large run shows its table, and opens an instance.
 
-``python -m benchmarks.page [FOLDER]`` writes a made-up run of 300 instances and six attempts each
-(``benchmarks.generated_run``) into FOLDER, a temporary one when not given, makes its pages, and
-opens them from the disk in headless Chromium (Debian's ``chromium`` and ``chromium-driver``, with
-selenium). Every time is the median of five.
+``python -m benchmarks.page [FOLDER]`` writes an invented run of 300 instances with six attempts
+each (``benchmarks.generated_run``) to FOLDER or a temporary folder, makes its pages, and opens them
+from the disk in headless Chromium (Debian's ``chromium`` and ``chromium-driver``, with selenium).
+Every time is the median of five.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _TIMES = 5
 def main(folder: Path) -> None:
     """Write the run and its pages, and print sizes and times."""
     run = write_run(folder)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     report = make_pages(run)
-    print(f"pages written    {time.perf_counter() - begun:7.1f} s")
+    print(f"pages written    {time.perf_counter() - started:7.1f} s")
     files = [path for path in report.parent.rglob("*") if path.is_file()]
     print(f"size             {sum(path.stat().st_size for path in files) / 1e6:7.1f} MB")
     print(f"first page       {report.stat().st_size / 1e6:7.1f} MB")
@@ -58,30 +58,30 @@ def _print(name: str, measure: Callable[[], float]) -> None:
 
 
 def first_table(browser: WebDriver, report: Path) -> float:
-    """Open the page anew and return the milliseconds until its rows are laid out."""
+    """Open the page and return the milliseconds until its rows are laid out."""
     browser.get("about:blank")
-    begun = time.perf_counter()
+    started = time.perf_counter()
     browser.get(report.as_uri())
     browser.execute_script(
         "return document.querySelector('#instances tbody').getBoundingClientRect().height"
     )
-    return 1000 * (time.perf_counter() - begun)
+    return 1000 * (time.perf_counter() - started)
 
 
 def opened_instance(browser: WebDriver) -> float:
-    """Open the next instance, close it, and return the milliseconds until it was loaded."""
+    """Open and close the next instance, and return the milliseconds until it was loaded."""
     took = browser.execute_async_script(
         """
         const done = arguments[0];
         const links = document.querySelectorAll("#instances tbody a");
         const link = links[Math.floor(Math.random() * links.length)];
-        const begun = performance.now();
+        const started = performance.now();
         new MutationObserver((changes, observer) => {
           const frame = document.querySelector("#page iframe");
           if (!frame) return;
           observer.disconnect();
           frame.addEventListener("load", () => requestAnimationFrame(() => {
-            const took = performance.now() - begun;
+            const took = performance.now() - started;
             document.getElementById("close").click();
             done(took);
           }));

@@ -1,8 +1,8 @@
-"""Whether hostile input costs more than its length: ``python -m benchmarks.parser_growth``.
+"""Measure how parsing time grows with hostile input: ``python -m benchmarks.parser_growth``.
 
 Each family of inputs is timed at sizes n, 2n, 4n and 8n. The exponent is the logarithm to base 2
-of the time's ratio when the size doubles: 1 is linear, 2 quadratic. Judged is the slope over the
-sizes that take longer than timers and caches blur.
+of the time's ratio when the size doubles: 1 is linear, 2 quadratic. It is the slope over those
+sizes that take long enough to be measured exactly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.hostile_inputs import ARGUMENTS, LOGS, PATH, REPLIES, SOURCES, M
 from llm.chat import Message, Reply, ToolCall
 from llm.wire import messages_as_sent
 
-# Sorting, and the processor's caches, cost a little more than linear time.
+# Sorting and the CPU's caches make linear algorithms slightly slower than linear.
 _TOLERANCE = 1.35
 _TOO_SHORT = 0.02
 _TOO_LONG = 60.0
@@ -40,7 +40,7 @@ _KNOWN = frozenset((PATH, "package/same.py", "README.md", *_PACKAGES))
 
 @dataclass(frozen=True)
 class Family:
-    """Inputs of one kind: ``make`` gives one of about so many characters, ``run`` takes it."""
+    """Inputs of one kind: ``make`` returns one of a given size, ``run`` processes it."""
 
     name: str
     make: Make
@@ -107,7 +107,7 @@ def _log(runner: Runner, text: str) -> None:
 def _seconds(family: Family, text: str, runs: int) -> float:
     best = math.inf
     for number in range(runs):
-        # Another text each time: what is remembered of one must not count.
+        # Use another text each time, so that no cache is measured.
         varied = text + "\n" * number
         started = time.process_time()
         family.run(varied)
@@ -127,18 +127,18 @@ def _measured(family: Family, sizes: list[int], runs: int) -> list[float]:
 
 
 def _exponent(times: list[float]) -> float:
-    """Return the slope over the times that are long enough, 0 when fewer than two are."""
+    """Return the slope over the times that are long enough, 0 if there are fewer than two."""
     clear = [t for t in times if t > _TOO_SHORT]
     return math.log2(clear[-1] / clear[0]) / (len(clear) - 1) if len(clear) > 1 else 0.0
 
 
 def main(
     size: Annotated[int, typer.Option(help="The smallest size, in characters.")] = 64 * 1024,
-    runs: Annotated[int, typer.Option(help="The best of so many runs counts.")] = 2,
-    only: Annotated[str, typer.Option(help="Families whose name holds this.")] = "",
+    runs: Annotated[int, typer.Option(help="Number of runs; the best one counts.")] = 2,
+    only: Annotated[str, typer.Option(help="Only families with this in the name.")] = "",
     huge: Annotated[int, typer.Option(help="Size of the single blocks at the end.")] = 100_000_000,
 ) -> None:
-    """Print each family's times and exponent; exit code 1 when one grows faster than allowed."""
+    """Print each family's times and exponent; exit with 1 if one grows faster than allowed."""
     sizes = [size << n for n in range(4)]
     families = [family for family in _families() if only in family.name]
     print(f"{'family':50}" + "".join(f"{n // 1024:>7} KiB" for n in sizes) + "  exponent")

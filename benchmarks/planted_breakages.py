@@ -1,10 +1,10 @@
-"""Is broken code ever plausible? ``python -m benchmarks.planted_breakages``.
+"""Check that broken code is never plausible: ``python -m benchmarks.planted_breakages``.
 
     python -m benchmarks.planted_breakages --rows instances.jsonl --mirrors MIRRORS --out DIR ID...
 
-Plants breakages of four kinds in the base commit of each instance and judges each by the
-regression tests, in Docker and locally; exit 1 when one is plausible. Name one instance a
-repository; the rows are those of ``benchmarks.instance_images``.
+Plants breakages of four kinds in the base commit of each instance and runs the regression tests on
+each, in Docker and locally; exits with 1 if one is plausible. Name one instance per repository; the
+rows are those of ``benchmarks.instance_images``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from bench.repos.mirrors import Mirrors
 from benchmarks.breakages import Breakage, Planter
 from benchmarks.executed import Executed, Function, modules, package_of
 from benchmarks.instance_images import read_rows
-from benchmarks.regression import Judging, Place, end_cleanly, word
+from benchmarks.regression import InstanceTests, Place, end_cleanly, word
 from core.errors import UserError
 from core.plaintext import table as aligned
 from environments.base import EnvironmentKind
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
 _PLAUSIBLE = "plausible"
-# Enough to draw from, and modules that are looked at in vain.
+# The number of functions to choose from, and of modules to search for them.
 _FUNCTIONS, _MODULES, _MOST = 25, 5, 200
-# Somewhat less than what the harness gives the files of one candidate.
+# Less than the harness's time limit for the files of one candidate.
 _SHARE = 0.4
 
 Key = tuple[str, str, str]
@@ -47,15 +47,17 @@ def main(
     ids: Annotated[list[str], typer.Argument(help="Ids, one for each repository.")],
     rows: Annotated[Path, typer.Option(help="Rows of benchmarks.instance_images.")],
     mirrors: Annotated[Path, typer.Option(help="Folder of bare mirrors.")],
-    out: Annotated[Path, typer.Option(help="Takes snapshots, environments and baselines.")],
+    out: Annotated[Path, typer.Option(help="Folder for snapshots, environments and baselines.")],
     environment: Annotated[
         list[EnvironmentKind] | None, typer.Option(help="Repeatable; default: both.")
     ] = None,
     each: Annotated[int, typer.Option(help="Breakages of each kind.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of the drawing.")] = 1,
-    test_timeout: Annotated[float, typer.Option(help="Seconds for a candidate's tests.")] = 120,
+    seed: Annotated[int, typer.Option(help="Seed of the choice.")] = 1,
+    test_timeout: Annotated[
+        float, typer.Option(help="Time limit of a candidate's tests in seconds.")
+    ] = 120,
 ) -> None:
-    """Print each breakage's verdict and their counts; exit 1 when one is plausible."""
+    """Print each breakage's verdict and their counts; exit with 1 if one is plausible."""
     end_cleanly()
     known = read_rows(rows)
     unknown = [name for name in ids if name not in known]
@@ -69,7 +71,7 @@ def main(
         instance, _ = split_row(known[name])
         planted = plant(instance, place, each, random.Random(seed))
         for kind in environment or _ENVIRONMENTS:
-            for breakage, said in judged(instance, kind, planted, place):
+            for breakage, said in verdicts(instance, kind, planted, place):
                 key = (instance.repo, kind.value, breakage.kind.value)
                 counts.setdefault(key, Counter())[said] += 1
     for line in table(counts):
@@ -78,28 +80,28 @@ def main(
 
 
 def plant(instance: Instance, place: Place, each: int, chance: random.Random) -> list[Breakage]:
-    """Return the breakages of an instance; what tests execute is asked locally.
+    """Return the breakages of an instance; the executed functions are found locally.
 
     Raises:
         UserError: no test that passes executes a function.
     """
-    with place.judging(instance, EnvironmentKind.LOCAL) as judging:
-        functions = executed_functions(instance, judging, place.limits.test * _SHARE, chance)
+    with place.tests_of(instance, EnvironmentKind.LOCAL) as checks:
+        functions = executed_functions(instance, checks, place.limits.test * _SHARE, chance)
         if not functions:
             raise UserError(f"{instance.instance_id}: passing tests execute no function; drop it")
-        files = judging.base.tracked_files()
+        files = checks.base.tracked_files()
         package = package_of([function.path for function in functions], files)
-        read = Workspace(judging.base.root).read
+        read = Workspace(checks.base.root).read
         print(f"{instance.instance_id}: {len(functions)} executed functions to draw from")
         return Planter(functions, package, files, read, chance).plant(each)
 
 
 def executed_functions(
-    instance: Instance, judging: Judging, seconds: float, chance: random.Random
+    instance: Instance, checks: InstanceTests, seconds: float, chance: random.Random
 ) -> list[Function]:
-    """Return functions that regression tests of their modules execute, of modules by chance."""
-    executed = Executed(instance, judging, seconds)
-    paths = modules(judging.base.tracked_files())
+    """Return functions of random modules that the regression tests of the modules execute."""
+    executed = Executed(instance, checks, seconds)
+    paths = modules(checks.base.tracked_files())
     found: list[Function] = []
     for path in chance.sample(paths, min(len(paths), _MOST)):
         found += executed.functions(path)
@@ -108,17 +110,17 @@ def executed_functions(
     return found
 
 
-def judged(
+def verdicts(
     instance: Instance, kind: EnvironmentKind, planted: Sequence[Breakage], place: Place
 ) -> Iterator[tuple[Breakage, str]]:
-    """Yield each breakage with its verdict, and print it."""
-    with place.judging(instance, kind) as judging:
+    """Yield and print each breakage with its verdict."""
+    with place.tests_of(instance, kind) as checks:
         for breakage in planted:
             started = time.monotonic()
-            said = word(judging.outcome(breakage.changes))
+            said = word(checks.outcome(breakage.changes))
             seconds = time.monotonic() - started
             head = f"{instance.instance_id} {kind.value} {said:<9} {seconds:5.1f} s"
-            why = f" ({silence})" if (silence := judging.tests.untested) else ""
+            why = f" ({silence})" if (silence := checks.tests.untested) else ""
             print(f"{head}  {breakage.kind.value}: {breakage.what}{why}", flush=True)
             yield breakage, said
 

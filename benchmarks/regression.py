@@ -1,4 +1,4 @@
-"""Judge trees by the harness's regression tests, in an environment by name."""
+"""Run the harness's regression tests on changed trees, in a chosen environment."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from environments.choice import make_environment
 
 @dataclass(frozen=True)
 class Place:
-    """Where instances are judged.
+    """Folders and limits for regression tests.
 
     Attributes:
-        work: takes snapshots, checkouts, environments and baselines, which are kept.
+        work: cache of snapshots, checkouts, environments and baselines.
         limits: seconds for a candidate's tests and for all baselines.
     """
 
@@ -37,24 +37,24 @@ class Place:
     limits: TestLimits
 
     @contextmanager
-    def judging(self, instance: Instance, kind: EnvironmentKind) -> Iterator[Judging]:
-        """Give the regression tests of ``instance`` in an environment of ``kind``.
+    def tests_of(self, instance: Instance, kind: EnvironmentKind) -> Iterator[InstanceTests]:
+        """Return the regression tests of ``instance`` in an environment of ``kind``.
 
         Raises:
-            UnavailableError: the environment cannot be had for this instance.
+            UnavailableError: this instance has no such environment.
         """
         environment = make_environment(kind, self.work, _say)
         with self.checkout(instance) as base:
             session = environment.start(project_of(instance, base))
             try:
                 tests = self._tests(instance, environment, session, base)
-                yield Judging(kind, base, session, tests)
+                yield InstanceTests(kind, base, session, tests)
             finally:
                 session.stop()
 
     @contextmanager
     def checkout(self, instance: Instance) -> Iterator[Checkout]:
-        """Give a fresh checkout of the base commit."""
+        """Return a fresh checkout of the base commit."""
         mirror = self.mirrors.get(instance.repo, instance.base_commit)
         snapshots = Snapshots(self.work / "snapshots")
         snapshot = snapshots.get(mirror, instance.repo, instance.base_commit)
@@ -79,7 +79,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Judging:
+class InstanceTests:
     """The regression tests of one instance in one environment; ``base`` is not changed."""
 
     kind: EnvironmentKind
@@ -88,17 +88,17 @@ class Judging:
     tests: Preexisting
 
     def outcome(self, changes: Changes) -> bool | None:
-        """Return False when a test newly fails, None when no test can speak."""
+        """Return False if a test newly fails, None if the result is unknown."""
         return self.tests.run(changes).outcome
 
 
 def word(outcome: bool | None) -> str:
-    """Return what an outcome makes of a candidate without other faults."""
+    """Return the status of a candidate without other faults that has this outcome."""
     return "untested" if outcome is None else "plausible" if outcome else "caught"
 
 
 def end_cleanly() -> None:
-    """Have SIGTERM end the process as an exception does, so that its containers are removed."""
+    """Raise an exception on SIGTERM, so that the containers are removed."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 

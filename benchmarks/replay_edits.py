@@ -1,7 +1,7 @@
-"""What becomes of recorded edits under tolerant matching: ``python -m benchmarks.replay_edits``.
+"""Compare recorded edits with tolerant matching: ``python -m benchmarks.replay_edits``.
 
-Leads each recorded attempt's conversation with the reference agent's parsing and matching, so that
-the files are at each reply what they were in the recorded run, and judges every block by both.
+Replays each recorded attempt with the reference agent's parsing and matching, so that the files are
+at each reply those of the recorded run, and applies every block with both kinds of matching.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _TRULY_AMBIGUOUS = ("exact", "trailing white space", "indentation")
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One block: what became of it then, and what becomes of it now.
+class BlockResult:
+    """The results of one block in the recorded run and now.
 
     Attributes:
-        then: ``applied``, ``failed``, ``ambiguous`` (it stood in several places, and the first
-            was taken), ``empty`` (an empty SEARCH on a file with content) or ``elsewhere``.
+        then: ``applied``, ``failed``, ``ambiguous`` (found in several places, and the first was
+            used), ``empty`` (an empty SEARCH on a file with content) or ``elsewhere``.
     """
 
     attempt: str
@@ -64,11 +64,11 @@ class Judged:
 
 
 @dataclass
-class _Judge(ReferenceDiffFormat):
-    """Edits as the reference does, and notes what the tolerant format would have done."""
+class _Comparison(ReferenceDiffFormat):
+    """Edits as the reference agent does, and records the results of tolerant matching."""
 
     attempt: str
-    blocks: list[Judged] = field(default_factory=list)
+    blocks: list[BlockResult] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)
     partly: int = 0
     lost: int = 0
@@ -99,7 +99,7 @@ class _Judge(ReferenceDiffFormat):
         if len(now.results) != len(report.results):
             self.differing.append(self.replies)
             return report
-        found = list(self._judged(edits, report, now, read))
+        found = list(self._results(edits, report, now, read))
         self.blocks += found
         clean = all(block.then == "applied" for block in found)
         same = {p: t for p, t in report.contents.items() if t != read(p)} == now.contents
@@ -111,16 +111,16 @@ class _Judge(ReferenceDiffFormat):
             self.lost += applied
         return report
 
-    def _judged(
+    def _results(
         self, edits: Sequence[Edit], report: ApplyReport, now: ApplyReport, read: Reader
-    ) -> Iterator[Judged]:
+    ) -> Iterator[BlockResult]:
         state: dict[str, str | None] = {}
         for number, (edit, then) in enumerate(zip(edits, report.results, strict=True)):
             assert isinstance(edit, SearchReplace)
             before = state[edit.path] if edit.path in state else read(edit.path)
             outcome = _then(edit, then, before)
             after = now.contents.get(edit.path, before) or ""
-            yield Judged(
+            yield BlockResult(
                 self.attempt, self.replies, edit, outcome, now.results[number], before or "", after
             )
             part = super().apply(edits[: number + 1], read, self._scope.chat)
@@ -143,21 +143,21 @@ def main(
     trajectories: Annotated[Path, typer.Argument(help="The folder of recorded trajectories.")],
     dataset: Annotated[str, typer.Option(help="The dataset of their instances.")],
     repos: Annotated[Path, typer.Option(help="The folder of mirrors.")],
-    cache: Annotated[Path, typer.Option(help="Where checkouts are made.")],
-    sample: Annotated[int, typer.Option(help="Print so many of the newly placed blocks.")] = 0,
+    cache: Annotated[Path, typer.Option(help="The folder for checkouts.")],
+    sample: Annotated[int, typer.Option(help="Number of newly placed blocks to print.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
 ) -> None:
-    """Print how many blocks found a place then and now, and which clean replies differ."""
+    """Print the numbers of applied blocks then and now, and the clean replies that differ."""
     wanted = {path.stem for path in trajectories.glob("*.json")}
     instances = load_dataset(dataset, "test").instances()
-    judges = [
-        judge
+    replayed = [
+        attempt_edits
         for instance in instances
         if instance.instance_id in wanted
-        for judge in _attempts(instance, trajectories, Mirrors(repos), cache)
+        for attempt_edits in _attempts(instance, trajectories, Mirrors(repos), cache)
     ]
-    _report(judges)
-    blocks = [block for judge in judges for block in judge.blocks]
+    _report(replayed)
+    blocks = [block for attempt_edits in replayed for block in attempt_edits.blocks]
     placed = [b for b in blocks if b.then in ("failed", "ambiguous") and b.now.applied]
     random.Random(seed).shuffle(placed)
     for block in placed[:sample]:
@@ -166,10 +166,10 @@ def main(
 
 def _attempts(
     instance: Instance, recorded: Path, mirrors: Mirrors, cache: Path
-) -> Iterator[_Judge]:
+) -> Iterator[_Comparison]:
     mirror = mirrors.get(instance.repo, instance.base_commit)
     snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)
-    root = cache / "judged" / instance.instance_id
+    root = cache / "replayed" / instance.instance_id
     if not root.exists():
         root.parent.mkdir(parents=True, exist_ok=True)
         make_checkout(snapshot, root)
@@ -178,62 +178,62 @@ def _attempts(
     for number, attempt in read_trajectory(recorded / f"{instance.instance_id}.json").items():
         git_result("reset", "--hard", cwd=root)
         git_result("clean", "-ffdxq", cwd=root)
-        judge = _Judge(f"{instance.instance_id} attempt {number}")
+        attempt_edits = _Comparison(f"{instance.instance_id} attempt {number}")
         space = Workspace(root)
         limits = Limits(until_exhausted=True)
-        coder = Coder(space, index, ReplayModel(attempt), judge, Checks(space), limits)
+        coder = Coder(space, index, ReplayModel(attempt), attempt_edits, Checks(space), limits)
         coder.run(instance.problem_statement, "")
-        yield judge
+        yield attempt_edits
 
 
-def _report(judges: Sequence[_Judge]) -> None:
-    blocks = [block for judge in judges for block in judge.blocks]
+def _report(replayed: Sequence[_Comparison]) -> None:
+    blocks = [block for attempt_edits in replayed for block in attempt_edits.blocks]
     then = Counter(block.then for block in blocks)
     now = Counter(block.then for block in blocks if block.now.applied)
     steps = Counter(
         (block.then, block.now.step) for block in blocks if block.now.applied and block.now.step
     )
-    print(f"{len(judges)} attempts, {len(blocks)} blocks")
+    print(f"{len(replayed)} attempts, {len(blocks)} blocks")
     for kind, count in then.most_common():
         print(f"  {kind} then: {count}, of them applied now: {now[kind]}")
         for (of, step), number in sorted(steps.items()):
             if of == kind:
                 print(f"      by {step}: {number}")
-    clean = [j for j in judges if all(b.then == "applied" for b in j.blocks)]
-    same = [j for j in clean if not j.differing]
+    clean = [r for r in replayed if all(b.then == "applied" for b in r.blocks)]
+    same = [r for r in clean if not r.differing]
     print(f"attempts of which every block was applied plainly: {len(clean)}; same now: {len(same)}")
-    for judge in judges:
-        for reply in judge.differing:
-            print(f"  differs: {judge.attempt}, reply {reply}")
-    partly, lost = sum(j.partly for j in judges), sum(j.lost for j in judges)
+    for attempt_edits in replayed:
+        for reply in attempt_edits.differing:
+            print(f"  differs: {attempt_edits.attempt}, reply {reply}")
+    partly, lost = sum(r.partly for r in replayed), sum(r.lost for r in replayed)
     print(f"replies that failed in part: {partly}; good blocks in them: {lost}")
-    _print_topics(judges)
-    print(f"replies that the reference could not read at all: {sum(j.spoilt for j in judges)}")
+    _print_topics(replayed)
+    print(f"replies that the reference could not read at all: {sum(r.spoilt for r in replayed)}")
 
 
-def _print_topics(judges: Sequence[_Judge]) -> None:
-    """Print how often attempts needed how many replies of a kind, the argument for the budgets."""
+def _print_topics(replayed: Sequence[_Comparison]) -> None:
+    """Print how many replies of each kind attempts needed, which the budgets are based on."""
     for kind, meaning in (
         ("locate", "named files only"),
         ("edit", "had an edit that failed"),
         ("clean", "applied cleanly (lint, tests or the end followed)"),
     ):
-        counts = Counter(judge.kinds.count(kind) for judge in judges)
+        counts = Counter(attempt_edits.kinds.count(kind) for attempt_edits in replayed)
         spread = ", ".join(f"{number}: {counts[number]}" for number in sorted(counts))
         print(f"attempts by their number of replies that {meaning}: {spread}")
-    ran_out = [j for j in judges if len(j.kinds) >= 5]
-    both = sum("locate" in j.kinds and "edit" in j.kinds for j in ran_out)
+    ran_out = [r for r in replayed if len(r.kinds) >= 5]
+    both = sum("locate" in r.kinds and "edit" in r.kinds for r in ran_out)
     print(
         f"attempts of five replies or more: {len(ran_out)}; with locating and failed edits: {both}"
     )
 
 
-def _changes(block: Judged) -> str:
+def _changes(block: BlockResult) -> str:
     diff = difflib.unified_diff(block.before.split("\n"), block.after.split("\n"), lineterm="", n=3)
     return "\n".join(list(diff)[2:])
 
 
-def _show(block: Judged) -> None:
+def _show(block: BlockResult) -> None:
     edit = block.edit
     print("=" * 100)
     print(

@@ -1,7 +1,7 @@
-"""How many recorded attempts does a replay reproduce: ``python -m benchmarks.replay_recorded``.
+"""Count the recorded attempts that a replay reproduces: ``python -m benchmarks.replay_recorded``.
 
-Compares the patches of a run made with ``--replay TRAJECTORIES --environment none --all-attempts``
-with the patches that the trajectories recorded, lines beginning with ``index `` aside.
+Compares the patches of a run with ``--replay TRAJECTORIES --environment none --all-attempts`` with
+the patches in the trajectories, ignoring lines that start with ``index ``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(
     run: Annotated[Path, typer.Argument(help="The replayed run, a folder under predictions/.")],
     recorded: Annotated[Path, typer.Argument(help="The folder of recorded trajectories.")],
 ) -> None:
-    """Print each attempt that differs, then the counts; exit 1 when one differs."""
+    """Print each attempt that differs, then the counts; exit with 1 if one differs."""
     total = equal = same_edit = 0
     for name, want, got in _pairs(run, recorded):
         total += 1

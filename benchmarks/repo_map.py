@@ -1,7 +1,7 @@
-"""The repo map's figures: ``python -m benchmarks.repo_map --dataset FILE --repos MIRRORS``.
+"""Measure the repo map: ``python -m benchmarks.repo_map --dataset FILE --repos MIRRORS``.
 
-Recall on the instances whose repositories have a mirror, then speed and memory on one large tree,
-as ratios to the reference agent's map where a Python with it is given.
+Measures recall on the instances whose repositories have a mirror, then speed and memory on one
+large tree, as ratios to the reference agent's map if a Python with that agent is given.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import typer
 from agent.repomap import TagStore
 from bench.repos.checkout import Snapshots, make_checkout
 from benchmarks import map_speed
-from benchmarks.map_recall import Shown, judge, mirrors_of, table
+from benchmarks.map_recall import Shown, mirrors_of, recall_of, table
 
-# Cold and warm CPU, a further message, and cold memory may be at most these shares of the peer's.
+# The largest allowed ratios to the peer: cold and warm CPU, a further message, and cold memory.
 _GOALS = {"cold": 1 / 3, "warm": 1 / 10, "message": 1 / 20, "peak": 1 / 3}
 _SPEED_INSTANCE = "sympy__sympy-18057"
 _Measure = dict[str, float]
@@ -32,11 +32,9 @@ def main(
     dataset: Annotated[Path, typer.Option(help="SWE-bench rows, JSON lines.")],
     repos: Annotated[Path, typer.Option(help="Folder of mirrors.")],
     develop: Annotated[
-        Path | None, typer.Option(help="Folder of <instance>.json: reported apart.")
+        Path | None, typer.Option(help="Folder of <instance>.json; reported separately.")
     ] = None,
-    reference: Annotated[
-        Path | None, typer.Option(help="Python that has the reference agent installed.")
-    ] = None,
+    reference: Annotated[Path | None, typer.Option(help="Python with the reference agent.")] = None,
     store: Annotated[Path | None, typer.Option(help="Tags of an earlier run.")] = None,
     recall: Annotated[bool, typer.Option(help="Measure recall.")] = True,
     speed: Annotated[bool, typer.Option(help="Measure speed and memory.")] = True,
@@ -60,7 +58,7 @@ def _recall(
 ) -> None:
     results = []
     for row in rows:
-        results.append(judge(row, mirrors[row["repo"]], store))
+        results.append(recall_of(row, mirrors[row["repo"]], store))
         print(_missed(results[-1]), file=sys.stderr, flush=True)
     known = {path.stem for path in develop.glob("*.json")} if develop else set()
     groups = {
@@ -90,7 +88,7 @@ def _speed(
     commit = row["base_commit"]
     snapshot = Snapshots(work / "snapshots").get(mirrors[row["repo"]], row["repo"], commit)
     folder = make_checkout(snapshot, work / "tree").root
-    # In a checkout as young as its index, git trusts no time stamp and reads every file each time.
+    # If a checkout is as new as its index, git does not trust time stamps and reads every file.
     time.sleep(1.1)
     (folder / ".git" / "index").touch()
     text = work / "issue.txt"
@@ -113,7 +111,7 @@ def _speed(
 
 
 def _measures(command: Sequence[str | Path]) -> _Measure:
-    """Run ``command`` twice: the first run finds no tags, the second those of the first."""
+    """Run ``command`` twice: without tags, then with the tags of the first run."""
     cold, warm = (
         json.loads(subprocess.check_output(list(map(str, command)), text=True)) for _ in range(2)
     )

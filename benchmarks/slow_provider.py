@@ -1,7 +1,7 @@
 """A slow server for OpenAI's chat protocol: ``python -m benchmarks.slow_provider SECONDS``.
 
-It answers by the number of messages alone: first it names a file, then it writes an edit that has
-no place, then one that has. ``GET /figures`` tells what it saw since ``GET /reset``.
+The answer depends only on the number of messages: a file name, an edit that does not apply, and an
+edit that applies. ``GET /figures`` returns the counts since ``GET /reset``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPLIES = (
 
 @dataclass
 class Figures:
-    """What the server saw: the number of answers, when, and the last conversation."""
+    """The number and times of answers, and the last conversation."""
 
     answers: int = 0
     first: float = 0.0
@@ -34,7 +34,7 @@ class Figures:
     longest: list[dict[str, Any]] = field(default_factory=list)
 
     def arrived(self, messages: list[dict[str, Any]]) -> None:
-        """Note a request."""
+        """Count a request."""
         self.first = self.first or time.monotonic()
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -42,7 +42,7 @@ class Figures:
             self.longest = messages
 
     def answered(self) -> None:
-        """Note its answer."""
+        """Count an answer."""
         self.at_once -= 1
         self.answers += 1
         self.last = time.monotonic()
@@ -102,7 +102,7 @@ def _completion(text: str) -> dict[str, Any]:
 
 
 async def serve(seconds: float) -> None:
-    """Serve on a free port, which is printed."""
+    """Serve on a free port and print the port."""
     server = await asyncio.start_server(
         Server(seconds).connected, "127.0.0.1", 0, limit=1 << 26, backlog=1024
     )

@@ -37,7 +37,7 @@ _GOALS = {"local": {64: 0.9, 256: 0.9}, "ray": {256: 0.8}}
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: calls a second, and CPU seconds and peak memory (MB) with those of all children."""
+    """Calls per second, CPU seconds and peak memory (MB) of a run, including all children."""
 
     workers: int
     calls: int
@@ -47,7 +47,7 @@ class Measured:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table and return 1 when a share is below its goal."""
+    """Print the table and return 1 if a share is below its goal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", default="1,8,64,256")
     parser.add_argument("--seconds", type=float, default=10.0)
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Bench:
-    """The harness and the bare loop against one server."""
+    """Measures the harness and the bare loop with one server."""
 
     folder: Path
     url: str
@@ -72,7 +72,7 @@ class Bench:
     tries: int
 
     def prepare(self, instances: int) -> None:
-        """Make the repository and the instances, and warm the caches."""
+        """Make the repository and the instances, and fill the caches."""
         commit = make_repository(self.folder)
         rows = [row(number, commit) for number in range(instances)]
         (self.folder / "rows.json").write_text(json.dumps(rows))
@@ -171,7 +171,7 @@ def make_repository(folder: Path) -> str:
 
 
 def row(number: int, commit: str) -> dict[str, Any]:
-    """Return an instance; each has an issue text of its own."""
+    """Return an instance with a unique issue text."""
     return {
         "instance_id": f"bench__flasklike-{number}",
         "repo": _REPO,
@@ -183,7 +183,7 @@ def row(number: int, commit: str) -> dict[str, Any]:
 
 @contextmanager
 def peak_memory(pid: int) -> Iterator[list[float]]:
-    """Give a list that fills with the MB of a process and all that it started, while it runs."""
+    """Return a list that records the MB of a process and its children while it runs."""
     found, ended = [0.0], threading.Event()
 
     def watch() -> None:
@@ -202,9 +202,9 @@ def peak_memory(pid: int) -> Iterator[list[float]]:
 
 
 def _megabytes(process: psutil.Process) -> float:
-    """Return what a process holds; what it shares with others counts in parts.
+    """Return the proportional set size of a process.
 
-    One that was started just now may not have begun its own program: its memory is its parent's.
+    A new process may not have started its own program yet: its memory is that of its parent.
     """
     try:
         above = process.parent()
@@ -217,7 +217,7 @@ def _megabytes(process: psutil.Process) -> float:
 
 @contextmanager
 def slow_provider(seconds: float) -> Iterator[str]:
-    """Run the server in a process of its own and give its address."""
+    """Run the server in a separate process and return its URL."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.slow_provider", str(seconds)],
         cwd=_TOP, stdout=subprocess.PIPE, text=True,

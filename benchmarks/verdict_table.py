@@ -1,10 +1,10 @@
-"""Do all who can judge a patch agree? ``python -m benchmarks.verdict_table``.
+"""Check that all ways to evaluate a patch agree: ``python -m benchmarks.verdict_table``.
 
     python -m benchmarks.verdict_table --rows instances.jsonl --mirrors MIRRORS --out DIR [ID...]
 
-Gold patches are judged by ``swebench eval``, by ``report.py --evaluator docker`` and ``local``; the
-patches of recorded attempts by the regression tests in Docker and locally. The rows are those of
-``benchmarks.instance_images``.
+Gold patches are evaluated by ``swebench eval`` and by ``report.py --evaluator docker`` and
+``local``. The regression tests run on the patches of recorded attempts, in Docker and locally. The
+rows are those of ``benchmarks.instance_images``.
 """
 
 from __future__ import annotations
@@ -42,30 +42,32 @@ _UNTESTED = "untested"
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What is said of one patch, by the judge's name; ``-`` and ``untested`` say nothing."""
+    """The verdicts on one patch by evaluator; ``-`` and ``untested`` are unknown."""
 
     patch: str
     by: Mapping[str, str]
 
     @property
     def agree(self) -> bool:
-        """Whether all who say something say the same."""
+        """Whether all known verdicts are equal."""
         return len({said for said in self.by.values() if said not in (_NONE, _UNTESTED)}) <= 1
 
 
 def main(
     rows: Annotated[Path, typer.Option(help="Rows of benchmarks.instance_images.")],
     mirrors: Annotated[Path, typer.Option(help="Folder of bare mirrors.")],
-    out: Annotated[Path, typer.Option(help="Takes the runs, logs and environments.")],
+    out: Annotated[Path, typer.Option(help="Folder for runs, logs and environments.")],
     ids: Annotated[list[str] | None, typer.Argument(help="Ids; default: all rows.")] = None,
     recorded: Annotated[
         Path | None, typer.Option(help="Folder of trajectories with recorded patches.")
     ] = None,
-    gold: Annotated[bool, typer.Option(help="Judge the gold patches.")] = True,
-    workers: Annotated[int, typer.Option(help="Evaluations at once in Docker.")] = 1,
-    timeout: Annotated[int, typer.Option(help="Seconds for one instance's tests.")] = 1800,
+    gold: Annotated[bool, typer.Option(help="Evaluate the gold patches.")] = True,
+    workers: Annotated[int, typer.Option(help="Number of parallel evaluations in Docker.")] = 1,
+    timeout: Annotated[
+        int, typer.Option(help="Time limit of one instance's tests in seconds.")
+    ] = 1800,
 ) -> None:
-    """Print a table of verdicts and exit 1 when two judges disagree."""
+    """Print a table of verdicts; exit with 1 if two disagree."""
     end_cleanly()
     known = read_rows(rows)
     missing = [name for name in ids or () if name not in known]
@@ -82,21 +84,21 @@ def main(
         for row in chosen:
             found += shown(candidates(row, recorded, place))
     apart = [one.patch for one in found if not one.agree]
-    print(f"{len(found)} patches, {len(apart)} judged differently: {', '.join(apart) or 'none'}")
+    print(f"{len(found)} patches, {len(apart)} evaluated differently: {', '.join(apart) or 'none'}")
     sys.exit(bool(apart))
 
 
 def shown(verdicts: Iterable[Verdicts]) -> Iterator[Verdicts]:
-    """Print verdicts as they come."""
+    """Print verdicts as they arrive."""
     for one in verdicts:
-        said = "  ".join(f"{judge} {what:<10}" for judge, what in one.by.items())
+        said = "  ".join(f"{evaluator} {what:<10}" for evaluator, what in one.by.items())
         print(f"{one.patch:<32} {said}{'' if one.agree else '  DISAGREE'}", flush=True)
         yield one
 
 
 @dataclass(frozen=True)
 class Gold:
-    """Has gold patches judged by commands, as a user would run them."""
+    """Evaluates gold patches with the commands that a user would run."""
 
     out: Path
     mirrors: Path
@@ -104,28 +106,28 @@ class Gold:
     timeout: int
 
     def verdicts(self, rows: Sequence[Row]) -> Iterator[Verdicts]:
-        """Yield what swebench and ``report.py`` say of the gold patches of ``rows``."""
-        # Without a test that the gold patch fixes nothing tells a right patch from a wrong one.
-        told = [row for row in rows if row["FAIL_TO_PASS"]]
+        """Yield the verdicts of swebench and ``report.py`` on the gold patches of ``rows``."""
+        # Without a fixed test, right and wrong patches have the same results.
+        fixed = [row for row in rows if row["FAIL_TO_PASS"]]
         for row in rows:
-            if row not in told:
-                print(f"{row['instance_id']}: the gold patch fixes no test here; not judged")
-        if not told:
+            if row not in fixed:
+                print(f"{row['instance_id']}: the gold patch fixes no test here; not evaluated")
+        if not fixed:
             return
-        # Both commands keep verdicts, and do not ask what has changed besides the patch.
+        # Both commands keep verdicts and notice only changes of the patch.
         for name in ("swebench", *(f"{top}/{_MODEL}-*" for top in ("predictions", "logs"))):
             for folder in self.out.glob(name):
                 shutil.rmtree(folder)
         dataset = self.out / "gold.jsonl"
-        dataset.write_text("".join(f"{json.dumps(row)}\n" for row in told), encoding="utf-8")
+        dataset.write_text("".join(f"{json.dumps(row)}\n" for row in fixed), encoding="utf-8")
         by = {
-            "swebench": self._swebench(dataset, told),
-            "docker": self._report(dataset, told, "docker"),
-            "local": self._report(dataset, told, "local"),
+            "swebench": self._swebench(dataset, fixed),
+            "docker": self._report(dataset, fixed, "docker"),
+            "local": self._report(dataset, fixed, "local"),
         }
-        for row in told:
+        for row in fixed:
             name = row["instance_id"]
-            yield Verdicts(f"{name} gold", {judge: said[name] for judge, said in by.items()})
+            yield Verdicts(f"{name} gold", {key: said[name] for key, said in by.items()})
 
     def _swebench(self, dataset: Path, rows: Sequence[Row]) -> dict[str, str]:
         folder = self.out / "swebench"
@@ -149,7 +151,7 @@ class Gold:
         return {name: _verdict(place / f"{name}.json") for name, place in verdicts.items()}
 
     def _run(self, argv: Sequence[object], cwd: Path, log: str) -> None:
-        """Run Python; what fails leaves no verdict, which the table shows."""
+        """Run Python; the table shows a missing verdict if it fails."""
         with (self.out / log).open("wb") as output:
             words = [sys.executable, *map(str, argv)]
             subprocess.run(words, cwd=cwd, stdout=output, stderr=subprocess.STDOUT, check=False)
@@ -168,7 +170,7 @@ def _verdict(path: Path) -> str:
 
 
 def candidates(row: Row, recorded: Path, place: Place) -> Iterator[Verdicts]:
-    """Yield what the regression tests say of the recorded attempts' patches, by environment."""
+    """Yield the regression tests' results on the recorded attempts' patches by environment."""
     instance, _ = split_row(row)
     path = recorded / f"{instance.instance_id}.json"
     if not path.is_file():
@@ -177,14 +179,14 @@ def candidates(row: Row, recorded: Path, place: Place) -> Iterator[Verdicts]:
     patches = {n["attempt"]: n["recorded"]["model_patch"] or "" for n in attempts}
     changes = {number: _changes(instance, patch, place) for number, patch in patches.items()}
     kinds = (EnvironmentKind.DOCKER, EnvironmentKind.LOCAL)
-    by = {kind: _judged(instance, kind, changes, place) for kind in kinds}
+    by = {kind: _outcomes(instance, kind, changes, place) for kind in kinds}
     for number in changes:
         said = {kind.value: by[kind][number] for kind in kinds}
         yield Verdicts(f"{instance.instance_id} {number}", said)
 
 
 def _changes(instance: Instance, patch: str, place: Place) -> Changes | None:
-    """Return the files that a patch changes, without what would not be predicted."""
+    """Return the files that a patch changes, without excluded files."""
     place.work.mkdir(parents=True, exist_ok=True)
     try:
         with place.checkout(instance) as base:
@@ -193,12 +195,12 @@ def _changes(instance: Instance, patch: str, place: Place) -> Changes | None:
         return None
 
 
-def _judged(
+def _outcomes(
     instance: Instance, kind: EnvironmentKind, changes: Mapping[int, Changes | None], place: Place
 ) -> dict[int, str]:
     try:
-        with place.judging(instance, kind) as judging:
-            return {n: word(judging.outcome(c)) if c else _NONE for n, c in changes.items()}
+        with place.tests_of(instance, kind) as checks:
+            return {n: word(checks.outcome(c)) if c else _NONE for n, c in changes.items()}
     except (UnavailableError, InfrastructureError) as error:
         print(f"{instance.instance_id} {kind.value}: {error}", flush=True)
         return dict.fromkeys(changes, _NONE)

@@ -1,4 +1,4 @@
-"""Make a submission: the artifact repository and the entry, whole or not at all."""
+"""Write a submission: the artifact repository and the leaderboard entry, all or nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.errors import UserError
 from reports.data.provenance import provenance
 from reports.data.rundata import RunData
 from reports.submission.evidence import COPIED
-from reports.submission.order import Judged, Order, judge
+from reports.submission.order import EvaluatedPatch, Order, evaluated_patches
 from reports.submission.readme import Facts, readme
 from reports.submission.splits import Layout, entry_name
 from reports.submission.summary import Lists, by_repo, by_time, lists_of
@@ -29,29 +29,29 @@ ENTRY = "entry"
 def build(store: RunStore, run: RunData, order: Order, folder: Path) -> Lists:
     """Write the package of an officially evaluated run into the new folder ``folder``.
 
-    The artifact repository is ``folder/artifacts``, the entry lies below ``folder/entry``; in the
-    flat layout all lies in the entry, below ``folder/evaluation``. The same run gives the same
-    bytes. Nothing is left of a package that could not be completed.
+    The artifact repository is ``folder/artifacts`` and the entry is below ``folder/entry``; in the
+    flat layout the entry, below ``folder/evaluation``, contains everything. The same run always
+    gives the same bytes. An incomplete package is removed.
 
     Returns:
-        The three lists of its ``results.json``.
+        The three lists of ``results.json``.
 
     Raises:
-        UserError: the run gives no package, or ``folder`` is not free; says why.
+        UserError: the run cannot be packaged, or ``folder`` is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--submission {folder} exists already: delete it or name another folder")
-    judged = judge(store, run, order)
+    found = evaluated_patches(store, run, order)
     verdicts = {
-        j.instance.instance_id: bool(j.report["resolved"]) for j in judged if j.report is not None
+        e.instance.instance_id: bool(e.report["resolved"]) for e in found if e.report is not None
     }
     ids = [str(row["instance_id"]) for row in order.rows]
-    lists = lists_of(ids, [j.instance.instance_id for j in judged], verdicts)
+    lists = lists_of(ids, [e.instance.instance_id for e in found], verdicts)
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         package = scratch / "package"
-        _Writer(store, run, order, package).write(judged, lists)
+        _Writer(store, run, order, package).write(found, lists)
         package.replace(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -67,11 +67,11 @@ class _Writer:
     order: Order
     root: Path
 
-    def write(self, judged: Sequence[Judged], lists: Lists) -> None:
-        """Write everything."""
+    def write(self, found: Sequence[EvaluatedPatch], lists: Lists) -> None:
+        """Write all files of the package."""
         artifacts = self.root / (self._place if self._flat else ARTIFACTS)
         self._predictions(artifacts / "all_preds.jsonl")
-        for one in judged:
+        for one in found:
             self._logs(artifacts / "logs", one)
         for instance in self.run.instances:
             self._trajectory(artifacts / "trajs", instance.instance_id)
@@ -87,7 +87,7 @@ class _Writer:
 
     @property
     def _place(self) -> str:
-        """Where the entry lies in the leaderboard's repository."""
+        """The entry's folder in the leaderboard's repository."""
         return f"evaluation/{self.order.split.value}/{self._name}"
 
     def _predictions(self, path: Path) -> None:
@@ -103,7 +103,7 @@ class _Writer:
         ]
         _write(path, ("\n".join(lines) + "\n").encode())
 
-    def _logs(self, logs: Path, one: Judged) -> None:
+    def _logs(self, logs: Path, one: EvaluatedPatch) -> None:
         folder = logs / one.instance.instance_id
         _write(folder / "patch.diff", one.instance.patch.encode("utf-8", "surrogateescape"))
         if one.evidence.report:
@@ -115,7 +115,7 @@ class _Writer:
                 _write(folder / name, self._clean(path))
 
     def _output(self, folder: Path, output: bytes) -> None:
-        # The leaderboard's script of July 2025 reads it unpacked.
+        # The leaderboard's script of July 2025 reads the uncompressed file.
         if self._flat:
             _write(folder / "test_output.txt", output)
         else:
@@ -124,7 +124,9 @@ class _Writer:
     def _trajectory(self, trajs: Path, name: str) -> None:
         for path in (self.store.folder / f"{name}.md", self.store.trajectory(name)):
             if not path.is_file():
-                raise UserError(f"{path} is missing: a package shows the trajectory of everything")
+                raise UserError(
+                    f"{path} is missing: a package needs the trajectory of every instance"
+                )
             _write(trajs / f"{name}{path.suffix}", self._clean(path))
 
     def _clean(self, path: Path) -> bytes:
@@ -158,7 +160,7 @@ class _Writer:
             repos=by_repo(rows, lists.resolved),
             years=by_time(rows, lists.resolved),
             described=self.run.described,
-            others_judged=any(a.verdict for i in self.run.instances for a in i.attempts),
+            others_evaluated=any(a.verdict for i in self.run.instances for a in i.attempts),
             provenance=provenance(self.run),
             marked=tuple(i.instance_id for i in self.run.instances if i.edits_test_configuration),
         )

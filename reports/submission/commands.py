@@ -1,4 +1,4 @@
-"""What ``report.py`` does with ``--submission`` and ``--validate``."""
+"""The commands ``report.py --submission`` and ``report.py --validate``."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def submission_command(
     """Build the package of one run in ``folder``, validate it, and return the exit code.
 
     Raises:
-        UserError: the run gives no package; says why.
+        UserError: the run cannot be packaged.
         InfrastructureError: the dataset cannot be loaded.
     """
     if len(runs) != 1:
-        raise UserError("--submission packages one run: combine several first, then name that one")
+        raise UserError("--submission packages one run: combine several runs first")
     if options.meta is None or not options.split:
         raise UserError("--submission needs --split (lite, verified, …) and --meta meta.yaml")
     split, meta = Split.of(options.split), read_meta(options.meta)
     logo = options.meta.parent / meta.logo
     if not logo.is_file():
-        raise UserError(f"--meta {options.meta}: the logo {logo} does not exist: add it")
+        raise UserError(f"--meta {options.meta}: the logo {logo} does not exist")
     if split.research_only:
         say(RESEARCH_NOTICE.format(split=split.value))
     redact = Redactor.of_environment(os.environ)
@@ -58,29 +58,29 @@ def submission_command(
         say(f"artifacts      {folder / 'artifacts'}: the content of {meta.artifacts}")
     entry = folder / ("evaluation" if flat else "entry")
     say(f"entry          {entry}: add it to a fork of SWE-bench/experiments")
-    return _said(folder, dataset, options, redact, say)
+    return _validated(folder, dataset, options, redact, say)
 
 
 def validate_command(folder: Path, options: SubmissionOptions, say: Say) -> int:
-    """Say every fault of the package in ``folder``; return 1 when there is any, else 0.
+    """Print every fault of the package in ``folder``; return 1 if there is one, else 0.
 
     Raises:
-        UserError: there is no such folder, or nothing tells its dataset.
+        UserError: there is no such folder, or its dataset is unknown.
         InfrastructureError: the dataset cannot be loaded.
     """
     if not folder.is_dir():
-        raise UserError(f"--validate {folder} is no folder: name the folder of a package")
+        raise UserError(f"--validate {folder} is not a folder: name the folder of a package")
     split = Split.of(options.split) if options.split else locate(Folder.of(folder)).split
     if split is not None and split.research_only:
         say(RESEARCH_NOTICE.format(split=split.value))
     if split is None and not options.dataset:
-        raise UserError(f"{folder} does not tell its split: give --split or --dataset")
+        raise UserError(f"the split of {folder} is unknown: pass --split or --dataset")
     name = options.dataset or (split.dataset if split else "")
     dataset = load_dataset(name, "test")
-    return _said(folder, dataset, options, Redactor.of_environment(os.environ), say)
+    return _validated(folder, dataset, options, Redactor.of_environment(os.environ), say)
 
 
-def _said(
+def _validated(
     folder: Path, dataset: Dataset, options: SubmissionOptions, redact: Redactor, say: Say
 ) -> int:
     for note in research_notes(locate(Folder.of(folder))):
@@ -94,10 +94,10 @@ def _said(
 
 
 def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
-    """Return the dataset that a run was made on.
+    """Return the dataset of a run.
 
     Raises:
-        UserError: it is another split of the leaderboard than the one that is submitted to.
+        UserError: the dataset is that of another split of the leaderboard.
     """
     run = store.read_run() or {}
     check_described(store.folder, run)

@@ -1,4 +1,4 @@
-"""Find what the evaluation left of one instance: swebench's report and the test output."""
+"""Find the files that an evaluation wrote: swebench's report and the test output."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ COPIED = ("eval.sh", "run_instance.log")
 
 @dataclass(frozen=True)
 class Evidence:
-    """The files of one instance's evaluation; None where there is none.
+    """The files of one instance's evaluation, None for missing ones.
 
     Attributes:
-        script: what swebench ran in the container (``eval.sh``).
+        script: the script that swebench ran in the container (``eval.sh``).
         run_log: swebench's own log (``run_instance.log``).
     """
 
@@ -28,7 +28,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class EvidenceFinder:
-    """What the evaluations of a run left."""
+    """Finds the files of a run's evaluations."""
 
     store: RunStore
     model: str = field(default="")
@@ -36,13 +36,13 @@ class EvidenceFinder:
     def find(self, instance_id: str, patch: str) -> Evidence:
         """Return the files of the evaluation of ``patch``.
 
-        swebench's own folder is preferred where the patch that it kept is the same, because files
-        of an earlier evaluation may lie beside; else those of ``report.py`` under ``logs/<run>/``.
+        swebench's own folder is preferred if it contains the same patch, because there may be
+        files of earlier evaluations; otherwise the files of ``report.py`` in ``logs/<run>/``.
         """
         wanted = patch.encode("utf-8", "surrogateescape").strip()
         kept = self._folders.get(instance_id, ())
         same = [folder for folder in kept if _patch(folder) == wanted]
-        # One of them may have failed for infrastructure: it has no report.
+        # An evaluation that failed for infrastructure reasons has no report.
         for folder in sorted(same, key=lambda f: not (f / "report.json").is_file())[:1]:
             names = ("report.json", "test_output.txt", *COPIED)
             return Evidence(*(_file(folder / name) for name in names))
@@ -52,7 +52,7 @@ class EvidenceFinder:
 
     @cached_property
     def _folders(self) -> dict[str, list[Path]]:
-        """swebench's folders by instance; its versions differ in the folders above."""
+        """swebench's folders by instance; the parent folders differ between its versions."""
         found: dict[str, list[Path]] = {}
         for path in sorted((self.store.logs / "evaluation").glob("**/patch.diff")):
             found.setdefault(path.parent.name, []).append(path.parent)

@@ -1,4 +1,4 @@
-"""Find the two halves of a package, ours or anybody's."""
+"""Find the artifacts and the entry of a package, whichever harness wrote it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _DATA = ("logs", "trajs", "results", ".git")
 
 @dataclass(frozen=True)
 class Places:
-    """Where things lie.
+    """The folders of a package; they are the same folder in the older layout.
 
     Attributes:
-        artifacts: the folder with ``all_preds.jsonl``, ``logs`` and ``trajs``.
-        entry: the folder with ``metadata.yaml`` and ``results``; the older layout had one for all.
-        faults: what is not found, or found twice.
+        artifacts: contains ``all_preds.jsonl``, ``logs`` and ``trajs``.
+        entry: contains ``metadata.yaml`` and ``results``.
+        faults: folders that are missing or found twice.
     """
 
     artifacts: Folder | None
@@ -29,7 +29,7 @@ class Places:
 
     @property
     def split(self) -> Split | None:
-        """The split in whose folder the entry lies."""
+        """The split, named by the entry's parent folder."""
         try:
             return Split(self.entry.path.parent.name) if self.entry else None
         except ValueError:
@@ -37,7 +37,7 @@ class Places:
 
 
 def locate(root: Folder) -> Places:
-    """Return where the halves of the package in ``root`` lie."""
+    """Return the folders of the package in ``root``."""
     folders = list(_folders(root, _DEEPEST))
     artifacts = [f for f in folders if _has(f, "all_preds.jsonl")]
     artifacts = artifacts or [f for f in folders if _has(f, "trajs") or _has(f, "logs")]
@@ -52,7 +52,7 @@ def locate(root: Folder) -> Places:
 
 def _faults(found: list[Folder], content: str, half: str) -> Iterator[Finding]:
     if not found:
-        problem = f"no folder with {content} is found"
+        problem = f"no folder contains {content}"
         yield Finding(Kind.MISSING, ".", problem, f"add {half} to the package")
     for other in found[1:]:
         problem = f"{half} are here and in {found[0].place()}"
@@ -64,7 +64,7 @@ def _has(folder: Folder, name: str) -> bool:
 
 
 def _folders(folder: Folder, depth: int) -> Iterator[Folder]:
-    """Yield ``folder`` and those below it; what holds a file per instance is not gone through."""
+    """Yield ``folder`` and those below it, except folders with a file per instance."""
     yield folder
     for name in folder.names() if depth else ():
         if name not in _DATA and folder.sort(name) is Sort.FOLDER:

@@ -1,4 +1,4 @@
-"""``meta.yaml``: what only the user can say of a submission."""
+"""``meta.yaml``: the details of a submission that only the user knows."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _LOGOS = (".svg", ".png", ".jpg", ".jpeg", ".webp")
 
 
 class Meta(BaseModel):
-    """The user's part of a submission; docs/submission.md says what each key is for.
+    """The user's part of a submission; docs/submission.md describes each key.
 
     Attributes:
-        date: of the submission; the entry's folder begins with it.
-        folder: what the entry's folder is called after the date.
-        authors: all of them, the first author first.
-        first_author_site: website or LinkedIn profile, which the leaderboard's checklist asks for.
-        affiliations: of the authors: academic institutions and research labs.
-        logo: an image beside ``meta.yaml``.
-        artifacts: address of the public repository that the artifacts go to.
-        web_browsing: whether the system could browse the web while it worked.
-        web_measures: what kept it from looking solutions up, where it could.
+        date: the day of the submission; the name of the entry's folder starts with it.
+        folder: the name of the entry's folder after the date.
+        authors: the first author comes first.
+        first_author_site: website or LinkedIn profile, required by the leaderboard's checklist.
+        affiliations: the authors' academic institutions and research labs.
+        logo: an image in the folder of ``meta.yaml``.
+        artifacts: URL of the public repository for the artifacts.
+        web_browsing: whether the system could browse the web.
+        web_measures: how a system that could browse was prevented from looking up solutions.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -71,8 +71,8 @@ class Meta(BaseModel):
         """Return the content of ``metadata.yaml``.
 
         Args:
-            several_attempts: of an instance.
-            place: where logs and trajectories lie in the repository of the artifacts.
+            several_attempts: whether an instance had more than one attempt.
+            place: the folder of logs and trajectories in the repository of the artifacts.
         """
         repo = self.artifacts.rstrip("/")
         tree = "/".join(filter(None, (repo, "tree/main", place)))
@@ -105,7 +105,7 @@ class Meta(BaseModel):
 
     @property
     def logo_name(self) -> str:
-        """The logo's name in the entry."""
+        """The logo's file name in the entry."""
         return f"logo{Path(self.logo).suffix.lower()}"
 
 
@@ -118,7 +118,7 @@ def read_meta(path: Path) -> Meta:
     """Return the user's ``meta.yaml``.
 
     Raises:
-        UserError: naming the file, the key and the mend.
+        UserError: the file is not valid; names the file, the key and the fix.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -134,7 +134,9 @@ def read_meta(path: Path) -> Meta:
     except ValueError as error:  # not UTF-8, not YAML
         raise _mistake(path, f"cannot be used: {error}") from error
     if meta.web_browsing and not meta.web_measures.strip():
-        raise _mistake(path, "web_measures is empty: say what kept it from looking solutions up")
+        raise _mistake(
+            path, "web_measures is empty: describe how looking up solutions was prevented"
+        )
     if Path(meta.logo).suffix.lower() not in _LOGOS:
         raise _mistake(path, f"logo must name an image ({', '.join(_LOGOS)})")
     return meta

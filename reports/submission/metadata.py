@@ -1,6 +1,6 @@
-"""``metadata.yaml`` of an entry: what the leaderboard's table is made of.
+"""``metadata.yaml`` of an entry, the source of the leaderboard's table.
 
-A wrongly shaped file makes the row vanish without a word, so types are strict.
+The leaderboard silently drops the row of a malformed file, so types are strict.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ def _without_version(name: str) -> str:
 
 Text = Annotated[str, Field(strict=True, min_length=1, pattern=r"\S")]
 Url = Annotated[str, Field(strict=True, pattern=r"^https?://[^\s/]+\.\S+$")]
-# Entries from before the middle of 2026 lie in the leaderboard's own bucket.
+# The assets of entries before mid-2026 are in the leaderboard's own bucket.
 AssetUrl = Annotated[str, Field(strict=True, pattern=r"^(?:https?|s3)://[^\s/]+\S+$")]
 Names = Annotated[list[Text], Field(strict=True, min_length=1)]
 Agent = Annotated[Text, AfterValidator(_without_version)]
 
-_MENDS = {
-    "missing": "is missing: give it",
-    "extra_forbidden": "is no key of this file: leave it out",
+_FIXES = {
+    "missing": "is missing: add it",
+    "extra_forbidden": "is not a key of this file: remove it",
     "bool_type": "must be true or false, without quotes",
-    "string_type": "must be a text, in quotes where YAML sees a number or a date",
+    "string_type": "must be a text; quote it if YAML reads it as a number or a date",
     "list_type": "must be a list, as `[a, b]`",
-    "too_short": "is empty: give at least one",
-    "string_too_short": "is empty: give a text",
-    "model_type": "must hold keys with values",
+    "too_short": "is empty: add at least one",
+    "string_too_short": "is empty: add a text",
+    "model_type": "must contain keys with values",
     "date_from_datetime_parsing": "must be a date, as 2026-09-30",
     "date_type": "must be a date, as 2026-09-30",
 }
 
 
 class Info(BaseModel):
-    """Who and where; ``logo`` is a file of the entry."""
+    """Name, links and authors; ``logo`` is a file of the entry."""
 
     name: Text
     site: Url
@@ -51,13 +51,13 @@ class Info(BaseModel):
 
 
 class System(BaseModel):
-    """How many attempts an instance had: ``1``, or ``2+`` for best@k with one prediction."""
+    """The number of attempts: ``1``, or ``2+`` for best@k with one prediction."""
 
     attempts: Literal["1", "2+"]
 
 
 class Tags(BaseModel):
-    """What the table filters by; only the maintainers set ``checked`` to true."""
+    """The filters of the table; only the maintainers set ``checked`` to true."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -74,7 +74,7 @@ class Tags(BaseModel):
 
 
 class Assets(BaseModel):
-    """Where the artifacts lie."""
+    """The locations of the artifacts."""
 
     repo: Url
     logs: AssetUrl
@@ -82,7 +82,7 @@ class Assets(BaseModel):
 
 
 class Metadata(BaseModel):
-    """The whole file."""
+    """The content of ``metadata.yaml``."""
 
     info: Info
     tags: Tags
@@ -90,12 +90,12 @@ class Metadata(BaseModel):
 
 
 def mistakes(error: ValidationError) -> list[tuple[str, str]]:
-    """Return each mistake as the key's path and what is wrong with its value, in words."""
+    """Return the path and the problem of each invalid key."""
     found: dict[str, str] = {}
     for item in error.errors():
-        # Of a choice of types pydantic adds the type's name to the place.
+        # pydantic adds the type's name to the place if there is a choice of types.
         place = [str(part) for part in item["loc"] if not _is_type_name(part)]
-        words = _MENDS.get(item["type"], _plain(item["msg"], item["type"]))
+        words = _FIXES.get(item["type"], _plain(item["msg"], item["type"]))
         found.setdefault(": ".join(place) or "the file", words)
     return list(found.items())
 
@@ -106,5 +106,5 @@ def _is_type_name(part: object) -> bool:
 
 def _plain(message: str, kind: str) -> str:
     if kind == "string_pattern_mismatch":
-        return "must be a full address, as https://…" if "http" in message else "is empty"
+        return "must be a full URL, as https://…" if "http" in message else "is empty"
     return message.removeprefix("Value error, ")

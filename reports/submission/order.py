@@ -1,4 +1,7 @@
-"""What is to be packaged, and whether the run may be: only official verdicts give a package."""
+"""The content of a package to build, and the checks that the run may be packaged.
+
+Only official verdicts are packaged.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,13 @@ from runs.storage.store import RunStore
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be built.
+    """What to build.
 
     Attributes:
-        rows: of the whole split: the denominator of the score.
+        rows: all instances of the split, the denominator of the score.
         logo: the image that ``meta`` names.
-        allow_partial: instances that were not predicted or not evaluated count as unresolved.
-        redact: takes secrets out of whatever is copied.
-        layout: of the package.
+        allow_partial: count instances without a prediction or a verdict as unresolved.
+        redact: removes secrets from everything that is copied.
     """
 
     split: Split
@@ -41,19 +43,19 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A prediction with a patch, and what its evaluation left."""
+class EvaluatedPatch:
+    """A prediction with a patch, and the files of its evaluation."""
 
     instance: InstanceData
     evidence: Evidence
     report: Mapping[str, Any] | None
 
 
-def judge(store: RunStore, run: RunData, order: Order) -> list[Judged]:
-    """Return the predictions with a patch, each with an official verdict and its files.
+def evaluated_patches(store: RunStore, run: RunData, order: Order) -> list[EvaluatedPatch]:
+    """Return the predictions with a patch, each with the files of its official evaluation.
 
     Raises:
-        UserError: the run gives no package.
+        UserError: the run cannot be packaged.
     """
     check_described(run.folder, run.described)
     _check_rows(order.rows)
@@ -63,8 +65,8 @@ def judge(store: RunStore, run: RunData, order: Order) -> list[Judged]:
     waiting = [i for i in patched if i.resolved is None]
     if waiting and not order.allow_partial:
         raise UserError(
-            f"{_some(waiting)} not evaluated: evaluate the run with --evaluator docker, or let "
-            "them count as unresolved with --allow-partial"
+            f"{_some(waiting)} not evaluated: evaluate the run with --evaluator docker, or pass "
+            "--allow-partial to count them as unresolved"
         )
     finder = EvidenceFinder(store, run.model_name_or_path)
     return [_with_report(instance, finder) for instance in patched]
@@ -78,8 +80,8 @@ def check_described(folder: Path, described: Mapping[str, Any]) -> None:
     """
     if not described:
         raise UserError(
-            f"{folder} has no run.json: nobody can say what its models were shown, as the "
-            "leaderboard's checklist asks; package runs of harness.py"
+            f"{folder} has no run.json, so the leaderboard's checklist on the prompts cannot be "
+            "answered: package runs of harness.py"
         )
 
 
@@ -87,8 +89,8 @@ def _check_rows(rows: Sequence[Row]) -> None:
     without = [row for row in rows if not row.get("created_at") or not row.get("repo")]
     if without:
         raise UserError(
-            f"the dataset lacks `created_at` or `repo`, as of {without[0]['instance_id']}, and "
-            "resolved_by_time.json counts by it: give --dataset the hub id of the split"
+            f"the dataset lacks `created_at` or `repo`, as of {without[0]['instance_id']}, which "
+            "results/ needs: pass the Hugging Face id of the split as --dataset"
         )
 
 
@@ -100,20 +102,21 @@ def _check_ids(run: RunData, order: Order) -> None:
     if missing and not order.allow_partial:
         raise UserError(
             f"{len(missing)} of the {len(ids)} instances of {order.split.value} have no "
-            f"prediction, as {missing[0]}: finish the run, or let them count as unresolved with "
-            "--allow-partial"
+            f"prediction, as {missing[0]}: finish the run, or pass --allow-partial to count them "
+            "as unresolved"
         )
 
 
 def _check_official(patched: Sequence[InstanceData]) -> None:
-    judged = [i for i in patched if i.resolved is not None]
-    if others := [i for i in judged if i.verdict is not None and not i.verdict.official]:
+    with_verdict = [i for i in patched if i.resolved is not None]
+    if others := [i for i in with_verdict if i.verdict is not None and not i.verdict.official]:
+        evaluator = others[0].verdict and others[0].verdict.evaluator
         raise UserError(
-            f"{_some(others)} judged by {others[0].verdict and others[0].verdict.evaluator}, which "
-            "is not official: evaluate the run with --evaluator docker"
+            f"{_some(others)} evaluated by {evaluator}, which is not official: evaluate the run "
+            "with --evaluator docker"
         )
-    if not judged:
-        raise UserError("nothing of the run is evaluated: use --evaluator docker first")
+    if not with_verdict:
+        raise UserError("the run is not evaluated: use --evaluator docker first")
 
 
 def _some(instances: Sequence[InstanceData]) -> str:
@@ -122,10 +125,10 @@ def _some(instances: Sequence[InstanceData]) -> str:
     return f"{names}{rest}: {'is' if len(instances) == 1 else 'are'}"
 
 
-def _with_report(instance: InstanceData, finder: EvidenceFinder) -> Judged:
+def _with_report(instance: InstanceData, finder: EvidenceFinder) -> EvaluatedPatch:
     name = instance.instance_id
     if instance.resolved is None:
-        return Judged(instance, Evidence(), None)
+        return EvaluatedPatch(instance, Evidence(), None)
     evidence = finder.find(name, instance.patch)
     report = _report(evidence.report, name) if evidence.report else None
     if bool(report and report["resolved"]) is not instance.resolved:
@@ -133,12 +136,12 @@ def _with_report(instance: InstanceData, finder: EvidenceFinder) -> Judged:
             f"{name}: the verdict says {'' if instance.resolved else 'not '}resolved, but "
             f"{evidence.report or 'no report'} does not; evaluate it again"
         )
-    return Judged(instance, evidence, report)
+    return EvaluatedPatch(instance, evidence, report)
 
 
 def _report(path: Path, name: str) -> Mapping[str, Any]:
     own = mapping(read_object(path, "evaluate it again").get(name))
     if not isinstance(own.get("resolved"), bool):
-        words = f"is no report on {name}: `resolved` is neither true nor false"
+        words = f"is not a report on {name}: `resolved` is neither true nor false"
         raise damage_at(path, (name, "resolved"), words, "evaluate it again")
     return own

@@ -1,4 +1,4 @@
-"""Read a package that anybody may have made: no link is followed, nothing is read without limit."""
+"""Read an untrusted package: no link is followed, and every read has a limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.parsing.untrusted import DamagedError, json_of, line_of, text_of
-from reports.submission.checks.findings import Finding, Kind, UnfitError
+from reports.submission.checks.findings import Finding, Kind, UnusableError
 
 MIB = 1 << 20
 _BLOCK = 1 << 16
@@ -23,9 +23,9 @@ class Limits:
     """Sizes in bytes.
 
     Attributes:
-        file: GitHub refuses larger files.
-        total: GitHub asks that a repository stay below.
-        unpacked: of a packed test output.
+        file: of one file; GitHub refuses larger ones.
+        total: of the package; GitHub asks for smaller repositories.
+        unpacked: of an uncompressed test output.
     """
 
     file: int = 100 * MIB
@@ -34,7 +34,7 @@ class Limits:
 
 
 class Sort(Enum):
-    """What a path is."""
+    """The type of a path."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -47,8 +47,8 @@ class Folder:
     """A folder of a package.
 
     Attributes:
-        root: the whole package, which places in findings are relative to.
-        path: the folder, ``root`` or below it.
+        root: the package's folder; places in findings are relative to it.
+        path: this folder.
     """
 
     root: Path
@@ -57,8 +57,8 @@ class Folder:
 
     @classmethod
     def of(cls, root: Path, limits: Limits | None = None) -> Folder:
-        """Return the folder of a whole package."""
-        # The names of the folders above say the split.
+        """Return the folder of a package."""
+        # The absolute path contains the split's name.
         whole = root.absolute()
         return cls(whole, whole, limits or Limits())
 
@@ -67,19 +67,19 @@ class Folder:
         return Folder(self.root, self.path / name, self.limits)
 
     def place(self, name: str = "") -> str:
-        """Return how findings call ``name``."""
+        """Return the place of ``name`` for findings."""
         return str((self.path / name).relative_to(self.root))
 
     def spot(self, name: str, *keys: str | int) -> str:
-        """Return how findings call the value in the JSON file ``name`` that ``keys`` lead to."""
+        """Return the place of the value at ``keys`` in the JSON file ``name`` for findings."""
         return f"{self.place(name)}:{line_of(self.text(name), keys)}"
 
     def sort(self, name: str = "") -> Sort:
-        """Tell what ``name`` is, no link followed."""
+        """Return the type of ``name`` without following links."""
         return _sort(self.path / name)
 
     def names(self) -> list[str]:
-        """Return the names in this folder, sorted; none when it is no folder."""
+        """Return the sorted names in this folder; none if it is not a folder."""
         if self.sort() is not Sort.FOLDER:
             return []
         try:
@@ -88,7 +88,7 @@ class Folder:
             return []
 
     def files(self) -> Iterator[tuple[str, Sort, int]]:
-        """Yield the path below this folder, the sort and the size of whatever is no folder."""
+        """Yield path, type and size of everything below this folder except folders."""
         for folder, folders, files in os.walk(self.path):
             folders.sort()
             links = [n for n in folders if _sort(Path(folder, n)) is not Sort.FOLDER]
@@ -100,79 +100,81 @@ class Folder:
         """Return the bytes of a file.
 
         Raises:
-            UnfitError: there is none, or it cannot be read within the limit.
+            UnusableError: it is missing, too large or cannot be read.
         """
         sort = self.sort(name)
         if sort is Sort.NOTHING:
-            raise self.unfit(Kind.MISSING, name, "is missing", "add it")
+            raise self.unusable(Kind.MISSING, name, "is missing", "add it")
         if sort is not Sort.FILE:
-            raise self.unfit(Kind.LINK, name, f"is a {sort.value}", "put a file there")
+            raise self.unusable(Kind.LINK, name, f"is a {sort.value}", "replace it by a file")
         if _size(self.path / name) > self.limits.file:
-            raise self.unfit(Kind.SIZE, name, "is too large to be read", "make it smaller")
+            raise self.unusable(Kind.SIZE, name, "is too large", "make it smaller")
         try:
             return (self.path / name).read_bytes()
         except OSError as error:
-            raise self.unfit(
-                Kind.UNREADABLE, name, f"cannot be read ({error.strerror})", "fix it"
-            ) from error
+            problem = f"cannot be read ({error.strerror})"
+            raise self.unusable(Kind.UNREADABLE, name, problem, "fix it") from error
 
     def text(self, name: str) -> str:
         """Return the text of a file.
 
         Raises:
-            UnfitError: there is none, or it is not UTF-8.
+            UnusableError: it cannot be read or is not UTF-8.
         """
         try:
             return text_of(self.data(name))
         except DamagedError as error:
-            words = f"is not UTF-8 ({error})"
-            raise self.unfit(Kind.UNREADABLE, name, words, "write it as UTF-8") from error
+            problem = f"is not UTF-8 ({error})"
+            raise self.unusable(Kind.UNREADABLE, name, problem, "write it as UTF-8") from error
 
-    def json(self, name: str) -> Any:  # noqa: ANN401 - whatever json holds
-        """Return what a JSON file holds.
+    def json(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the value of a JSON file.
 
         Raises:
-            UnfitError: there is none, or it is no JSON.
+            UnusableError: it cannot be read or is not JSON.
         """
         return self.parsed(name, self.text(name))
 
-    def parsed(self, place: str, text: str) -> Any:  # noqa: ANN401 - whatever json holds
-        """Return what JSON ``text`` of ``place`` holds.
+    def parsed(self, place: str, text: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the value of the JSON ``text`` at ``place``.
 
         Raises:
-            UnfitError: it is no JSON.
+            UnusableError: it is not JSON.
         """
         try:
             return json_of(text)
         except DamagedError as error:
-            words = f"is no JSON ({error})"
-            raise self.unfit(Kind.UNREADABLE, place, words, "write it as JSON") from error
+            problem = f"is not JSON ({error})"
+            raise self.unusable(Kind.UNREADABLE, place, problem, "write it as JSON") from error
 
     def unpacked(self, name: str) -> Iterator[bytes]:
         """Yield the content of a gzip file in blocks.
 
         Raises:
-            UnfitError: there is none, it is broken, or it holds more than the limit.
+            UnusableError: it cannot be read, is broken or is larger than the limit.
         """
         packed, total = self.data(name), 0
         try:
             for block in _gunzip(packed):
                 total += len(block)
                 if total > self.limits.unpacked:
-                    raise self.unfit(Kind.SIZE, name, "unpacks to too much", "cut the test output")
+                    problem = "is too large when unpacked"
+                    raise self.unusable(Kind.SIZE, name, problem, "shorten the test output")
                 yield block
         except (zlib.error, EOFError) as error:
-            words = f"is no whole gzip file ({error})"
-            raise self.unfit(Kind.UNREADABLE, name, words, "pack the test output again") from error
+            problem, fix = f"is not a complete gzip file ({error})", "pack the test output again"
+            raise self.unusable(Kind.UNREADABLE, name, problem, fix) from error
 
-    def unfit(self, kind: Kind, name: str, problem: str, mend: str, *keys: str | int) -> UnfitError:
-        """Return the exception for a fault of the file ``name``, where ``keys`` lead to in it."""
+    def unusable(
+        self, kind: Kind, name: str, problem: str, fix: str, *keys: str | int
+    ) -> UnusableError:
+        """Return the exception for a fault of the file ``name`` at ``keys``."""
         place = self.spot(name, *keys) if keys else self.place(name)
-        return UnfitError(Finding(kind, place, problem, mend))
+        return UnusableError(Finding(kind, place, problem, fix))
 
 
 def _gunzip(packed: bytes) -> Iterator[bytes]:
-    """Yield what ``packed`` holds, never more than a block at a time."""
+    """Yield the uncompressed content of ``packed`` in blocks of limited size."""
     while packed:
         stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         rest = packed

@@ -1,4 +1,4 @@
-"""Pure: the entry's README, with the leaderboard's checklist answered."""
+"""Pure: the entry's README with the answers to the leaderboard's checklist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reports.submission.summary import Lists, Shares, summary_lines
 
 _BUILTIN = "builtin"
 _GROUPS = ("run", "times", "versions", "dataset", "prices", "models", "evaluation")
-# What a reader must know to repeat the run and what names no place of the one who made it.
+# The parameters that are needed to repeat the run and contain no local path.
 _PARAMETERS = (
     "tries", "temperatures", "environment", "tests", "require_tests", "all_attempts",
     "max_reflections", "matching", "on_failed_edit", "map_tokens", "max_output_tokens",
@@ -24,17 +24,17 @@ _PARAMETERS = (
 
 @dataclass(frozen=True)
 class Facts:
-    """What the README tells.
+    """The content of the README.
 
     Attributes:
-        name: of the entry's folder.
-        total: instances of the split: the denominator of the score.
-        attempts: the most that were made on one instance.
-        others_judged: attempts that are not predicted have verdicts, too.
+        name: the name of the entry's folder.
+        total: the number of instances of the split, the denominator of the score.
+        attempts: the largest number of attempts on one instance.
+        others_evaluated: attempts that are not predicted have verdicts, too.
         several_runs: predictions were chosen from several runs.
-        described: ``run.json``.
-        provenance: how the run came about.
-        marked: ids whose predictions edit test configuration.
+        described: the content of ``run.json``.
+        provenance: how the run was made.
+        marked: ids of predictions that edit test configuration.
     """
 
     name: str
@@ -46,13 +46,13 @@ class Facts:
     repos: Shares
     years: Shares
     described: Mapping[str, Any] = field(default_factory=dict)
-    others_judged: bool = False
+    others_evaluated: bool = False
     provenance: Groups = field(default_factory=dict)
     marked: tuple[str, ...] = ()
 
     @property
     def several(self) -> bool:
-        """Whether it is best@k rather than a single attempt."""
+        """Whether the score is best@k instead of that of single attempts."""
         return self.attempts > 1 or self.several_runs
 
 
@@ -119,14 +119,14 @@ def _attempts(facts: Facts) -> str:
     if not facts.several:
         return "One attempt was made on each."
     runs = " and several runs were combined" if facts.several_runs else ""
-    judged = "evaluated"
-    if facts.others_judged:
-        judged = "submitted; others were evaluated after the choice, for pass@k"
+    done = "evaluated"
+    if facts.others_evaluated:
+        done = "submitted; others were evaluated after the choice, for pass@k"
     return (
         f"It is best@k with one prediction: up to {facts.attempts} attempts were made on an "
         f"instance{runs}; the harness chose one of them by its edits, its lint and the tests of "
         "the base commit, without any knowledge of the evaluation, and only that one was "
-        f'{judged} (`attempts: "2+"`).'
+        f'{done} (`attempts: "2+"`).'
     )
 
 
@@ -139,14 +139,14 @@ def _web(meta: Meta) -> str:
 def _outside_agent(described: Mapping[str, Any]) -> str:
     config = described.get("config")
     agent = config.get("agent") if isinstance(config, Mapping) else None
-    # A command's template may tell more than its name; its kind is enough here.
+    # A command's template may contain secrets; its kind is enough here.
     return "" if agent in (None, _BUILTIN) else str(agent).split(":", 1)[0]
 
 
 def _record(facts: Facts) -> Iterator[str]:
     yield "## How it was made\n"
     for group, pairs in facts.provenance.items():
-        # Those of the runs that a combination is made of have their names behind them.
+        # The groups of a combination end with the name of the run.
         kind = group.partition(" of the run ")[0]
         for name, value in pairs:
             if kind in _GROUPS or (kind == "parameters" and name in _PARAMETERS):

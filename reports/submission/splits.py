@@ -1,4 +1,4 @@
-"""The leaderboard's splits, and how an entry is named."""
+"""The leaderboard's splits, and the names of entries."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from core.errors import UserError
 
 _ENTRY = re.compile(r"(\d{8})_[A-Za-z0-9][\w.+-]*")
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
-# The rule in the leaderboard's README, as of this day.
+# The day of this rule in the leaderboard's README.
 RESEARCH_RULE_DAY = date(2025, 11, 18)
 RESEARCH_NOTICE = (
-    f"note: since {RESEARCH_RULE_DAY} {{split}} takes only academic and research submissions: open "
-    "methods with an arXiv preprint or technical report, and at least one author at an academic "
-    "institution or an established research lab; others are closed (multimodal takes anybody's, "
-    "and lite is not under this rule)"
+    f"note: since {RESEARCH_RULE_DAY} {{split}} accepts only academic and research submissions: "
+    "open methods with an arXiv preprint or technical report, and at least one author at an "
+    "academic institution or an established research lab; others are closed (the rule does not "
+    "apply to multimodal and lite)"
 )
 
 
 class Layout(str, Enum):
-    """How a package lies in its folder."""
+    """The folder layout of a package."""
 
     REPOSITORY = "repository"
     FLAT = "flat"
@@ -39,27 +39,29 @@ class Split(str, Enum):
 
     @classmethod
     def of(cls, name: str) -> Split:
-        """Return the split of that name.
+        """Return the split ``name``.
 
         Raises:
-            UserError: there is none.
+            UserError: there is no such split.
         """
         try:
             return cls("test" if name == "full" else name)
         except ValueError as error:
             names = ", ".join(split.value for split in cls)
-            raise UserError(f"--split {name!r} is no split of the leaderboard: {names}") from error
+            raise UserError(
+                f"--split {name!r} is not a split of the leaderboard: {names}"
+            ) from error
 
     @property
     def dataset(self) -> str:
-        """The hub id of its instances."""
+        """The Hugging Face id of the dataset."""
         if self is Split.MULTIMODAL:
             return "SWE-bench/SWE-bench_Multimodal"
         return ALIASES["full" if self is Split.TEST else self.value]
 
     @property
     def research_only(self) -> bool:
-        """Whether only research submissions are taken, as ``RESEARCH_NOTICE`` says."""
+        """Whether ``RESEARCH_NOTICE`` applies."""
         return self in (Split.VERIFIED, Split.MULTILINGUAL)
 
 
@@ -69,7 +71,7 @@ def entry_name(day: date, name: str) -> str:
 
 
 def entry_date(folder: str) -> date | None:
-    """Return the date that an entry's folder names, None when it is named otherwise."""
+    """Return the date in the name of an entry's folder, None if the name has another form."""
     match = _ENTRY.fullmatch(folder)
     if not match:
         return None

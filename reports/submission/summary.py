@@ -1,4 +1,4 @@
-"""Pure: the entry's ``results/``, from what was predicted, what was judged, and the dataset."""
+"""Pure: the entry's ``results/``, computed from predictions, verdicts and the dataset."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str
     """Return the three lists.
 
     Args:
-        ids: of the whole split.
-        generated: with a patch.
-        verdicts: whether resolved, for those of ``generated`` that have a report.
+        ids: all instances of the split.
+        generated: the instances with a patch.
+        verdicts: whether an instance is resolved, for those of ``generated`` with a report.
     """
     patched = set(generated)
     return Lists(
@@ -45,12 +45,12 @@ def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str
 
 
 def by_repo(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
-    """Return resolved and all instances of the split by repository, sorted."""
+    """Return the numbers of resolved and all instances by repository, sorted."""
     return _shares(((row["instance_id"], str(row["repo"])) for row in rows), resolved)
 
 
 def by_time(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
-    """Return resolved and all instances of the split by the year of ``created_at``, sorted.
+    """Return the numbers of resolved and all instances by the year of ``created_at``, sorted.
 
     Raises:
         KeyError: a row has no ``created_at``.
@@ -59,16 +59,16 @@ def by_time(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
 
 
 def summary_lines(name: str, split: str, lists: Lists, repos: Shares, years: Shares) -> list[str]:
-    """Return what the leaderboard's ``analysis/get_results.py`` prints of an entry, line by line.
+    """Return the lines that the leaderboard's ``analysis/get_results.py`` prints for an entry.
 
-    Its checklist asks for that output in the README.
+    The checklist asks for this output in the README.
 
     Args:
-        name: of the entry's folder.
-        split: of the leaderboard.
-        lists: what came of the instances.
-        repos: by repository, as ``by_repo`` returns it.
-        years: by year, as ``by_time`` returns it.
+        name: the name of the entry's folder.
+        split: the leaderboard's split.
+        lists: the content of ``results.json``.
+        repos: the result of ``by_repo``.
+        years: the result of ``by_time``.
     """
     rule = "=" * 50
     total = sum(share["total"] for share in repos.values())
@@ -86,7 +86,7 @@ def summary_lines(name: str, split: str, lists: Lists, repos: Shares, years: Sha
 
 
 def resolved_line(resolved: int, total: int) -> str:
-    """Return the line of that output on the whole split."""
+    """Return the line of ``summary_lines`` for the whole split."""
     return f"Resolved {resolved} instances ({_rate(resolved, total)}%)"
 
 

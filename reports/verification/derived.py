@@ -1,4 +1,4 @@
-"""Are the files that ``report.py`` writes what they would be if it wrote them now?"""
+"""Compare the files that ``report.py`` wrote with what it would write now."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class DerivedCheck:
 
     Attributes:
         others: patches of attempts that are not predicted.
-        rows: of the dataset by id, empty where they are not at hand.
-        stats: what ``stats.json`` may hold: with the rows of the dataset, and without them.
+        rows: the dataset's rows by id; empty if the dataset is not available.
+        stats: yields the valid contents of ``stats.json``: with and without the dataset's rows.
         same: compares two plain values of ``stats.json``.
     """
 
@@ -48,7 +48,7 @@ class DerivedCheck:
     same: Callable[[object, object], bool] = eq
 
     def differences(self) -> Iterator[Difference]:
-        """Yield what differs; files that no report has written yet are passed over."""
+        """Yield what differs; files that do not exist yet are skipped."""
         folder = self.store.folder
         yield from readable(self._all_preds(folder / ALL_PREDS))
         yield from readable(self._verdicts())
@@ -81,7 +81,7 @@ class DerivedCheck:
         for path in sorted(self.store.verdict("x").parent.rglob("*.json")):
             prediction = by_path.get(path)
             if prediction is None:
-                yield Difference(path, "of no patch in this run")
+                yield Difference(path, "belongs to no patch of this run")
             else:
                 yield from self._wrong(path, prediction, read_verdict_file(path) or {})
 
@@ -89,7 +89,7 @@ class DerivedCheck:
         self, path: Path, prediction: Prediction, data: Mapping[str, Any]
     ) -> Iterator[Difference]:
         if data.get("patch_sha256") != prediction.patch_sha256:
-            words = "is about another patch than the prediction's; evaluate again"
+            words = "is about another patch, not the predicted one; evaluate again"
             yield Difference.at(path, Spot(("patch_sha256",), words))
             return
         verdict = known_verdict(self.store, prediction)
@@ -107,19 +107,19 @@ class DerivedCheck:
             yield Difference(path, words)
 
     def _of_row(self, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a verdict that tells of its row must say; some were given without one."""
+        """Return the expected values of a verdict's row; some verdicts contain none."""
         row = self.rows.get(name)
         if row is None:
             return {}
-        said = {
+        expected = {
             "repo": row.get("repo"),
             "created_at": str(row.get("created_at") or ""),
             "gold_files": list(patch_paths(str(row.get("patch") or ""))),
         }
-        return {key: value for key, value in said.items() if data.get(key)}
+        return {key: value for key, value in expected.items() if data.get(key)}
 
     def _against_report(self, prediction: Prediction, verdict: Verdict) -> str:
-        """Compare with swebench's report, where the evaluation left one."""
+        """Compare with swebench's report, if there is one."""
         path = eval_report(self.store, prediction)
         if not path.is_file():
             return ""
@@ -131,7 +131,7 @@ class DerivedCheck:
         resolved = verdict.status is VerdictStatus.RESOLVED
         if resolved is own["resolved"]:
             return ""
-        return f"says {verdict.status.value}, and the report in logs/ says the contrary"
+        return f"says {verdict.status.value}, but the report in logs/ says the opposite"
 
 
 def _json(
@@ -139,10 +139,10 @@ def _json(
     expected: Callable[[], Iterator[Mapping[str, Any]]],
     same: Callable[[object, object], bool] = eq,
 ) -> Iterator[Difference]:
-    """Yield the first difference of the file at ``path`` to the likest of ``expected``."""
+    """Yield the first difference of the file at ``path`` to the most similar of ``expected``."""
     if not path.is_file():
         return
     found = read_object(path, _WRITE)
-    likest = min((list(all_differences(found, one, (), same)) for one in expected()), key=len)
-    if likest:
-        yield Difference.at(path, likest[0])
+    spots = min((list(all_differences(found, one, (), same)) for one in expected()), key=len)
+    if spots:
+        yield Difference.at(path, spots[0])

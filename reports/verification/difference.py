@@ -1,4 +1,4 @@
-"""Pure: where two values of JSON's types begin to differ, in words."""
+"""Pure: the first difference of two JSON values, in words."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Spot:
-    """A place in a value of JSON's types, and what is wrong there.
+    """A place in a JSON value, and what is wrong there.
 
     Attributes:
-        keys: names and positions that lead to it, from the whole value down.
+        keys: the keys and positions of the place, from the whole value down.
     """
 
     keys: Keys
@@ -38,12 +38,12 @@ class Spot:
 
 @dataclass(frozen=True)
 class Difference:
-    """A file that is not as it should be.
+    """A file that differs from what is expected.
 
     Attributes:
-        what: the first thing that differs.
-        number: of the line where it stands, 0 where no line can be named.
-        unreadable: the file cannot be used at all.
+        what: the first difference.
+        number: its line number, 0 if it has none.
+        unreadable: the file cannot be read.
     """
 
     file: Path
@@ -53,7 +53,7 @@ class Difference:
 
     @classmethod
     def unread(cls, error: DamagedFileError) -> Difference:
-        """Return that a file cannot be read."""
+        """Return the difference of a file that cannot be read."""
         return cls(error.path, error.words, unreadable=True)
 
     @classmethod
@@ -62,22 +62,22 @@ class Difference:
 
         Args:
             file: the file.
-            spot: the place, in the part of its value that ``under`` leads to.
-            under: names and positions.
-            words: what goes before those of ``spot``.
+            spot: the place, relative to ``under``.
+            under: keys and positions of a part of the file's value.
+            words: text before that of ``spot``.
         """
         text = file.read_bytes().decode("utf-8", "replace")
         return cls(file, f"{words}{spot}", line_of(text, (*under, *spot.keys)))
 
     def line(self, root: Path) -> str:
-        """Return one printable line for the user; paths below ``root`` are given from there."""
+        """Return one printable line for the user, with the path relative to ``root``."""
         name = self.file.relative_to(root) if self.file.is_relative_to(root) else self.file
         place = f"line {self.number}: " if self.number else ""
         return one_line(f"{name}: {place}{self.what}")
 
 
 def readable(differences: Iterable[Difference]) -> Iterator[Difference]:
-    """Yield ``differences``; a file that cannot be read is the last of them."""
+    """Yield ``differences`` up to the first file that cannot be read, which is the last one."""
     try:
         yield from differences
     except DamagedFileError as error:
@@ -92,7 +92,7 @@ def _named(keys: Keys) -> str:
 
 
 def first_difference(found: Any, expected: Any, keys: Keys = ()) -> Spot | None:  # noqa: ANN401
-    """Return the first place where ``found`` is not ``expected``, None where they are equal."""
+    """Return the first place where ``found`` is not ``expected``, None if they are equal."""
     return next(all_differences(found, expected, keys), None)
 
 
@@ -115,13 +115,13 @@ def all_differences(
 
 
 def _compared(found: object, expected: object) -> str:
-    return f"is {_shown(found, expected)}, and should be {_shown(expected, found)}"
+    return f"is {_shown(found, expected)}, but should be {_shown(expected, found)}"
 
 
 def nearly(found: object, expected: object) -> bool:
-    """Tell whether two values are equal, numbers and decimal texts to nine digits.
+    """Return whether two values are equal, numbers and decimal texts to nine digits.
 
-    Runs before version 0.6 kept dollars as floats and rounded only their sums.
+    Runs before version 0.6 stored dollars as floats and rounded only their sums.
     """
     if found == expected:
         return True
@@ -138,7 +138,7 @@ def _number(value: object) -> float | None:
 
 
 def first_line(found: str, expected: str) -> tuple[int, str] | None:
-    """Return number and words of the first line that is not as expected, None where all are."""
+    """Return number and text of the first line that differs, None if all are equal."""
     pairs = zip_longest(found.split("\n"), expected.split("\n"), fillvalue=_MISSING)
     for number, (one, other) in enumerate(pairs, 1):
         if one != other:
@@ -151,7 +151,7 @@ def _is_list(value: object) -> bool:
 
 
 def _shown(value: object, other: object) -> str:
-    """Return ``value`` on one line; of long texts the part where they begin to differ."""
+    """Return ``value`` on one line; for long texts the part around the first difference."""
     if value is _MISSING:
         return "missing"
     text = json.dumps(value, ensure_ascii=True, default=str)

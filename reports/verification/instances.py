@@ -1,4 +1,4 @@
-"""Does what was written of an instance follow from its trajectory?"""
+"""Compare the files of an instance with what follows from its trajectory."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class InstanceCheck:
     """Checks the files of the instances of one run.
 
     Attributes:
-        combined: the run was put together from others; its choices are made among theirs.
-        ours: this harness wrote the run, so that every prediction has a trajectory.
+        combined: the run is a combination; its choices are made among those of other runs.
+        ours: this harness wrote the run, so every prediction has a trajectory.
     """
 
     store: RunStore
@@ -44,7 +44,7 @@ class InstanceCheck:
     ours: bool = False
 
     def differences(self, path: Path) -> Iterator[Difference]:
-        """Yield what differs of the instance whose prediction lies at ``path``."""
+        """Yield what differs for the instance whose prediction is at ``path``."""
         written = self.store.read_as_written(path)
         name = written["instance_id"]
         place = self.store.trajectory(name)
@@ -110,7 +110,7 @@ class InstanceCheck:
         if not place.is_file():
             yield Difference(place, "is missing")
             return
-        # As it was written: lone surrogates as escapes.
+        # Transcripts are written with lone surrogates as escapes.
         text = expected.encode("utf-8", "backslashreplace").decode()
         if found := first_line(place.read_bytes().decode("utf-8", "replace"), text):
             number, words = found

@@ -1,4 +1,4 @@
-"""The layout of a trajectory of this harness (docs/trajectory.md), as far as it is used here."""
+"""The part of a trajectory's layout (docs/trajectory.md) that the verification uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _encodable(text: str) -> str:
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ValueError("it holds half a character") from None
+        raise ValueError("it contains half a character") from None
     return text
 
 
@@ -122,7 +122,7 @@ class _Trajectory(_Part):
 
 
 def wrong_layout(trajectory: Mapping[str, Any]) -> list[Spot]:
-    """Return every place where ``trajectory`` is not in the layout; nothing where it is."""
+    """Return every place where ``trajectory`` does not have the layout."""
     try:
         _Trajectory.model_validate(trajectory)
     except ValidationError as error:
@@ -132,4 +132,4 @@ def wrong_layout(trajectory: Mapping[str, Any]) -> list[Spot]:
 
 def _words(message: str) -> str:
     problem = message.removeprefix("Value error, ")
-    return f"is not in the layout of docs/trajectory.md: {problem[:1].lower()}{problem[1:]}"
+    return f"does not have the layout of docs/trajectory.md: {problem[:1].lower()}{problem[1:]}"

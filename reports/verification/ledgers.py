@@ -1,4 +1,4 @@
-"""Does the ledger hold every call that the trajectories show, and each line once?"""
+"""Check that the ledger contains every call of the trajectories, and each line once."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _REPLIED = ("answered", REPLAYED)
 
 
 def ledger_differences(path: Path, run: RunData) -> Iterator[Difference]:
-    """Yield what is wrong with the ledger of ``run`` at ``path``; nothing for runs without one."""
+    """Yield the faults of the ledger of ``run`` at ``path``."""
     if not path.is_file():
         calls = sum(len(a.calls) for i in run.instances for a in i.attempts)
         if calls and "versions" in run.described and "combined" not in run.described:
             shown = counted(calls, "call")
-            yield Difference(path, f"is missing, and the trajectories show {shown}")
+            yield Difference(path, f"is missing, but the trajectories show {shown}")
         return
     for damage in run.damaged:
         yield Difference(path, damage.problem, damage.number)
     yield from (Difference(path, words) for words in _missing(run.ledger, run))
     selected = {*run.selected}
     for name in sorted({line.instance_id for line in run.ledger} - selected):
-        yield Difference(path, f"has calls of {name!a}, which is no instance of this run")
+        yield Difference(path, f"has calls of {name!a}, which is not an instance of this run")
 
 
 def _missing(lines: Sequence[Line], run: RunData) -> Iterator[str]:
-    """Yield what the trajectories show and the ledger lacks; redone attempts may add lines."""
+    """Yield calls that the ledger lacks; it may contain more calls, of redone attempts."""
     paid = _paid(lines)
     for instance in run.instances:
         for attempt in instance.attempts:

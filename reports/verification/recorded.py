@@ -1,4 +1,4 @@
-"""Pure: attempts as a trajectory has them, put back into what the harness worked with."""
+"""Pure: convert the attempts of a trajectory back to the types of the harness."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from runs.progress.statuses import InstanceStatus
 def chosen_again(
     records: Sequence[AttemptRecord], winner: int | None, *, require_tests: bool
 ) -> Choice:
-    """Return the choice among ``records``, whose trajectory says that ``winner`` won.
+    """Return the choice among ``records``, given the trajectory's ``winner``.
 
-    Whether a patch applied to the base commit is not recorded of attempts with failed edits; such
-    a candidate is passed over where that explains the winner.
+    For attempts with failed edits the trajectory does not record whether the patch applied; such a
+    candidate is excluded if that explains the winner.
     """
     candidates = [record.candidate for record in records]
     while True:
@@ -31,14 +31,14 @@ def chosen_again(
 
 
 def solved_of(name: str, trajectory: Mapping[str, Any], records: Sequence[AttemptRecord]) -> Solved:
-    """Return an instance as it was when its files were written, the choice as it is recorded.
+    """Return an instance with its recorded choice, from which its files are written.
 
     Raises:
-        KeyError, TypeError, ValueError: the trajectory is of another layout.
+        KeyError, TypeError, ValueError: the trajectory has another layout.
     """
     number = trajectory["winner"]
     winner = next((r.candidate for r in records if r.attempt == number), None)
     choice = Choice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])
-    # What is written of an instance holds its name and its title, and nothing else of it.
+    # The files contain only the name and the title of an instance.
     instance = Instance(name, "", "", str(trajectory.get("title", "")), "", "")
     return Solved(instance, tuple(records), choice)

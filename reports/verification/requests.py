@@ -1,8 +1,9 @@
-"""Pure: do the request hashes of an attempt's calls follow from its messages?
+"""Pure: compare the request hashes of an attempt's calls with its messages.
 
-A conversation grows at its end, so each request is a beginning of the messages. When the window
-was full, the oldest rounds were left out, and a reply that was cut off is one message with what
-follows: then only the last request is computed, which holds all messages but the last reply.
+A conversation grows at its end, so each request is a prefix of the messages. This does not hold if
+the oldest rounds were left out because the window was full, or if a truncated reply and its
+continuation are one message. Then only the last request is computed: all messages but the last
+reply.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from bench.attempts.records import AttemptRecord
 from llm.chat import Message, request_sha256
 
-_OUTSIDE = "agent"  # a command, which keeps its requests to itself
+_OUTSIDE = "agent"  # a command, whose requests are not recorded
 
 
 def wrong_request(record: AttemptRecord) -> str:
-    """Return in words which call of ``record`` does not fit its messages, empty for none."""
+    """Return which call of ``record`` does not match its messages; empty if all match."""
     if not record.calls or record.edit_format == _OUTSIDE:
         return ""
     if record.messages[-1:] and not _ends_with_reply(record):
@@ -36,12 +37,12 @@ def _ends_with_reply(record: AttemptRecord) -> bool:
 
 
 def _requests(record: AttemptRecord) -> Iterator[Sequence[Message]]:
-    """Yield what may have been sent: all before a reply, and what a reply was begun with."""
+    """Yield possible requests: all messages before a reply, with or without a truncated reply."""
     for number, message in enumerate(record.messages):
         if message.role != "assistant":
             continue
         yield record.messages[:number]
         for call in record.calls:
-            begun = message.content.removesuffix(call.reply.content)
-            if begun and begun != message.content:
-                yield [*record.messages[:number], Message("assistant", begun)]
+            start = message.content.removesuffix(call.reply.content)
+            if start and start != message.content:
+                yield [*record.messages[:number], Message("assistant", start)]

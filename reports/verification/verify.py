@@ -1,9 +1,9 @@
-"""``report.py --verify``: compute anew whatever is derived, and say what differs."""
+"""``report.py --verify``: compute all derived files again and report differences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from operator import eq
 from pathlib import Path
@@ -15,23 +15,23 @@ from reports.cli.options import ReportOptions, Say
 from reports.data.otherpatches import rounds
 from reports.data.predictions import read_predictions
 from reports.data.rows import Row
-from reports.data.rundata import RunData, read_run
+from reports.data.rundata import read_run
 from reports.evaluation.judging import Judging
 from reports.statistics.collect import collect
+from reports.statistics.methods.intervals import Share
 from reports.statsfile import stats_json
 from reports.verification.derived import DerivedCheck
 from reports.verification.difference import Difference, nearly, readable
 from reports.verification.instances import InstanceCheck
 from reports.verification.ledgers import ledger_differences
-from reports.verification.older import with_unknown_shares
 from runs.storage.store import RunStore
 from runs.storage.versions import is_current
 
 
 def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
-    """Verify each run, say what differs, one line each, and return 1 when anything does.
+    """Verify each run, print a line for each difference, and return 1 if there is one.
 
-    Nothing is written, and no model, engine or registry is asked.
+    This writes nothing and calls no model, engine or registry.
 
     Raises:
         UserError: a run cannot be read.
@@ -55,7 +55,7 @@ class _Verification:
     say: Say
 
     def differences(self) -> Iterator[Difference]:
-        """Yield what differs; what cannot be read comes first, and ends the comparison."""
+        """Yield what differs; derived files are not compared if a file cannot be read."""
         described, found = self._described()
         combined = "combined" in described
         check = InstanceCheck(self.store, combined, "versions" in described and not combined)
@@ -66,7 +66,7 @@ class _Verification:
             yield from readable(self._derived(described))
 
     def _described(self) -> tuple[Mapping[str, Any], list[Difference]]:
-        """Return what ``run.json`` says, and that it cannot be read."""
+        """Return the content of ``run.json``, or the difference that it cannot be read."""
         try:
             return self.store.read_run() or {}, []
         except DamagedFileError as error:
@@ -93,9 +93,9 @@ class _Verification:
     def _stats(
         self, judging: Judging, rows: Sequence[Row], *, older: bool
     ) -> Iterator[Mapping[str, Any]]:
-        """Yield what ``stats.json`` may hold; the report may have had no rows at hand."""
+        """Yield the valid contents of ``stats.json``; the report may not have had the rows."""
         for some in [rows, ()] if rows else [()]:
-            run: RunData = read_run(self.store, some)
+            run = read_run(self.store, some)
             made = stats_json(collect(run, judging.split_with(len(some))))
             yield with_unknown_shares(made) if older else made
 
@@ -105,3 +105,14 @@ def _dataset(judging: Judging) -> Dataset | None:
         return judging.dataset
     except (UserError, InfrastructureError):
         return None
+
+
+def with_unknown_shares(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return ``value`` with 0 % in place of unknown shares, as versions before 0.6 wrote them."""
+    if isinstance(value, list):
+        return [with_unknown_shares(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if {*value} == {"count", "of", "share", "interval"} and value["share"] is None:
+        return asdict(Share.made(value["count"], value["of"]))
+    return {key: with_unknown_shares(part) for key, part in value.items()}

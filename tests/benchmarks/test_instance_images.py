@@ -1,12 +1,12 @@
-"""Rows made of a spec, planted breakages and the table of verdicts; long: with real instances.
+"""Rows made from a spec, planted breakages and the table of verdicts; long: with real instances.
 
-The long part takes real data from where the environment says:
+Environment variables of the long part:
 
-- ``SWE_ROWS``: rows of SWE-bench with ``spec``, one JSON object a line
+- ``SWE_ROWS``: rows of SWE-bench with ``spec``, one JSON object per line
 - ``SWE_MIRRORS``: a folder of bare mirrors
-- ``SWE_IMAGES``: what ``benchmarks.instance_images`` was told as ``--out``, kept between runs
-- ``SWE_RECORDED``: a folder of trajectories with recorded patches, may be missing
-- ``SWE_INSTANCES``: ids, in one word each; pallets__flask-5063 and psf__requests-863 when not set
+- ``SWE_IMAGES``: the ``--out`` of ``benchmarks.instance_images``, kept between runs
+- ``SWE_RECORDED``: a folder of trajectories with recorded patches (optional)
+- ``SWE_INSTANCES``: ids separated by spaces; default: pallets__flask-5063 psf__requests-863
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.repos.patches import patch_paths
 from benchmarks.breakages import Kind, Planter
 from benchmarks.evaluation_rows import TestLists, evaluation_columns
 from benchmarks.executed import Executed, Function, functions
-from benchmarks.regression import Judging
+from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
@@ -67,7 +67,7 @@ def test_only_tests_that_every_run_with_the_gold_patch_passes_are_listed() -> No
     assert lists == TestLists(("fixed", "new"), ("kept",))
 
 
-def test_judges_who_say_nothing_disagree_with_none() -> None:
+def test_unknown_verdicts_disagree_with_none() -> None:
     assert Verdicts("a", {"docker": "caught", "local": "untested", "swebench": "-"}).agree
     assert not Verdicts("a", {"docker": "caught", "local": "plausible"}).agree
 
@@ -185,10 +185,10 @@ def test_only_functions_that_a_passing_test_executes_are_drawn_from(tmp_path: Pa
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     session = FolderSession(tmp_path / "folder", files=FILES)
-    judging = Judging(
+    checks = InstanceTests(
         EnvironmentKind.LOCAL, cast(Any, _Base(tmp_path / "base")), session, cast(Any, None)
     )
-    executed = Executed(an_instance(), judging, 60)
+    executed = Executed(an_instance(), checks, 60)
     found = executed.functions("thing/core.py")
     assert [f.name for f in found] == ["method", "inner"]
     assert found[0] == Function(
@@ -215,7 +215,7 @@ def _run(module: str, *options: object) -> str:
 @pytest.mark.long
 @pytest.mark.docker
 @pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
-def test_all_judges_agree_and_no_breakage_is_plausible(tmp_path: Path) -> None:
+def test_all_evaluators_agree_and_no_breakage_is_plausible(tmp_path: Path) -> None:
     rows, mirrors = _of_environment("SWE_ROWS"), _of_environment("SWE_MIRRORS")
     missing = [name for name in ("debootstrap", "bwrap") if not shutil.which(name)]
     if missing or os.geteuid() != 0:

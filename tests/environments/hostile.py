@@ -20,18 +20,18 @@ IGNORES_TERM = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, sign
 
 @dataclass(frozen=True)
 class Place:
-    """A session with small limits, and the name of the way that they are held."""
+    """A session with small limits, and the name of the mechanism that enforces them."""
 
     way: str
     session: Session
     mark: str = field(default_factory=lambda: f"mark-{secrets.token_hex(8)}")
 
     def run(self, code: str, seconds: float = 20) -> CommandResult:
-        """Run ``code`` with a mark that shows in the list of the machine's processes."""
+        """Run ``code`` with a mark that is visible in the machine's list of processes."""
         changes: dict[str, bytes | None] = {"hostile.py": code.encode()}
         result = run_once(self.session, changes, f"python hostile.py {self.mark}", seconds)
         assert "alive" in run_once(self.session, {}, "echo alive", 30).output
-        assert not self.still_running(), "something of it still runs"
+        assert not self.still_running(), "a process of it still runs"
         return result
 
     def still_running(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A run of the demo with real trajectories, and verdicts like those of swebench."""
+"""A demo run with real trajectories and verdicts like those of swebench."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def make_run(out: Path, cache: Path) -> Path:
 
 
 def judge(folder: Path, resolved: Collection[str], evaluator: str = "docker") -> None:
-    """Give every prediction with a patch a verdict, a report and a test output."""
+    """Write a verdict, a report and a test output for every prediction with a patch."""
     store = RunStore.of_folder(folder)
     for prediction in read_predictions(store):
         name = prediction.instance_id
@@ -84,7 +84,7 @@ def judge(folder: Path, resolved: Collection[str], evaluator: str = "docker") ->
 
 
 def judge_others(store: RunStore, status: VerdictStatus = VerdictStatus.RESOLVED) -> None:
-    """Give every patch of an attempt that is not predicted an official verdict."""
+    """Write an official verdict for every patch that is not predicted."""
     every = [prediction for found in rounds(read_run(store)) for prediction in found]
     for prediction in every:
         verdict = Verdict(prediction.instance_id, status, "docker", log="said")
@@ -102,7 +102,7 @@ def write_meta(place: Path, changes: dict[str, Any]) -> Path:
 
 
 def change_json(path: Path, change: Any) -> None:
-    """Rewrite a JSON file after ``change`` has changed its content."""
+    """Apply ``change`` to the content of a JSON file."""
     data = json.loads(path.read_text())
     change(data)
     path.write_text(json.dumps(data))

@@ -1,4 +1,4 @@
-"""Who said what in a trajectory, whatever harness wrote it."""
+"""Read the messages of a trajectory and their authors, whichever harness wrote it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-# An agent that edits by commands shows what it wrote without ever having said it.
+# An agent that edits by commands can show its edits without having written them in a message.
 _COMMANDS = "agent"
 _WRITTEN = ("calls", "model_patch", "patch", "submission")
 
 
 @dataclass(frozen=True)
 class Said:
-    """One message."""
+    """The text of one message."""
 
     text: str
     by_model: bool
@@ -22,35 +22,35 @@ class Said:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Messages in their order.
+    """The messages of a conversation in their order.
 
     Attributes:
-        literal: whatever the model changed stands in its messages, as with our edit formats.
+        literal: the model's messages contain all of its edits, as in this harness's edit formats.
     """
 
     said: tuple[Said, ...]
     literal: bool
 
     def shows(self, line: str, patch: str) -> bool:
-        """Tell whether ``line`` was shown to the model before it wrote it.
+        """Return whether ``line`` was shown to the model before the model wrote it.
 
-        Where edits are not literal, a line of the model's own ``patch`` may be shown to it (by
-        ``cat``, say) once it has said anything.
+        If edits are not literal, a line of the model's own ``patch`` may be shown to it, for
+        example by ``cat``, after its first message.
         """
         first = next((n for n, said in enumerate(self.said) if line in said.text), None)
         if first is None or self.said[first].by_model:
             return False
-        begun = len(list(takewhile(lambda said: not said.by_model, self.said))) < first
-        return self.literal or not begun or line not in patch
+        after_reply = len(list(takewhile(lambda said: not said.by_model, self.said))) < first
+        return self.literal or not after_reply or line not in patch
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What one file of a trajectory says.
+    """The content of one file of a trajectory.
 
     Attributes:
-        written: what the model is known to have written.
-        rest: everything of which nobody tells who said it.
+        written: text that the model wrote.
+        rest: text of unknown authors.
     """
 
     conversations: tuple[Conversation, ...] = ()
@@ -58,14 +58,14 @@ class Trajectory:
     rest: str = ""
 
     def shows(self, line: str, patch: str) -> bool:
-        """Tell whether anything but the model said ``line`` first; ``patch`` is the prediction."""
+        """Return whether ``line`` was not first written by the model; ``patch`` is predicted."""
         if any(conversation.shows(line, patch) for conversation in self.conversations):
             return True
         return line in self.rest and line not in self.written and line not in patch
 
 
 def trajectory_of_json(data: object) -> Trajectory:
-    """Return what a trajectory in JSON says: lists of messages with roles are conversations."""
+    """Return the content of a JSON trajectory; lists of messages with roles are conversations."""
     conversations: list[Conversation] = []
     written: list[str] = []
     rest: list[str] = []
@@ -79,7 +79,7 @@ def trajectory_of_json(data: object) -> Trajectory:
 
 
 def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
-    """Yield texts and lists of messages, each with whether edits are literal and the model's."""
+    """Yield texts and lists of messages, each with "literal" and "written by the model"."""
     waiting: list[tuple[Any, bool, bool]] = [(data, False, False)]
     while waiting:
         value, literal, by_model = waiting.pop()
@@ -104,7 +104,7 @@ def _said(message: Mapping[str, Any]) -> Said:
 
 
 def texts_in(data: object) -> Iterator[str]:
-    """Yield all texts in ``data``, keys left out, in no particular order of depth."""
+    """Yield all texts in ``data`` except keys."""
     waiting = [data]
     while waiting:
         value = waiting.pop()

@@ -1,4 +1,4 @@
-"""Faults of the entry: its name, ``metadata.yaml``, the README and the logo."""
+"""Check the entry's name, ``metadata.yaml``, README and logo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import date
 from pydantic import ValidationError
 
 from core.parsing.plainyaml import line_of_yaml, yaml_of
-from reports.submission.checks.findings import Finding, Kind, UnfitError
+from reports.submission.checks.findings import Finding, Kind, UnusableError
 from reports.submission.locate import Places
 from reports.submission.metadata import Metadata, mistakes
 from reports.submission.reading import Folder, Sort
@@ -17,7 +17,7 @@ from reports.submission.splits import RESEARCH_RULE_DAY, Split, entry_date
 
 METADATA = "metadata.yaml"
 _README = "README.md"
-# What the leaderboard's checklist asks about, by words that an answer cannot do without.
+# The subjects of the leaderboard's checklist, with words that every answer contains.
 _CHECKLIST = {
     "pass@1 (one prediction per instance)": re.compile(r"pass@1|one prediction", re.I),
     "test knowledge (PASS_TO_PASS, FAIL_TO_PASS)": re.compile(r"PASS_TO_PASS|FAIL_TO_PASS"),
@@ -30,7 +30,7 @@ _OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
 
 
 def check_entry(entry: Folder, today: date) -> Iterator[Finding]:
-    """Yield the faults of the entry, ``results/`` left out."""
+    """Yield the faults of the entry except those of ``results/``."""
     yield from _name(entry, today)
     yield from _metadata(entry)
     yield from _readme(entry)
@@ -39,15 +39,15 @@ def check_entry(entry: Folder, today: date) -> Iterator[Finding]:
 
 
 def attempts_tag(entry: Folder) -> str:
-    """Return ``1`` or ``2+`` as the metadata say, empty when they say neither."""
+    """Return the tag of the metadata, ``1`` or ``2+``; empty if the metadata are not valid."""
     metadata = _read(entry)
     return metadata.tags.system.attempts if metadata else ""
 
 
 def research_notes(places: Places) -> Iterator[str]:
-    """Yield what speaks against an entry that the rule for research submissions is about.
+    """Yield notes on requirements of research submissions that the entry does not seem to meet.
 
-    Nothing of it is a fault: who is an established research lab is for the maintainers to say.
+    These are not faults, because the maintainers decide about the rule.
     """
     entry, split = places.entry, places.split
     if entry is None or split is None or not split.research_only:
@@ -59,7 +59,7 @@ def research_notes(places: Places) -> Iterator[str]:
         yield f"note: {METADATA} says os_system: false, and {split.value} asks for open methods"
     try:
         named = _AFFILIATED.search(entry.text(_README))
-    except UnfitError:
+    except UnusableError:
         return
     if not named:
         yield f"note: {_README} names no affiliation, and {split.value} asks for one"
@@ -68,20 +68,21 @@ def research_notes(places: Places) -> Iterator[str]:
 def _read(entry: Folder) -> Metadata | None:
     try:
         return Metadata.model_validate(yaml_of(entry.text(METADATA)))
-    except (UnfitError, ValueError):
+    except (UnusableError, ValueError):
         return None
 
 
 def _name(entry: Folder, today: date) -> Iterator[Finding]:
     day, place = entry_date(entry.path.name), entry.place()
     if day is None:
-        mend = "call it by the date and a name, as 20260930_agent_model"
-        yield Finding(Kind.NAME, place, "is not called YYYYMMDD_name", mend)
+        fix = "name it by the date and a name, as 20260930_agent_model"
+        yield Finding(Kind.NAME, place, "is not named YYYYMMDD_name", fix)
     elif day > today:
-        yield Finding(Kind.NAME, place, f"its date {day} is to come", "give the day of submission")
+        problem = f"its date {day} is in the future"
+        yield Finding(Kind.NAME, place, problem, "use the day of the submission")
     if entry.path.parent.name not in [split.value for split in Split]:
         names = ", ".join(split.value for split in Split)
-        yield Finding(Kind.NAME, place, "lies in no split's folder", f"put it into one: {names}")
+        yield Finding(Kind.NAME, place, "is not in the folder of a split", f"use one of: {names}")
 
 
 def _metadata(entry: Folder) -> Iterator[Finding]:
@@ -89,7 +90,7 @@ def _metadata(entry: Folder) -> Iterator[Finding]:
     try:
         data = yaml_of(entry.text(METADATA))
         metadata = Metadata.model_validate(data)
-    except UnfitError as error:
+    except UnusableError as error:
         yield error.finding
     except ValidationError as error:
         text = entry.text(METADATA)
@@ -103,17 +104,17 @@ def _metadata(entry: Folder) -> Iterator[Finding]:
 
 
 def _halves(words: str) -> tuple[str, str]:
-    problem, _, mend = words.partition(": ")
-    return problem, mend or "fix it"
+    problem, _, fix = words.partition(": ")
+    return problem, fix or "fix it"
 
 
 def _values(entry: Folder, place: str, metadata: Metadata) -> Iterator[Finding]:
     if metadata.tags.checked:
-        problem = "checked is true, which the leaderboard's maintainers alone set"
-        yield Finding(Kind.METADATA, f"{place}: tags: checked", problem, "make it false")
+        problem = "checked is true, which only the leaderboard's maintainers may set"
+        yield Finding(Kind.METADATA, f"{place}: tags: checked", problem, "set it to false")
     logo = metadata.info.logo
     if "://" not in logo and ("/" in logo or entry.sort(logo) is not Sort.FILE):
-        problem = f"{logo} is no file of the entry"
+        problem = f"{logo} is not a file of the entry"
         yield Finding(Kind.METADATA, f"{place}: info: logo", problem, "name the logo's file")
 
 
@@ -121,12 +122,12 @@ def _readme(entry: Folder) -> Iterator[Finding]:
     place = entry.place(_README)
     try:
         text = entry.text(_README)
-    except UnfitError as error:
+    except UnusableError as error:
         yield error.finding
         return
     for subject, words in _CHECKLIST.items():
         if not words.search(text):
             problem = f"the checklist's answer on {subject} is missing"
-            yield Finding(Kind.README, place, problem, "answer it")
+            yield Finding(Kind.README, place, problem, "add it")
     if _OPEN_BOX.search(text):
-        yield Finding(Kind.README, place, "a box of the checklist is open", "answer it")
+        yield Finding(Kind.README, place, "a box of the checklist is open", "check it")

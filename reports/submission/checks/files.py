@@ -1,11 +1,11 @@
-"""Faults of files as files: links, sizes, secrets, and what was left to do."""
+"""Check all files for links, sizes, secrets and TODOs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from core.redaction import Redactor
-from reports.submission.checks.findings import Finding, Kind, UnfitError
+from reports.submission.checks.findings import Finding, Kind, UnusableError
 from reports.submission.checks.keys import secret_in, secret_in_blocks
 from reports.submission.reading import MIB, Folder, Sort
 
@@ -22,17 +22,17 @@ def check_files(root: Folder, redact: Redactor) -> Iterator[Finding]:
             continue
         yield from _file(root, name, sort, size, redact)
     if total > root.limits.total:
-        problem = f"{total // MIB} MiB, and GitHub asks for {root.limits.total // MIB} at most"
+        problem = f"{total // MIB} MiB, but GitHub asks for at most {root.limits.total // MIB}"
         yield Finding(Kind.SIZE, root.place(), problem, "shorten logs and trajectories")
 
 
 def _file(root: Folder, name: str, sort: Sort, size: int, redact: Redactor) -> Iterator[Finding]:
     if sort is not Sort.FILE:
-        mend = "put the file itself there"
-        yield Finding(Kind.LINK, root.place(name), f"is a {sort.value}", mend)
+        fix = "replace it by the file"
+        yield Finding(Kind.LINK, root.place(name), f"is a {sort.value}", fix)
     elif size > root.limits.file:
-        problem = f"{size // MIB} MiB, and GitHub refuses more than {root.limits.file // MIB}"
-        yield Finding(Kind.SIZE, root.place(name), problem, "shorten or pack it")
+        problem = f"{size // MIB} MiB, but GitHub refuses more than {root.limits.file // MIB}"
+        yield Finding(Kind.SIZE, root.place(name), problem, "shorten or compress it")
     else:
         yield from _secrets(root, name, redact)
 
@@ -43,23 +43,23 @@ def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[Finding]:
             found = secret_in_blocks(root.unpacked(name), redact)
         else:
             found = secret_in(root.data(name).decode("utf-8", "replace"), redact)
-    except UnfitError as error:
+    except UnusableError as error:
         yield error.finding
         return
     if found:
-        mend = "redact it, and revoke it if it was ever valid"
-        yield Finding(Kind.SECRET, root.place(name), f"holds {found}", mend)
+        fix = "redact it, and revoke it if it was ever valid"
+        yield Finding(Kind.SECRET, root.place(name), f"contains {found}", fix)
 
 
 def check_todo(folder: Folder, *, deep: bool) -> Iterator[Finding]:
-    """Yield each text of ``folder`` in which a TODO is left.
+    """Yield each TODO in the texts of ``folder``.
 
-    Predictions, logs and trajectories quote repositories, which are full of them; so only what
-    submitters write is looked at: the entry without those, and the texts at the artifacts' top.
+    Predictions, logs and trajectories quote repositories, which contain many TODOs. So only texts
+    that submitters write are checked: the entry, and the texts at the top of the artifacts.
 
     Args:
         folder: the entry or the artifacts.
-        deep: whether folders below it count.
+        deep: whether to check the folders below it.
     """
     for name, sort, _ in folder.files():
         if sort is not Sort.FILE or not name.endswith(_TEXTS) or (not deep and "/" in name):
@@ -68,9 +68,9 @@ def check_todo(folder: Folder, *, deep: bool) -> Iterator[Finding]:
             continue
         try:
             lines = folder.text(name).splitlines()
-        except UnfitError:
-            continue  # found by ``check_files`` or by whoever reads the file
+        except UnusableError:
+            continue  # reported by other checks
         for number, line in enumerate(lines, 1):
             if "TODO" in line:
                 place = f"{folder.place(name)}:{number}"
-                yield Finding(Kind.TODO, place, "a TODO is left", "fill it in")
+                yield Finding(Kind.TODO, place, "contains a TODO", "fill it in")

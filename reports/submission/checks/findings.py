@@ -1,16 +1,16 @@
-"""What the validator finds: each a line with the mend."""
+"""Faults that the validator finds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-# Names and ids in a package may be of any length.
+# Names and ids in a package may have any length.
 _LONGEST = 400
 
 
 class Kind(str, Enum):
-    """The kinds of faults, as docs/submission.md lists them."""
+    """The kinds of faults; see docs/submission.md."""
 
     MISSING = "missing"
     UNREADABLE = "unreadable"
@@ -38,25 +38,25 @@ class Finding:
     """One fault of a package.
 
     Attributes:
-        place: the file, relative to the package, and where in it.
-        problem: what is wrong there.
-        mend: what to do about it.
+        place: the file, relative to the package, and the place in it.
+        problem: the fault.
+        fix: how to correct it.
     """
 
     kind: Kind
     place: str
     problem: str
-    mend: str
+    fix: str
 
     def line(self) -> str:
-        """Return the finding as one printable line, whatever the names of files are."""
+        """Return one printable line; other characters are escaped."""
         place, problem = self.place[:_LONGEST], self.problem[:_LONGEST]
-        text = f"{self.kind.value}: {place}: {problem}; {self.mend}"
+        text = f"{self.kind.value}: {place}: {problem}; {self.fix}"
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-class UnfitError(Exception):
-    """A file of a package cannot be used; holds the finding that says why."""
+class UnusableError(Exception):
+    """A file of a package cannot be used; contains the finding."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.line())

@@ -1,4 +1,4 @@
-"""What of the hidden half of an instance would show in a trajectory: its distinctive lines."""
+"""Distinctive lines of an instance's hidden half, by which it is found in a trajectory."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pathlib import Path
 from bench.instances.instances import Evaluation, Instance
 from core.git import git_result
 
-# Below, a line is one that anybody writes, as `return result`. Of 124 gold patches of SWE-bench
-# Lite 7 have no line that is longer and neither in the issue nor in the patches' context.
+# Shorter lines are common, as `return result`. 7 of 124 gold patches of SWE-bench Lite have no
+# longer line that is neither in the issue nor in the context of the patches.
 _SHORTEST_LINE = 16
-# Below, a test's name is one that anybody gives, as `test_copy`.
+# Shorter names of tests are common, as `test_copy`.
 _SHORTEST_NAME = 12
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _INDEX = re.compile(r"^index [0-9a-f]{7,}\.\.[0-9a-f]{7,}")
 _DEFINED = re.compile(r"\b(?:def|class|function|func|fn)\s+(\w+)")
 _NAME = re.compile(r"\w+")
-# The dataset's own names of what is hidden: nobody but a prompt made from it says them.
+# The dataset's names of hidden fields: they occur only in prompts that were made from it.
 _FIELDS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """One hidden field, by what is said of it.
+    """One hidden field and its distinctive texts.
 
     Attributes:
-        what: the field in words.
-        lines: lines that tell it from most of what may be shown.
-        marks: texts of which one alone tells it.
+        what: the name of the field.
+        lines: lines that are unlikely in texts that may be shown.
+        marks: texts of which each one alone is evidence.
     """
 
     what: str
@@ -39,11 +39,11 @@ class Hidden:
 
 
 def hidden_of(instance: Instance, evaluation: Evaluation) -> tuple[Hidden, ...]:
-    """Return the distinctive lines of an instance's hidden fields, each field's own.
+    """Return the distinctive lines of each hidden field of an instance.
 
-    A line is distinctive when it is long enough, holds two words, and stands neither in the issue
-    nor in what the patches show of the base commit. A patch's ``index`` line is, too: it holds the
-    hash of the patched file.
+    A line is distinctive if it is long enough, contains two words, and is neither in the issue nor
+    in the lines of the base commit that the patches show. A patch's ``index`` line is distinctive
+    as well, because it contains the hash of the patched file.
     """
     known = "\n".join(
         [
@@ -73,7 +73,7 @@ def _index_lines(patch: str) -> tuple[str, ...]:
 
 
 def _lines(patch: str, marks: str) -> list[str]:
-    """Return the lines of ``patch`` that begin with one of ``marks``, headers left out."""
+    """Return the lines of ``patch`` that start with one of ``marks``, without headers."""
     lines = patch.split("\n")
     return [t[1:] for t in lines if t[:1] in tuple(marks) and t[:4] not in ("+++ ", "--- ")]
 
@@ -88,7 +88,7 @@ def _distinctive(lines: Iterable[str], known: str) -> tuple[str, ...]:
 
 
 def _names(evaluation: Evaluation, known: str) -> tuple[str, ...]:
-    """Return the names of tests that only the test patch brings."""
+    """Return the names of tests that only the test patch adds."""
     added = _lines(evaluation.test_patch, "+")
     defined = {name for line in added for name in _DEFINED.findall(line)}
     listed = {w for test in evaluation.fail_to_pass for w in _NAME.findall(test)}
@@ -97,10 +97,7 @@ def _names(evaluation: Evaluation, known: str) -> tuple[str, ...]:
 
 
 def stand_in_base(mirror: Path, commit: str, lines: Sequence[str]) -> frozenset[str]:
-    """Return those of ``lines`` that stand somewhere in the tree of ``commit``.
-
-    Whoever works on the repository may be shown them.
-    """
+    """Return those of ``lines`` that are in the tree of ``commit``, which a model may be shown."""
     if not lines:
         return frozenset()
     patterns = [word for line in lines for word in ("-e", line)]

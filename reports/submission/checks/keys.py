@@ -1,4 +1,4 @@
-"""Keys of providers, by their shapes."""
+"""Find API keys of providers by their format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from core.redaction import Redactor
 
-# As the providers make them; each is long enough that no word or hash looks like it.
+# Each pattern is long enough that no word or hash matches it.
 _SHAPES = {
     "a key of Anthropic": r"sk-ant-[\w-]{24,}",
     "a key of OpenRouter": r"sk-or-v1-[0-9a-f]{32,}",
@@ -25,22 +25,22 @@ _SHAPES = {
 _ANY = re.compile(
     "|".join(f"(?P<s{n}>(?<![\\w-])(?:{shape}))" for n, shape in enumerate(_SHAPES.values()))
 )
-# Before the regular expression: most texts hold none of these.
+# A quick check before the regular expression, because most texts contain none of these.
 _BEGINNINGS = (
     "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza",
     "hf_", "gsk_", "xai-", "xox", "-----BEGIN",
 )  # fmt: skip
 _NAMES = tuple(_SHAPES)
-# Two blocks overlap by more than the longest of them.
+# The overlap of two blocks; no key is longer.
 OVERLAP = 512
 
 
 def secret_in(text: str, redact: Redactor) -> str | None:
-    """Return in words which secret ``text`` holds, None when it holds none.
+    """Return a description of a secret in ``text``, None if there is none.
 
     Args:
-        text: any.
-        redact: knows the values of this environment's secrets.
+        text: the text to search.
+        redact: contains the values of this environment's secrets.
     """
     if name := redact.named_in(text):
         return f"the value of {name}"
@@ -51,7 +51,7 @@ def secret_in(text: str, redact: Redactor) -> str | None:
 
 
 def secret_in_blocks(blocks: Iterable[bytes], redact: Redactor) -> str | None:
-    """Return which secret a text holds that comes in blocks; all blocks are gone through."""
+    """Return a description of a secret in a text of several blocks; reads all blocks."""
     found, tail = None, b""
     for block in blocks:
         data = tail + block

@@ -1,4 +1,4 @@
-"""Faults of ``all_preds.jsonl``."""
+"""Check ``all_preds.jsonl``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.instances.instances import Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from bench.repos.patches import applies_to, is_unfit, split_patch
 from core.git import GitError
-from reports.submission.checks.findings import Finding, Kind, UnfitError
+from reports.submission.checks.findings import Finding, Kind, UnusableError
 from reports.submission.reading import Folder
 
 FILE = "all_preds.jsonl"
@@ -24,8 +24,8 @@ class Line:
     """One prediction of the package.
 
     Attributes:
-        place: the line, for findings.
-        patch: empty when nothing was generated.
+        place: file and line for findings.
+        patch: empty if there is none.
     """
 
     place: str
@@ -40,30 +40,32 @@ class Line:
 
 
 def read_lines(artifacts: Folder) -> tuple[list[Line], list[Finding]]:
-    """Return the predictions, and the faults of the lines that are none."""
+    """Return the predictions, and the faults of the other lines."""
     try:
         text = artifacts.text(FILE)
-    except UnfitError as error:
+    except UnusableError as error:
         return [], [error.finding]
     lines, faults = [], []
     for number, part in enumerate(text.removesuffix("\n").split("\n"), 1):
         try:
             lines.append(_line(artifacts, f"{FILE}:{number}", part))
-        except UnfitError as error:
+        except UnusableError as error:
             faults.append(error.finding)
     return lines, faults
 
 
 def _line(artifacts: Folder, place: str, text: str) -> Line:
     if not text.strip():
-        raise artifacts.unfit(Kind.UNREADABLE, place, "is blank", "delete the line")
+        raise artifacts.unusable(Kind.UNREADABLE, place, "is blank", "delete the line")
     data = artifacts.parsed(place, text)
     if not isinstance(data, dict) or not all(isinstance(data.get(k) or "", str) for k in _KEYS):
-        problem = f"is no prediction with the texts {', '.join(_KEYS)}"
-        raise artifacts.unfit(Kind.UNREADABLE, place, problem, "write these three keys")
+        problem = f"is not a prediction with the texts {', '.join(_KEYS)}"
+        raise artifacts.unusable(Kind.UNREADABLE, place, problem, "write these three keys")
     name, model, patch = (str(data.get(key) or "") for key in _KEYS)
     if not _is_text(name + model + patch):
-        raise artifacts.unfit(Kind.UNREADABLE, place, "holds half a character", "write it as UTF-8")
+        raise artifacts.unusable(
+            Kind.UNREADABLE, place, "contains half a character", "write it as UTF-8"
+        )
     return Line(artifacts.place(place), name, model, patch)
 
 
@@ -81,9 +83,9 @@ def check_predictions(
     """Yield the faults of predictions.
 
     Args:
-        lines: of the package.
-        instances: of the split, by id.
-        mirrors: where base commits are looked up; patches are not applied without.
+        lines: the package's predictions.
+        instances: the split's instances by id.
+        mirrors: contain the base commits; patches are not applied without them.
     """
     yield from _ids(lines, instances)
     yield from _model(lines)
@@ -101,7 +103,7 @@ def _ids(lines: Sequence[Line], known: Mapping[str, Instance]) -> Iterator[Findi
             problem = f"{line.instance_id or 'an empty id'} is not in the dataset"
             yield Finding(Kind.UNKNOWN_ID, line.place, problem, "delete the line")
         elif (other := first.setdefault(line.instance_id, line)) is not line:
-            problem = f"2 predictions for {line.instance_id}: the other is {other.place}"
+            problem = f"2 predictions for {line.instance_id}: the other is at {other.place}"
             yield Finding(Kind.DUPLICATE, line.place, problem, "keep the one that was evaluated")
 
 
@@ -110,24 +112,24 @@ def _model(lines: Sequence[Line]) -> Iterator[Finding]:
     usual = names.most_common(1)[0][0] if names else ""
     for line in lines:
         if line.model != usual or not line.model:
-            problem = f"the model is called {line.model or 'nothing'}, others {usual or 'nothing'}"
-            mend = "give all predictions one name and evaluate again"
-            yield Finding(Kind.MODEL_NAME, line.place, problem, mend)
+            problem = f"the model is named {line.model!r}, others {usual!r}"
+            fix = "use one name in all predictions and evaluate again"
+            yield Finding(Kind.MODEL_NAME, line.place, problem, fix)
 
 
 def _tests(line: Line) -> Iterator[Finding]:
     paths = _unfit_paths(line.patch)
     if paths is None:
         problem = "the patch names no file"
-        yield Finding(Kind.PATCH, line.place, problem, "give it in git's format")
+        yield Finding(Kind.PATCH, line.place, problem, "use git's format")
     elif paths:
         problem = f"the patch edits {', '.join(paths[:3])}"
-        mend = "drop tests, test configuration and build output, and evaluate again"
-        yield Finding(Kind.TEST_EDIT, line.place, problem, mend)
+        fix = "remove tests, test configuration and build output, and evaluate again"
+        yield Finding(Kind.TEST_EDIT, line.place, problem, fix)
 
 
 def _unfit_paths(patch: str) -> list[str] | None:
-    """Return what may not be predicted, None when a patch that is not empty names no file."""
+    """Return the excluded files of a patch, None if a non-empty patch names no file."""
     if not patch.strip():
         return []
     parts = [(part.path, part.new) for part in split_patch(patch.encode())]
@@ -147,4 +149,4 @@ def _applies(line: Line, instance: Instance, mirrors: Mirrors) -> Iterator[Findi
         return  # the mirror's fault, not the package's
     if not fits:
         problem = f"the patch does not apply to {instance.base_commit[:12]} of {instance.repo}"
-        yield Finding(Kind.PATCH, line.place, problem, "predict what applies and evaluate again")
+        yield Finding(Kind.PATCH, line.place, problem, "predict a patch that applies")

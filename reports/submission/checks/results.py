@@ -1,4 +1,4 @@
-"""Faults of ``results/``: shape, and agreement with predictions and reports."""
+"""Check the layout of ``results/`` and its agreement with predictions and reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reports.submission.checks.findings import Finding, Kind, UnfitError
+from reports.submission.checks.findings import Finding, Kind, UnusableError
 from reports.submission.checks.predictions import Line
 from reports.submission.reading import Folder
 from reports.submission.summary import (
@@ -29,24 +29,24 @@ _NAMES = ("no_generation", "no_logs", "resolved")
 def check_results(
     entry: Folder, lines: Sequence[Line], verdicts: Mapping[str, bool], rows: Sequence[Row]
 ) -> Iterator[Finding]:
-    """Yield the faults of the entry's ``results/``, and of the results that its README tells.
+    """Yield the faults of the entry's ``results/`` and of the results in its README.
 
     Args:
         entry: the entry.
         lines: the package's predictions.
-        verdicts: whether resolved, for whatever has a report.
-        rows: of the whole split.
+        verdicts: whether an instance is resolved, for instances with a report.
+        rows: all instances of the split.
     """
     folder = entry.below(_FOLDER)
     ids = [str(row["instance_id"]) for row in rows]
     wanted = lists_of(ids, {line.instance_id for line in lines if line.generated}, verdicts)
     try:
         given = _lists(folder)
-    except UnfitError as error:
+    except UnusableError as error:
         yield error.finding
     else:
         yield from _compare(folder, given, wanted)
-    yield from _told(entry, resolved_line(len(wanted.resolved), len(rows)))
+    yield from _readme(entry, resolved_line(len(wanted.resolved), len(rows)))
     yield from _shares(folder, "resolved_by_repo.json", by_repo(rows, wanted.resolved))
     if all(row.get("created_at") for row in rows):
         yield from _shares(folder, "resolved_by_time.json", by_time(rows, wanted.resolved))
@@ -57,23 +57,23 @@ def check_results(
 def _lists(folder: Folder) -> dict[str, list[str]]:
     data = folder.json(RESULTS_FILE)
     if not isinstance(data, dict) or sorted(data) != sorted(_NAMES):
-        problem, mend = f"holds not exactly {', '.join(_NAMES)}", "write these three lists"
-        raise folder.unfit(Kind.RESULTS, RESULTS_FILE, problem, mend)
+        problem, fix = f"does not contain exactly {', '.join(_NAMES)}", "write these three lists"
+        raise folder.unusable(Kind.RESULTS, RESULTS_FILE, problem, fix)
     for name, value in data.items():
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            problem = f"{name} is no list of ids"
+            problem = f"{name} is not a list of ids"
             fix = "write a list of texts"
-            raise folder.unfit(Kind.RESULTS, RESULTS_FILE, problem, fix, name)
+            raise folder.unusable(Kind.RESULTS, RESULTS_FILE, problem, fix, name)
     return data
 
 
-def _told(entry: Folder, right: str) -> Iterator[Finding]:
+def _readme(entry: Folder, right: str) -> Iterator[Finding]:
     try:
         text = entry.text(_README)
-    except UnfitError:
-        return  # found where the entry is checked
+    except UnusableError:
+        return  # reported by ``check_entry``
     for wrong in sorted(set(_RESOLVED.findall(text)) - {right}):
-        problem = f"says {wrong!r} where predictions and reports give {right!r}"
+        problem = f"says {wrong!r}, but predictions and reports give {right!r}"
         yield Finding(Kind.README, entry.place(_README), problem, "count again")
 
 
@@ -81,46 +81,46 @@ def _compare(folder: Folder, given: Mapping[str, list[str]], wanted: Lists) -> I
     for name, right in wanted.as_json().items():
         ids, place = given[name], folder.spot(RESULTS_FILE, name)
         if ids != sorted(set(ids)):
-            problem = f"{name} is not sorted, or names an id twice"
+            problem = f"{name} is not sorted, or contains an id twice"
             yield Finding(Kind.RESULTS, place, problem, "sort it")
-        # What was not generated may be said to have no logs, too.
+        # Instances without a patch may be listed as without logs, too.
         allowed = {*right, *wanted.no_generation} if name == "no_logs" else set(right)
         for wrong in sorted(set(ids) - allowed):
-            problem = f"{name} names {wrong}, against predictions and reports"
+            problem = f"{name} names {wrong}, but predictions and reports do not agree"
             yield Finding(Kind.RESULTS, place, problem, "count again")
         for missing in sorted(set(right) - set(ids)):
-            problem = f"{name} does not name {missing}, against predictions and reports"
+            problem = f"{name} does not name {missing}, but predictions and reports do"
             yield Finding(Kind.RESULTS, place, problem, "count again")
 
 
 def _shares(folder: Folder, name: str, wanted: Mapping[str, Share] | None) -> Iterator[Finding]:
     try:
         data = folder.json(name)
-    except UnfitError as error:
+    except UnusableError as error:
         yield error.finding
         return
     wrong = _no_shares(data)
     if wrong is not None:
-        problem = "does not hold `resolved` and `total` by name"
+        problem = "does not contain `resolved` and `total` by name"
         fix = 'write {"name": {"resolved": 1, "total": 2}}'
         yield Finding(Kind.RESULTS, folder.spot(name, *wrong), problem, fix)
         return
     for key in sorted({*wanted, *data}) if wanted is not None else ():
         if data.get(key) != wanted.get(key):  # type: ignore[union-attr]
-            problem = f"{key}: {_words(data.get(key))} where predictions, reports and dataset give "
+            problem = f"{key}: {_words(data.get(key))}, but predictions, reports and dataset give "
             problem += _words(wanted.get(key))  # type: ignore[union-attr]
-            fix = "count again, over the whole split"
+            fix = "count all instances of the split again"
             yield Finding(Kind.RESULTS, folder.spot(name, key), problem, fix)
 
 
 def _no_shares(data: object) -> tuple[str, ...] | None:
-    """Return the place in ``data`` that holds no shares, None where all of it does."""
+    """Return the first place in ``data`` that is not valid, None if there is none."""
     if not isinstance(data, dict):
         return ()
     return next(((str(key),) for key, value in data.items() if not _is_share(value)), None)
 
 
-def _is_share(value: Any) -> bool:  # noqa: ANN401 - whatever json holds
+def _is_share(value: Any) -> bool:  # noqa: ANN401 - any JSON value
     if not isinstance(value, dict) or sorted(value) != ["resolved", "total"]:
         return False
     return all(type(number) is int for number in value.values())

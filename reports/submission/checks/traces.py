@@ -1,8 +1,8 @@
-"""Traces of the hidden half of an instance in what was shown to a model.
+"""Find traces of an instance's hidden half in the texts that a model was shown.
 
-A model that solves an issue writes lines of the gold patch itself. So a line counts where somebody
-else says it first; and because a repository repeats itself, only where the base commit does not
-hold it. Without a mirror to look that up, more than half of a field's lines must be shown.
+A model that solves an issue writes lines of the gold patch itself. So a line counts only if it was
+not first written by the model, and, because repositories repeat lines, only if it is not in the
+base commit. Without a mirror to look that up, more than half of a field's lines must be shown.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ StandInBase = Callable[[Sequence[str]], frozenset[str]]
 def traces(
     trajectory: Trajectory, fields: Sequence[Hidden], patch: str, base: StandInBase | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the hidden fields of which ``trajectory`` shows a trace, each with an example.
+    """Yield each hidden field with a trace in ``trajectory``, and an example.
 
     Args:
         trajectory: one file.
-        fields: the instance's.
+        fields: the instance's hidden fields.
         patch: the prediction.
-        base: tells which lines stand in the base commit; None when no mirror is at hand.
+        base: returns the lines that are in the base commit; None without a mirror.
     """
     for hidden in fields:
         marks = [line for line in hidden.marks if trajectory.shows(line, patch)]

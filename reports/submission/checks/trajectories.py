@@ -1,4 +1,4 @@
-"""Faults of ``trajs/``: one for everything, all attempts, the choice, no hidden knowledge."""
+"""Check ``trajs/``: every prediction, all attempts, the choice, and no hidden knowledge."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from bench.repos.mirrors import Mirrors, has_commit
 from bench.repos.patches import fit_patch
 from core.parsing.untrusted import line_of
 from reports.submission.checks.conversations import Trajectory, texts_in, trajectory_of_json
-from reports.submission.checks.findings import Finding, Kind, UnfitError
+from reports.submission.checks.findings import Finding, Kind, UnusableError
 from reports.submission.checks.hidden import hidden_of, stand_in_base
 from reports.submission.checks.predictions import Line
 from reports.submission.checks.traces import StandInBase, traces
 from reports.submission.reading import Folder, Sort
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]
-# What a trajectory of several attempts cannot do without, in any harness's words.
+# Words of which every trajectory of several attempts contains one, in any harness.
 _ATTEMPTS = re.compile(r"attempt|candidate|rollout|sample|trial|\btry\b", re.IGNORECASE)
 _CHOICE = re.compile(r"choice|cho[os]|select|winner|best|pick", re.IGNORECASE)
-# Shorter ones may stand in any text by chance.
+# Shorter texts may be in any file by chance.
 _SHORTEST_KNOWN = 16
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What trajectories are held against.
+    """The data that trajectories are compared with.
 
     Attributes:
-        halves: of the split's instances, by id.
-        mirrors: where base commits are looked up, None when there are none.
-        attempts: the tag of the metadata, ``1`` or ``2+``; empty when unknown.
+        halves: both halves of the split's instances, by id.
+        mirrors: contain the base commits; None if there are none.
+        attempts: the tag of the metadata, ``1`` or ``2+``; empty if unknown.
     """
 
     halves: Halves
@@ -45,19 +45,19 @@ class Expected:
 
 @dataclass(frozen=True)
 class File:
-    """One file of a trajectory; ``data`` is None for what is no JSON."""
+    """One file of a trajectory; ``data`` is None if it is not JSON."""
 
     place: str
     text: str
     data: Any = None
 
     def spot(self, key: str) -> str:
-        """Return how findings call the value of ``key``, where this is JSON."""
+        """Return the place of the value of ``key`` in this JSON file for findings."""
         return f"{self.place}:{line_of(self.text, (key,))}"
 
     @property
     def ours(self) -> bool:
-        """Whether it is in the layout of docs/trajectory.md."""
+        """Whether it has the layout of docs/trajectory.md."""
         return isinstance(self.data, dict) and isinstance(self.data.get("attempts"), list)
 
 
@@ -89,19 +89,19 @@ def _by_instance(trajs: Folder, known: Halves) -> tuple[dict[str, list[str]], li
     for name in trajs.names():
         owner = _owner(name, known)
         if trajs.sort(name) is Sort.FOLDER:
-            problem, mend = "is a folder", "put all trajectories side by side into trajs/"
-            faults.append(Finding(Kind.TRAJECTORY, trajs.place(name), problem, mend))
+            problem, fix = "is a folder", "put all trajectories directly into trajs/"
+            faults.append(Finding(Kind.TRAJECTORY, trajs.place(name), problem, fix))
         elif owner is None:
-            problem = "begins with no id of the dataset"
-            mend = "call it <instance_id>.<extension> or delete it"
-            faults.append(Finding(Kind.UNKNOWN_ID, trajs.place(name), problem, mend))
+            problem = "does not start with an id of the dataset"
+            fix = "rename it to <instance_id>.<extension> or delete it"
+            faults.append(Finding(Kind.UNKNOWN_ID, trajs.place(name), problem, fix))
         else:
             names.setdefault(owner, []).append(name)
     return names, faults
 
 
 def _owner(name: str, known: Halves) -> str | None:
-    """Return the id that a file's name is made of: ids may hold dots, and so may extensions."""
+    """Return the id in a file's name; ids and extensions may contain dots."""
     stem = name
     while "." in stem:
         stem = stem.rpartition(".")[0]
@@ -116,21 +116,21 @@ def _read(trajs: Folder, names: Sequence[str]) -> tuple[list[File], list[Finding
         try:
             text = trajs.text(name)
             if not text.strip():
-                raise trajs.unfit(Kind.TRAJECTORY, name, "is empty", "add the run's trajectory")
+                raise trajs.unusable(Kind.TRAJECTORY, name, "is empty", "add the run's trajectory")
             files.append(File(trajs.place(name), text, _data(trajs, name, text)))
-        except UnfitError as error:
+        except UnusableError as error:
             faults.append(error.finding)
     return files, faults
 
 
-def _data(trajs: Folder, name: str, text: str) -> Any:  # noqa: ANN401 - whatever json holds
+def _data(trajs: Folder, name: str, text: str) -> Any:  # noqa: ANN401 - any JSON value
     suffix = PurePosixPath(name).suffix
     if suffix == ".json":
         return trajs.parsed(name, text)
     try:
         return trajs.parsed(name, text) if suffix == ".traj" else None
-    except UnfitError:
-        return None  # text, then
+    except UnusableError:
+        return None  # a text file
 
 
 def _one(files: Sequence[File], line: Line, expected: Expected) -> Iterator[Finding]:
@@ -141,8 +141,8 @@ def _one(files: Sequence[File], line: Line, expected: Expected) -> Iterator[Find
     for file, trajectory in _understood(files):
         for what, example in traces(trajectory, fields, line.patch, base):
             problem = f"shows {what}: {example[:80]!r}"
-            mend = "find how it came there: the attempt knew what it must not, and does not count"
-            yield Finding(Kind.TRACE, file.place, problem, mend)
+            fix = "find out how it got there; an attempt with hidden knowledge does not count"
+            yield Finding(Kind.TRACE, file.place, problem, fix)
 
 
 def _base(instance: Instance, mirrors: Mirrors | None) -> StandInBase | None:
@@ -153,11 +153,11 @@ def _base(instance: Instance, mirrors: Mirrors | None) -> StandInBase | None:
 
 
 def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:
-    """Yield each file with what it says.
+    """Yield each file with its content.
 
-    A text beside a JSON file tells the same again; of it only what is new counts.
+    A text file repeats the content of the JSON file; only its additional text counts.
     """
-    told = sorted({t.rstrip() for f in files for t in texts_in(f.data)}, key=len, reverse=True)
+    known = sorted({t.rstrip() for f in files for t in texts_in(f.data)}, key=len, reverse=True)
     parsed = [(file, trajectory_of_json(file.data)) for file in files if file.data is not None]
     ours = any(file.ours for file in files)
     written = "" if ours else "\n".join(trajectory.written for _, trajectory in parsed)
@@ -165,14 +165,14 @@ def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:
     for file in files:
         if file.data is None:
             rest = file.text
-            for text in told:
+            for text in known:
                 if len(text) >= _SHORTEST_KNOWN:
                     rest = rest.replace(text, "")
             yield file, Trajectory(written=written, rest=rest)
 
 
 def _choice(files: Sequence[File], line: Line, tag: str) -> Iterator[Finding]:
-    """Yield what is missing of all attempts and of how one was chosen."""
+    """Yield missing attempts and missing reasons for the choice."""
     ours = [file for file in files if file.ours]
     for file in ours:
         yield from _our_attempts(file, line, tag)
@@ -183,50 +183,50 @@ def _choice(files: Sequence[File], line: Line, tag: str) -> Iterator[Finding]:
         text = "\n".join(file.text for file in files)
         if not _ATTEMPTS.search(text) or not _CHOICE.search(text):
             problem = "does not show all attempts and how one was chosen"
-            mend = "add what the other attempts said and did, and the reason for the choice"
-            yield Finding(Kind.ATTEMPTS, files[0].place, problem, mend)
+            fix = "add the other attempts and the reason for the choice"
+            yield Finding(Kind.ATTEMPTS, files[0].place, problem, fix)
 
 
 def _our_attempts(file: File, line: Line, tag: str) -> Iterator[Finding]:
     name = file.data.get("instance_id", line.instance_id)
     if name != line.instance_id:
-        problem = f"is the trajectory of {name!a}, and named by {line.instance_id}"
+        problem = f"is the trajectory of {name!a}, but is named {line.instance_id}"
         place = file.spot("instance_id")
-        yield Finding(Kind.TRAJECTORY, place, problem, "call it by its instance")
+        yield Finding(Kind.TRAJECTORY, place, problem, "name it by its instance")
     attempts = [a for a in file.data["attempts"] if isinstance(a, dict)]
     numbers = [attempt.get("attempt") for attempt in attempts]
-    winner, mend = file.data.get("winner"), "copy the trajectory of the run"
+    winner, fix = file.data.get("winner"), "copy the trajectory of the run"
     if numbers != list(range(1, len(file.data["attempts"]) + 1)):
         shown = ", ".join(str(n) if type(n) is int else "?" for n in numbers)
         place = file.spot("attempts")
-        yield Finding(Kind.ATTEMPTS, place, f"has the attempts {shown}", mend)
-    # One that ended before its model was asked has neither.
+        yield Finding(Kind.ATTEMPTS, place, f"has the attempts {shown}", fix)
+    # An attempt that ended before the first call has neither.
     if not all(a.get("messages") for a in attempts if a.get("calls")):
-        yield Finding(Kind.ATTEMPTS, file.place, "an attempt has calls and no messages", mend)
+        yield Finding(Kind.ATTEMPTS, file.place, "an attempt has calls but no messages", fix)
     if not isinstance(file.data.get("reason"), str) or not file.data["reason"].strip():
         words = "does not say why the winner was chosen"
-        yield Finding(Kind.ATTEMPTS, file.spot("reason"), words, mend)
+        yield Finding(Kind.ATTEMPTS, file.spot("reason"), words, fix)
     if tag == "1" and len(attempts) > 1:
-        problem = f"has {len(attempts)} attempts, and the metadata say 1"
+        problem = f"has {len(attempts)} attempts, but the metadata say 1"
         yield Finding(Kind.ATTEMPTS, file.place, problem, 'set tags: system: attempts to "2+"')
     if line.generated and _patch_of(attempts, winner) != line.patch.strip():
-        problem = f"its winner (attempt {winner}) has another patch than the prediction"
+        problem = f"its winner (attempt {winner}) does not have the predicted patch"
         yield Finding(Kind.ATTEMPTS, file.spot("winner"), problem, "predict the winner")
 
 
 def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | None:
-    """Return what may be predicted of an attempt's patch, None when there is no such attempt."""
+    """Return the submittable patch of an attempt, None if there is no such attempt."""
     for attempt in attempts:
         recorded = attempt.get("recorded")
         patch = recorded.get("model_patch") if isinstance(recorded, dict) else None
         if attempt.get("attempt") == number and isinstance(patch, str):
-            # Half a character (a lone surrogate) may stand in JSON.
+            # JSON may contain half a character (a lone surrogate).
             return fit_patch(patch.encode("utf-8", "replace").decode()).patch.strip()
     return None
 
 
 def _transcript(file: File, data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what a transcript lacks of the attempts and the choice that its JSON file tells."""
+    """Yield attempts and choices of the JSON file that its transcript lacks."""
     for number in range(1, len(data["attempts"]) + 1):
         if f"\n## Attempt {number}: " not in file.text:
             problem = f"does not show attempt {number}"

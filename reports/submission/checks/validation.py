@@ -1,4 +1,4 @@
-"""Check a package, ours or anybody's, before it is submitted."""
+"""Check a package of any harness before it is submitted."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from reports.submission.summary import Row
 
 @dataclass(frozen=True)
 class Against:
-    """What a package is held against.
+    """The data that a package is compared with.
 
     Attributes:
-        rows: of the whole split.
-        today: no entry is dated later.
-        mirrors: where base commits are looked up; what needs them is left out without.
-        redact: knows the values of this environment's secrets.
+        rows: all instances of the split.
+        today: the latest valid date of an entry.
+        mirrors: contain the base commits; checks that need them are skipped without.
+        redact: contains the values of this environment's secrets.
     """
 
     rows: Sequence[Row]
@@ -47,8 +47,8 @@ class Against:
 def validate(folder: Path, against: Against) -> list[Finding]:
     """Return the faults of the package in ``folder``, each once, in the order of the package.
 
-    Nothing in a package is trusted: no link is followed, nothing is read without limit, and no
-    broken file ends the validation.
+    The package is not trusted: no link is followed, every read has a limit, and a broken file does
+    not end the validation.
 
     Raises:
         UserError: a row of the dataset is broken.

@@ -1,4 +1,4 @@
-"""Damaged runs and packages: no traceback, each damage reported with its file or without effect."""
+"""Damaged files of runs and packages are reported with their names, without a traceback."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_package_that_contradicts_itself_names_both_places(made: Made, package
     predictions.write_text(predictions.read_text() + predictions.read_text().splitlines()[0])
     rename_within(package / f"artifacts/trajs/{OTHER}.json", ONE)
     said = validated(package, made)
-    both = "all_preds.jsonl:7: 2 predictions for", "the other is artifacts/all_preds.jsonl:1"
+    both = "all_preds.jsonl:7: 2 predictions for", "the other is at artifacts/all_preds.jsonl:1"
     assert any(all(words in line for words in both) for line in said)
-    words = f"{OTHER}.json:1: is the trajectory of '{ONE}', and named by {OTHER}"
+    words = f"{OTHER}.json:1: is the trajectory of '{ONE}', but is named {OTHER}"
     assert any(words in line for line in said)

@@ -16,7 +16,7 @@ from core import money
 from core.money import as_text
 from llm.pricing import Price
 from reports.cli.commands import report_command
-from reports.verification.older import with_unknown_shares
+from reports.verification.verify import with_unknown_shares
 from runs.scale import Money
 from tests.bench.runs import EDIT, live, options
 from tests.provider import Answer, Provider

@@ -1,4 +1,4 @@
-"""Faults of logs and trajectories: how each is planted, its kind, and words of its line."""
+"""Faults of logs and trajectories: the change that plants it, its kind, and words of its line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.reports.submission.planting import Fault, in_file, in_metadata, in_tr
 
 ARTIFACT_FAULTS: dict[str, Fault] = {
     "another patch evaluated": (
-        lambda p: append(p.logs / "patch.diff", "more"), Kind.LOGS, "another patch",
+        lambda p: append(p.logs / "patch.diff", "more"), Kind.LOGS, "differs from the predicted",
     ),
     "a report that says nothing": (
         in_file(lambda p: p.logs / "report.json", b'{"demo__bank-1": {"resolved": 1}}'),

@@ -1,4 +1,4 @@
-"""A demo run, a function that builds packages of it, and a clean package."""
+"""A demo run, a function that packages it, and a valid package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(played: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def build(run: Path, tmp_path: Path, cache: Path) -> Build:
-    """Build a package with changes to the options and the meta."""
+    """Return a function that builds a package with changed options and metadata."""
 
     def make(
         split: str = "lite",
@@ -52,10 +52,10 @@ def build(run: Path, tmp_path: Path, cache: Path) -> Build:
 
 
 @pytest.fixture(scope="session")
-def clean(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Package:
-    """The package of a made-up evaluation of a real run, in which one has no report."""
-    place = tmp_path_factory.mktemp("clean")
-    run = make_run(place, cache)
+def clean(played: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Package:
+    """The package of a real run with invented verdicts; one instance has no report."""
+    place = shutil.copytree(played.parent.parent, tmp_path_factory.mktemp("clean") / "out")
+    run = place / "predictions/r"
     judge(run, IDS[1:3])
     (place / f"logs/r/{IDS[5]}.report.json").unlink()
     options = SubmissionOptions("lite", write_meta(place / "meta", {}), cache=cache)

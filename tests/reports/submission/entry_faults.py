@@ -1,4 +1,4 @@
-"""Faults of the entry: how each is planted, its kind, and words of its line."""
+"""Faults of the entry: the change that plants it, its kind, and words of its line."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ ENTRY_FAULTS: dict[str, Fault] = {
         in_metadata(lambda d: d["info"].update(site="example")), Kind.METADATA, "info: site",
     ),
     "a logo elsewhere": (
-        in_metadata(lambda d: d["info"].update(logo="../x.svg")), Kind.METADATA, "no file of",
+        in_metadata(lambda d: d["info"].update(logo="../x.svg")), Kind.METADATA, "not a file of",
     ),
     "no date in the name": (rename_entry("retry"), Kind.NAME, "YYYYMMDD_name"),
     "no such day": (rename_entry("20260230_retry"), Kind.NAME, "YYYYMMDD_name"),
-    "a day to come": (rename_entry("20300101_retry"), Kind.NAME, "to come"),
+    "a day to come": (rename_entry("20300101_retry"), Kind.NAME, "in the future"),
     "an endless model name": (
         in_prediction(lambda row: row.update(model_name_or_path="m" * 9999)),
         Kind.MODEL_NAME, "mmm",
     ),
-    "no such split": (rename_entry("20260101_a", "light"), Kind.NAME, "no split's folder"),
+    "no such split": (rename_entry("20260101_a", "light"), Kind.NAME, "folder of a split"),
     "nothing on hints": (unsay("`hints`"), Kind.README, "hints"),
     "nothing on browsing": (unsay("Does not have web browsing."), Kind.README, "web browsing"),
     "no summary of the results": (unsay("Resolved 2 instances"), Kind.README, "get_results.py"),
     "another summary of the results": (
         lambda p: append(p.entry / "README.md", "Resolved 6 instances (100.0%)\n"),
-        Kind.README, "'Resolved 6 instances (100.0%)' where predictions and reports give",
+        Kind.README, "'Resolved 6 instances (100.0%)', but predictions and reports give",
     ),
     "an open box": (
         lambda p: append(p.entry / "README.md", "- [ ] more\n"), Kind.README, "open",
@@ -63,7 +63,7 @@ ENTRY_FAULTS: dict[str, Fault] = {
         in_results("results.json", lambda d: d.update(generated=[])), Kind.RESULTS, "exactly",
     ),
     "no list": (
-        in_results("results.json", lambda d: d.update(resolved=3)), Kind.RESULTS, "no list of ids",
+        in_results("results.json", lambda d: d.update(resolved=3)), Kind.RESULTS, "not a list",
     ),
     "not sorted": (
         in_results("results.json", lambda d: d["resolved"].reverse()), Kind.RESULTS, "not sorted",
@@ -91,6 +91,6 @@ ENTRY_FAULTS: dict[str, Fault] = {
     ),
     "shares of another shape": (
         in_results("resolved_by_repo.json", lambda d: d.update({"demo/bank": 0.5})),
-        Kind.RESULTS, "does not hold",
+        Kind.RESULTS, "does not contain `resolved`",
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Faults of files and predictions: how each is planted, its kind, and words of its line."""
+"""Faults of files and predictions: the change that plants it, its kind, and words of its line."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ FILE_FAULTS: dict[str, Fault] = {
     "no metadata": (delete(lambda p: p.entry / "metadata.yaml"), Kind.MISSING, "metadata.yaml"),
     "no results": (delete(lambda p: p.entry / "results"), Kind.MISSING, "results.json"),
     "not UTF-8": (in_file(lambda p: p.trajectory, b"\xff"), Kind.UNREADABLE, "not UTF-8"),
-    "not JSON": (in_file(lambda p: p.trajectory, b"{"), Kind.UNREADABLE, "no JSON"),
-    "deep JSON": (in_file(lambda p: p.trajectory, b"[" * 99_999), Kind.UNREADABLE, "no JSON"),
+    "not JSON": (in_file(lambda p: p.trajectory, b"{"), Kind.UNREADABLE, "not JSON"),
+    "deep JSON": (in_file(lambda p: p.trajectory, b"[" * 99_999), Kind.UNREADABLE, "not JSON"),
     "not YAML": (
         in_file(lambda p: p.entry / "metadata.yaml", b"["), Kind.UNREADABLE, "not YAML",
     ),
@@ -51,23 +51,24 @@ FILE_FAULTS: dict[str, Fault] = {
         in_prediction(lambda row: row.update(model_patch="\ud800")), Kind.UNREADABLE, "half a",
     ),
     "a number for a patch": (
-        in_prediction(lambda row: row.update(model_patch=5)), Kind.UNREADABLE, "no prediction",
+        in_prediction(lambda row: row.update(model_patch=5)), Kind.UNREADABLE, "not a prediction",
     ),
     "a blank line": (
         lambda p: append(p.artifacts / "all_preds.jsonl", "\n\n"), Kind.UNREADABLE, "blank",
     ),
     "cut gzip": (
         in_file(lambda p: p.logs / "test_output.txt.gz", gzip.compress(b"x" * 99)[:-9]),
-        Kind.UNREADABLE, "no whole gzip file",
+        Kind.UNREADABLE, "not a complete gzip file",
     ),
     "no gzip": (
-        in_file(lambda p: p.logs / "test_output.txt.gz", b"text"), Kind.UNREADABLE, "no whole gzip",
+        in_file(lambda p: p.logs / "test_output.txt.gz", b"text"), Kind.UNREADABLE,
+        "not a complete gzip",
     ),
     "a link": (link, Kind.LINK, f"{ID}.md"),
     "a link to a folder": (link_to_folder, Kind.LINK, "artifacts/logs"),
     "a pipe": (pipe, Kind.LINK, "all_preds.jsonl"),
     "a huge file": (huge, Kind.SIZE, f"{ID}.md"),
-    "a gzip bomb": (bomb, Kind.SIZE, "unpacks to too much"),
+    "a gzip bomb": (bomb, Kind.SIZE, "too large when unpacked"),
     "much in all": (
         lambda p: [(p.artifacts / f"x{n}").write_bytes(bytes(290_000)) for n in range(7)],
         Kind.SIZE, "GitHub asks",

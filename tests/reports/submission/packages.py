@@ -1,4 +1,4 @@
-"""Packages of the demo run, and how tests read and change them."""
+"""Packages of the demo run, and helpers that read and change them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEY = "sk-ant-" + "a1" * 20
 
 @dataclass(frozen=True)
 class Package:
-    """A copy of a clean package, to plant faults in."""
+    """A copy of a valid package in which tests plant faults."""
 
     root: Path
     mirrors: Mirrors
@@ -71,7 +71,7 @@ class Package:
         path.write_text(yaml.safe_dump(data))
 
     def say(self, text: str, role: str = "user", place: int = 1) -> None:
-        """Put a message into the first attempt's conversation."""
+        """Insert a message into the first attempt's conversation."""
 
         def add(data: dict[str, Any]) -> None:
             data["attempts"][0]["messages"].insert(place, {"role": role, "content": text})
@@ -96,7 +96,7 @@ def entry_of(package: Path, split: str = "lite") -> Path:
 
 
 def said_of(folder: Path, split: str = "") -> list[str]:
-    """Return what validating says; the demo takes the dataset's place."""
+    """Return the output of a validation against the demo dataset."""
     said: list[str] = []
     validate_command(folder, SubmissionOptions(split, dataset="demo"), said.append)
     return said

@@ -18,7 +18,7 @@ Fault = tuple[Plant, Kind, str]
 
 
 def edit_patch(package: Package, text: str) -> None:
-    """Add to one patch wherever it stands, so that only the patch itself is at fault."""
+    """Append to all copies of one patch, so that only the patch itself has a fault."""
 
     def recorded(data: dict[str, Any]) -> None:
         winner = next(a for a in data["attempts"] if a["attempt"] == data["winner"])

@@ -15,12 +15,12 @@ from tests.reports.submission.packages import Build
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"checked": True}, "checked is no key"),
+        ({"checked": True}, "checked is not a key"),
         ({"os_model": "yes"}, "os_model must be true or false"),
         ({"authors": []}, "authors is empty"),
         ({"model": "gpt-4o"}, "model must be a list"),
         ({"agent": "Harness v1.2"}, "agent name the agent without its version"),
-        ({"site": "example.org"}, "site must be a full address"),
+        ({"site": "example.org"}, "site must be a full URL"),
         ({"first_author_site": None}, "first_author_site is missing"),
         ({"affiliations": "University"}, "affiliations must be a list"),
         ({"date": "tomorrow"}, "date must be a date"),

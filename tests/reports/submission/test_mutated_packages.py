@@ -21,7 +21,7 @@ JSON = st.recursive(
 
 
 def mutate(path: Path, draw: Any) -> None:
-    """Spoil one file in one of many ways."""
+    """Damage one file in one of many ways."""
     how = draw(
         st.sampled_from(("bytes", "cut", "delete", "folder", "link", "json", "json", "json"))
     )

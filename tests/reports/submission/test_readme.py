@@ -1,4 +1,4 @@
-"""The README of the entry: the leaderboard's checklist and its answers."""
+"""The README of the entry answers the leaderboard's checklist."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_checklist_says_how_many_attempts_were_made(build: Build, run: Path)
 
 
 def only_the_winner(run: Path, name: str) -> None:
-    """Make of an instance's attempts a single one."""
+    """Remove all attempts of an instance except the winner."""
 
     def cut(data: dict[str, Any]) -> None:
         data["attempts"] = [a for a in data["attempts"] if a["attempt"] == data["winner"]]
@@ -50,7 +50,7 @@ def only_the_winner(run: Path, name: str) -> None:
     change_json(run / f"{name}.json", cut_prediction)
 
 
-def test_web_browsing_and_other_agents_are_told(build: Build, run: Path) -> None:
+def test_web_browsing_and_other_agents_are_declared(build: Build, run: Path) -> None:
     change_json(
         run / "run.json", lambda data: data["config"].update(agent="command:x --key sesame")
     )
@@ -61,7 +61,7 @@ def test_web_browsing_and_other_agents_are_told(build: Build, run: Path) -> None
     assert "sesame" not in text
 
 
-def test_edits_of_test_configuration_are_told(build: Build, run: Path) -> None:
+def test_edits_of_test_configuration_are_listed(build: Build, run: Path) -> None:
     path = next(p for p in sorted(run.glob("*.json")) if p.stem in RESOLVED)
     change_json(path, lambda data: data.update(edits_test_configuration=True))
     text = (entry_of(build()[1]) / "README.md").read_text()
@@ -73,7 +73,7 @@ def test_the_restriction_is_said_before_anything_is_built(
     build: Build, split: str, run: Path
 ) -> None:
     said = build(split)[2]
-    assert said[0].startswith(f"note: since 2025-11-18 {split} takes only academic and research")
+    assert said[0].startswith(f"note: since 2025-11-18 {split} accepts only academic and research")
     assert "open methods with an arXiv preprint or technical report, and at least one" in said[0]
     assert sum(line.startswith("note: ") for line in said) == 1
     said = build(split, place="closed", os_system=False, affiliations=[])[2]

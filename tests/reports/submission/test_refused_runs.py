@@ -1,4 +1,4 @@
-"""Runs that give no package, and the messages for them."""
+"""Runs that cannot be packaged, and their messages."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def other_dataset(run: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (local, "judged by local, which is not official"),
-        (nothing_judged, "nothing of the run is evaluated"),
+        (local, "evaluated by local, which is not official"),
+        (nothing_judged, "the run is not evaluated"),
         (one_not_judged, "not evaluated: evaluate the run"),
         (no_run_file, "no run.json"),
-        (no_transcript, "is missing: a package shows the trajectory"),
+        (no_transcript, "is missing: a package needs the trajectory"),
         (contradiction, "the verdict says resolved, but .* does not"),
-        (broken_report, "is no report on"),
+        (broken_report, "is not a report on"),
         (other_dataset, "submit it with --split verified, not lite"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The leaderboard's package: its files and their contents."""
+"""The files of a leaderboard package and their contents."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ def test_the_flat_layout_puts_all_into_the_entry(build: Build, run: Path) -> Non
 def test_validating_warns_of_the_rule_for_research(build: Build, day: str) -> None:
     folder = build("verified", date=day, os_system=False)[1]
     said = said_of(folder)
-    assert said[0].startswith("note: since 2025-11-18 verified takes only academic and research")
+    assert said[0].startswith("note: since 2025-11-18 verified accepts only academic and research")
     asks = "note: metadata.yaml says os_system: false, and verified asks for open methods"
     assert (asks in said) is (day != "2025-11-17")
     assert said[-1].startswith("validated      0 faults"), "a note is no fault"
 
 
-def test_a_secret_of_the_environment_is_blotted_out(
+def test_a_secret_of_the_environment_is_redacted(
     build: Build, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXAMPLE_API_KEY", "correct-horse-battery")
@@ -147,7 +147,7 @@ def test_a_secret_of_the_environment_is_blotted_out(
     assert output == b"header [EXAMPLE_API_KEY]\n"
 
 
-def test_the_files_of_swebench_come_along(build: Build, run: Path) -> None:
+def test_the_files_of_swebench_are_copied(build: Build, run: Path) -> None:
     name = IDS[0]
     patch = json.loads((run / f"{name}.json").read_text())["model_patch"]
     folder = run.parent.parent / "logs/r/evaluation/logs/run_evaluation/x/m" / name

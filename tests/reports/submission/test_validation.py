@@ -65,7 +65,10 @@ def test_the_command_says_each_fault_and_ends_with_1(package: Package, cache: Pa
     assert said[1].startswith(f"trace: artifacts/trajs/{ID}.json: shows the hidden tests")
 
 
-def test_what_is_no_package_is_told(tmp_path: Path) -> None:
-    for place, said in ((tmp_path, "does not tell its split"), (tmp_path / "x", "is no folder")):
+def test_a_folder_that_is_not_a_package_is_refused(tmp_path: Path) -> None:
+    for place, said in (
+        (tmp_path, "the split of .* is unknown"),
+        (tmp_path / "x", "is not a folder"),
+    ):
         with pytest.raises(UserError, match=said):
             validate_command(place, SubmissionOptions(""), print)

@@ -1,4 +1,4 @@
-"""``--verify`` on a run that the harness made: nothing differs; each planted change is named."""
+"""``--verify`` accepts a run of the harness and names each planted change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def options(cache: Path, **changes: Any) -> ReportOptions:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """A run of two instances with its report, verdicts as if swebench had given them."""
+    """A run of two instances with its report and verdicts like those of swebench."""
     out = tmp_path_factory.mktemp("made")
     config = runs.config(environment=EnvironmentKind.NONE, all_attempts=True)
     assert run_command(config, runs.options(out, cache, ONE, SIX), lambda _: None) == 0
@@ -96,7 +96,7 @@ PLANTS: list[tuple[str, Edit, str]] = [
     (TRAJECTORY, _set("attempts", 0, "messages", 1, "content", to="Ask else."), "request hash of"),
     (TRAJECTORY, _set("attempts", 0, "calls", 0, "request_sha256", to="0" * 64), "of call 1 is"),
     (TRAJECTORY, _set("attempts", 0, "messages", -1, "content", to="No."), "the last message is"),
-    (TRAJECTORY, _set("attempts", 0, "recorded", "cost", to=7.5), "cost is 7.5, and should be 0.0"),
+    (TRAJECTORY, _set("attempts", 0, "recorded", "cost", to=7.5), "cost is 7.5, but should be 0.0"),
     (TRAJECTORY, _set("attempts", 0, "dropped_files", to=["x"]), 'dropped_files[0] is "x"'),
     (TRAJECTORY, _set("winner", to=2), "the choice from the recorded outcomes: winner is 2"),
     (TRAJECTORY, _set("reason", to="because"), 'outcomes: reason is "because"'),
@@ -105,15 +105,15 @@ PLANTS: list[tuple[str, Edit, str]] = [
         _set("attempts", 0, "recorded", "lint_outcome", to=False),
         "the choice from",
     ),
-    (TRAJECTORY, _set("attempts", to=[{}]), "is not in the layout of docs/trajectory.md"),
+    (TRAJECTORY, _set("attempts", to=[{}]), "does not have the layout of docs/trajectory.md"),
     (FALLBACK, _set("status", to="empty"), 'outcomes: status is "empty"'),
     (PREDICTION, _set("model_patch", to=""), ": model_patch is"),
-    (PREDICTION, _set("cost", to=3), "cost is 3, and should be 0.0"),
+    (PREDICTION, _set("cost", to=3), "cost is 3, but should be 0.0"),
     (PREDICTION, _set("all_results", 0, "edit_outcome", to=None), "all_results[0].edit_outcome"),
     (VERDICT, _set("patch_sha256", to="0"), "is about another patch"),
-    (VERDICT, _set("status", to="unresolved"), "resolved is true, and should be false"),
-    (VERDICT, _set("official", to=False), "official is false, and should be true"),
-    ("predictions/r/results.json", _set("resolved", to=[]), "resolved[0] is missing, and should"),
+    (VERDICT, _set("status", to="unresolved"), "resolved is true, but should be false"),
+    (VERDICT, _set("official", to=False), "official is false, but should be true"),
+    ("predictions/r/results.json", _set("resolved", to=[]), "resolved[0] is missing, but should"),
     ("predictions/r/stats.json", _set("run", to="else"), 'run is "else"'),
 ]
 
@@ -158,19 +158,19 @@ def test_a_missing_transcript_and_a_strange_verdict_are_named(out: Path, cache: 
     shutil.copy(out / VERDICT, out / "predictions/r/verdicts/own__thing-1.json")
     _, said = verify(out, cache)
     assert f"predictions/r/{ONE}.md: is missing" in said
-    assert "predictions/r/verdicts/own__thing-1.json: of no patch in this run" in said
+    assert "predictions/r/verdicts/own__thing-1.json: belongs to no patch of this run" in said
 
 
 def test_a_report_that_says_otherwise_is_named(out: Path, cache: Path) -> None:
     (out / f"logs/r/{ONE}.report.json").write_text(json.dumps({ONE: {"resolved": False}}))
     code, said = verify(out, cache)
     assert (code, said[0]) == (
-        1, f"{VERDICT}: says resolved, and the report in logs/ says the contrary",
+        1, f"{VERDICT}: says resolved, but the report in logs/ says the opposite",
     )  # fmt: skip
 
 
-def test_files_of_another_harness_are_not_held_against_it(out: Path, cache: Path) -> None:
-    """Their reasons and transcripts are in other words, but hashes must be right."""
+def test_reasons_of_other_versions_are_not_compared(out: Path, cache: Path) -> None:
+    """Their reasons and transcripts have other texts, but hashes must be correct."""
     for path in (out / "predictions/r/trajectories").iterdir():
         value = json.loads(path.read_text())
         value["versions"]["harness"] = "0.0.1"
@@ -194,9 +194,9 @@ def test_runs_of_versions_that_are_continued_verify_as_our_own(
     ("found", "expected", "words"),
     [
         ({"a": [1, 2]}, {"a": [1, 2]}, ""),
-        ({"a": [1]}, {"a": [1, 2]}, "a[1] is missing, and should be 2"),
-        ({"a": 1, "b": 2}, {"a": 1}, "b is 2, and should be missing"),
-        (True, 1, "it is true, and should be 1"),
+        ({"a": [1]}, {"a": [1, 2]}, "a[1] is missing, but should be 2"),
+        ({"a": 1, "b": 2}, {"a": 1}, "b is 2, but should be missing"),
+        (True, 1, "it is true, but should be 1"),
         ("x" * 200 + "a", "x" * 200 + "b", "it is …"),
     ],
 )
@@ -208,8 +208,8 @@ def test_the_first_difference(found: Any, expected: Any, words: str) -> None:
 
 def test_the_first_line() -> None:
     assert first_line("a\nb\n", "a\nb\n") is None
-    assert first_line("a\nb", "a\nc") == (2, 'it is "b", and should be "c"')
-    assert first_line("a", "a\nc") == (2, 'it is missing, and should be "c"')
+    assert first_line("a\nb", "a\nc") == (2, 'it is "b", but should be "c"')
+    assert first_line("a", "a\nc") == (2, 'it is missing, but should be "c"')
 
 
 LISTED = '{"a": 1,\n "b.c": [\n  {"d": "}\\""},\n  7], "e": {}}\n'
@@ -223,11 +223,11 @@ def test_the_line_of_a_place(keys: tuple[str | int, ...], line: int) -> None:
     assert line_of(LISTED, keys) == line
 
 
-SYSTEM, ASKED = Message("system", "Rules."), Message("user", "Mend it.")
+SYSTEM, ASKED = Message("system", "Rules."), Message("user", "Fix it.")
 
 
 def conversation(messages: list[Message], *calls: tuple[list[Message], str]) -> AttemptRecord:
-    """Return an attempt that sent each of the requests of ``calls`` and got its reply."""
+    """Return an attempt that sent each request of ``calls`` and received its reply."""
     sent = tuple(Call(request_sha256(request), Reply(reply)) for request, reply in calls)
     return AttemptRecord(Candidate(1), "m", "diff", 1, 0.0, messages=tuple(messages), calls=sent)
 
@@ -264,7 +264,7 @@ def test_requests_that_go_on_with_a_reply() -> None:
 
 
 def test_a_patch_that_did_not_apply_is_no_difference() -> None:
-    """Nothing records it of an attempt whose edits failed, but it may have been passed over."""
+    """It is not recorded for attempts with failed edits, so both winners are possible."""
     records = [
         AttemptRecord(
             Candidate(number, "p", edit=False, lint=number == 1), "m", "diff", 1, 0.0,
