@@ -168,7 +168,7 @@ def compare_recorded(
     )  # fmt: skip
     for tree in (before, after):
         tree.done(*words)
-        tree.done("report.py", str(tree.run_folder(run)))
+        tree.done("report.py", str(tree.run_folder(run)), "--evaluator", "none")
     yield from differences(before.run_folder(run), after.run_folder(run))
 
 
