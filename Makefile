@@ -29,7 +29,7 @@ demo: setup
 	$(BIN)/python -m demo
 
 test: setup-dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
 
 test-long: setup-dev
 	$(BIN)/python -m pytest -m long
