@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# uv installs several times faster; pip knows indexes that uv is not configured for.
+install = $(BIN)/uv pip install --quiet --python $(BIN)/python -r $(1) || \
+	$(BIN)/python -m pip install --quiet -r $(1)
 
 .PHONY: setup setup-dev demo test test-long check clean
 
@@ -12,14 +15,14 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "error: $(PYTHON) is older than 3.10; use make PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --upgrade pip uv
 
 $(VENV)/.run-ready: requirements.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(call install,requirements.txt)
 	@touch $@
 
 $(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt $(VENV)/.run-ready
-	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	$(call install,requirements-dev.txt)
 	@touch $@
 
 demo: setup

@@ -1,0 +1,84 @@
+"""The comparison of versions finds what differs, and passes over what may."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import compare_versions
+from benchmarks.compare_versions import differences
+
+PREDICTION = {"instance_id": "a-1", "reason": "no edits", "seconds": 1.5}
+TRAJECTORY = {
+    "versions": {"harness": "0.7.0", "harness_commit": "abc"},
+    "attempts": [{"calls": [{"request_sha256": "11", "seconds": 2}]}],
+}
+STATS = {"seconds": {"known": 1.0, "per_instance": 1.0}, "calls": {"known": 4}}
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "table.tsv"
+    path.write_text("# old, new\n")
+    monkeypatch.setattr(compare_versions, "REWORDINGS", path)
+    return path
+
+
+def make(folder: Path, prediction: object, trajectory: object, stats: object) -> Path:
+    (folder / "trajectories").mkdir(parents=True)
+    (folder / "a-1.json").write_text(json.dumps(prediction, indent=1))
+    (folder / "trajectories/a-1.json").write_text(json.dumps(trajectory, indent=1))
+    (folder / "stats.json").write_text(json.dumps(stats, indent=1))
+    (folder / "run.json").write_text(json.dumps({"run": folder.name}))
+    return folder
+
+
+def before(tmp_path: Path) -> Path:
+    return make(tmp_path / "before/run", PREDICTION, TRAJECTORY, STATS)
+
+
+def test_durations_and_versions_may_differ(tmp_path: Path) -> None:
+    trajectory = json.loads(json.dumps(TRAJECTORY).replace("0.7.0", "0.8.0").replace("abc", "def"))
+    stats = {**STATS, "seconds": {"known": 9.5, "per_instance": 2}}
+    after = make(tmp_path / "after/run", {**PREDICTION, "seconds": 7}, trajectory, stats)
+    assert [*differences(before(tmp_path), after)] == []
+
+
+@pytest.mark.parametrize(
+    ("prediction", "trajectory", "stats", "found"),
+    [
+        ({**PREDICTION, "reason": "none"}, TRAJECTORY, STATS, "run/a-1.json differs"),
+        ({**PREDICTION, "instance_id": "a-2"}, TRAJECTORY, STATS, "run/a-1.json differs"),
+        (dict(reversed(PREDICTION.items())), TRAJECTORY, STATS, "run/a-1.json differs"),
+        (PREDICTION, TRAJECTORY, {**STATS, "calls": {"known": 5}}, "run/stats.json differs"),
+    ],
+)
+def test_any_other_byte_is_a_difference(
+    tmp_path: Path, prediction: object, trajectory: object, stats: object, found: str
+) -> None:
+    after = make(tmp_path / "after/run", prediction, trajectory, stats)
+    (only,) = differences(before(tmp_path), after)
+    assert only.startswith(found)
+
+
+def test_another_request_and_a_missing_file_are_differences(tmp_path: Path) -> None:
+    trajectory = json.loads(json.dumps(TRAJECTORY).replace('"11"', '"12"'))
+    after = make(tmp_path / "after/run", PREDICTION, trajectory, STATS)
+    (after / "stats.json").unlink()
+    found = [*differences(before(tmp_path), after)]
+    assert "run/stats.json is only before" in found
+    assert "run: the hashes of requests differ" in found
+
+
+def test_the_table_maps_reworded_messages(tmp_path: Path, table: Path) -> None:
+    after = make(tmp_path / "after/run", {**PREDICTION, "reason": "no change"}, TRAJECTORY, STATS)
+    table.write_text("no edits\tno change\n")
+    assert [*differences(before(tmp_path), after)] == []
+
+
+def test_the_table_is_one_to_one(table: Path) -> None:
+    table.write_text("no edits\tno change\nno files edited\tno change\n")
+    with pytest.raises(SystemExit, match="not one to one"):
+        compare_versions.rewordings()
