@@ -13,6 +13,9 @@ from pathlib import Path
 
 from core.errors import InfrastructureError
 
+# Called directly, not through GitPython: that passes inherited GIT_* variables on, leaves processes
+# and file handles to the garbage collector (its README advises against it in long-running
+# processes), and has no API for most commands here (pack-objects, read-tree, apply --cached).
 _FIXED = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,

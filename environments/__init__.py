@@ -1,9 +1,9 @@
 """Where commands run: none, local (virtual environment, bubblewrap), docker."""
 
+from agent.protocol import Changes
+from core.processes import CommandResult
 from environments.base import (
     AS_GIVEN,
-    Changes,
-    CommandResult,
     Environment,
     FailedCommand,
     ImageSpec,

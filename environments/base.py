@@ -16,24 +16,6 @@ from typing import Protocol
 from agent.protocol import Changes
 from core.processes import CommandResult
 
-__all__ = [
-    "AS_GIVEN",
-    "AgentSandbox",
-    "Changes",
-    "CommandResult",
-    "Environment",
-    "EnvironmentKind",
-    "FailedCommand",
-    "ImageSpec",
-    "Prepared",
-    "Project",
-    "Session",
-    "Setup",
-    "SetupWay",
-    "UnavailableError",
-    "VenvSpec",
-]
-
 
 class EnvironmentKind(str, Enum):
     """The environments by their names on the command line."""

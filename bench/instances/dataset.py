@@ -1,4 +1,4 @@
-"""Dataset names to rows: aliases, hub ids, files, saved folders and task repositories."""
+"""From dataset names to rows: aliases, hub ids, files, saved folders and task repositories."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _SUPPORTED = (
 
 @dataclass(frozen=True)
 class DatasetIdentity:
-    """Which dataset a run was made on, without any of its rows.
+    """The dataset of a run, without its rows.
 
     Attributes:
         name: a hub id, a path or ``demo``.
-        sha256: hash of the rows, whatever order they come in.
-        revision: the hub's commit; empty where there is none or it is not told.
+        sha256: hash of the rows in any order.
+        revision: the hub's commit; empty if there is none or it is unknown.
     """
 
     name: str
@@ -57,19 +57,19 @@ class Dataset:
     revision: str = ""
 
     def identity(self) -> DatasetIdentity:
-        """Return what a run records of the dataset; hashes all rows."""
+        """Return what a run records of the dataset; this hashes all rows."""
         lines = sorted(json.dumps(row, sort_keys=True, default=str) for row in self.rows)
         data = "\n".join(lines).encode("utf-8", "surrogatepass")
         sha256 = hashlib.sha256(data).hexdigest()
         return DatasetIdentity(self.name, self.split, sha256, self.revision)
 
     def instances(self) -> tuple[Instance, ...]:
-        """Return the harness's halves; the other halves are dropped here."""
+        """Return the harness's halves of the rows; the other halves are dropped here."""
         return tuple(split_row(row)[0] for row in self.rows)
 
 
 def load_dataset(name: str, split: str, demo: Path) -> Dataset:
-    """Load ``name``; ``demo`` is the task repository that the name ``demo`` means.
+    """Load ``name``; ``demo`` is the task repository behind the name ``demo``.
 
     Raises:
         UserError: there is no such dataset, or it cannot be read.
@@ -154,7 +154,7 @@ def _json(path: Path, text: str) -> list[Row]:
 
 
 def _of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
-    """Return the rows of ``split`` where rows say what split they are in."""
+    """Return the rows of ``split``, and those that name no split."""
     return [r for r in rows if not isinstance(r, Mapping) or r.get("split", split) == split]
 
 
@@ -192,7 +192,7 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which instances of a dataset, and in what order."""
+    """Selects instances of a dataset and orders them."""
 
     ids: tuple[str, ...] = ()
     pattern: str = ""
@@ -201,10 +201,10 @@ class Selection:
     seed: int = 0
 
     def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
-        """Return the selected instances: ids, then pattern, then order, then slice.
+        """Return the selected instances: by ids, then pattern, then order, then slice.
 
         Raises:
-            UserError: an unknown id, a broken pattern or slice.
+            UserError: an id is unknown, or the pattern or slice is malformed or selects nothing.
         """
         known = {instance.instance_id: instance for instance in instances}
         if missing := [name for name in self.ids if name not in known]:
@@ -235,7 +235,7 @@ def _slice(text: str) -> slice:
 
 
 def read_ids(text: str) -> tuple[str, ...]:
-    """Return the ids of a comma list, or of ``@file``: one or more a line, ``#`` for comments."""
+    """Return the ids of a comma list, or of ``@file``, which may hold ``#`` comments."""
     if text.startswith("@"):
         try:
             lines = Path(text[1:]).expanduser().read_text(encoding="utf-8-sig").splitlines()

@@ -1,7 +1,7 @@
-"""What of an instance's ``eval_script`` the harness may know: the set-up and the bare test command.
+"""The parts of an instance's ``eval_script`` that the harness may know: set-up and test command.
 
-The script also holds the hidden test patch and the names of the hidden tests. Both are cut off
-here, and whatever still names a file of the test patch is thrown away rather than trusted.
+The script also holds the hidden test patch and the names of the hidden tests. Both are removed
+here, and so is every line that still names a file of the test patch.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ END_MARKER = ">>>>> End Test Output"
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _DROPPED = re.compile(r"^\s*(git\s+(checkout|apply|status|show|diff|-c\s)|rm\s|patch\s|#!|set\s+-)")
 _RUNNER = re.compile(r"(^|[\s/])(pytest|py\.test|runtests\.py|bin/test|unittest|tox|nosetests)\b")
-# Options whose next word is their value, for the runners of the benchmark's repositories.
+# Options of the benchmark's runners whose value is the next word.
 _TAKES_VALUE = frozenset(
     {"-p", "-n", "-W", "-e", "-c", "-o", "-t", "--verbosity", "--parallel", "--settings"}
     | {"--rootdir", "--maxfail", "--tag"}
 )
-# Options that name tests: what they select would be known to the harness.
+# Options that select tests: the harness may not know which.
 _SELECTS = re.compile(r"\s(-k|-m|--deselect|--ignore|--last-failed)\b")
 
 
 @dataclass(frozen=True)
 class TestSetup:
-    """How tests are run in an instance's image: shell lines, then a command without file names."""
+    """How tests run in an instance's image: shell lines, then a command without names of files."""
 
     __test__ = False
 
@@ -36,9 +36,9 @@ class TestSetup:
 
 
 def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:
-    """Return the harness's half of ``script``, or None when its runner is not known well enough.
+    """Return the harness's half of ``script``; None if its test command is not understood.
 
-    ``hidden_paths`` are the files of the test patch: no line that names one of them survives.
+    ``hidden_paths`` are the files of the test patch: lines that name one of them are left out.
     """
     lines = list(_without_heredocs(script))
     start = next((i for i, line in enumerate(lines) if START_MARKER in line), None)
@@ -74,7 +74,7 @@ def _without_heredocs(script: str) -> Iterator[str]:
 
 
 def bare_command(line: str) -> str | None:
-    """Return a test command without the tests that it names; None for an unknown runner.
+    """Return a test command without the tests in it; None for an unknown runner.
 
     Example: ``pytest -rA tests/test_a.py`` becomes ``pytest -rA``.
     """

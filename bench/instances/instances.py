@@ -1,8 +1,7 @@
-"""Instances, split at once into what the harness may know and what only reports may.
+"""Instances, split into the half that the harness may know and the half for reports only.
 
-``split_row`` is the one place where a row's two halves are together. Nothing of the second half
-can be given to an attempt: it is another type, which ``bench.attempts.solving`` and ``agent``
-never take.
+``split_row`` is the only place with both halves of a row. The second half cannot reach an attempt:
+it has another type, which ``bench.attempts`` and ``agent`` never accept.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Spec:
 
     @classmethod
     def of(cls, raw: object) -> Spec:
-        """Read a row's ``spec``, a mapping or its JSON text; keys that are not ours are left out.
+        """Read a row's ``spec``, a mapping or its JSON text; unknown keys are left out.
 
         Raises:
             ValueError: it is neither.
@@ -58,7 +57,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Instance:
-    """What the harness may know of a SWE-bench problem."""
+    """One SWE-bench problem: what the harness may know of it."""
 
     instance_id: str
     repo: str
@@ -73,10 +72,10 @@ class Instance:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What only ``report.py`` may know: the answer and how it is judged.
+    """The half that only ``report.py`` may know: the gold patch and the hidden tests.
 
     Attributes:
-        row: everything that the evaluator needs, lists as lists.
+        row: all fields, for the evaluator.
     """
 
     instance_id: str
@@ -92,7 +91,7 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
     """Split a dataset row into the harness's half and the reports' half.
 
     Raises:
-        UserError: a needed field is missing or of the wrong kind.
+        UserError: a required field is missing or has the wrong type.
     """
     name = row.get("instance_id", "?")
     for key in _REQUIRED:
@@ -152,7 +151,7 @@ def _evaluation(row: Mapping[str, Any]) -> Evaluation:
 
 
 def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Return a list of tests that is stored as a list or as JSON text."""
+    """Return the names of tests in a list or its JSON text."""
     value = row.get(key) or []
     try:
         names = json.loads(value) if isinstance(value, str) else value
@@ -162,5 +161,5 @@ def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def derived_image(instance_id: str) -> str:
-    """Return the official image's name for an instance whose row names none (swebench 5)."""
+    """Return the official image for an instance whose row names none (as in swebench 5)."""
     return f"swebench/sweb.eval.x86_64.{instance_id.lower().replace('__', '_1776_')}:latest"

@@ -1,4 +1,4 @@
-"""From an instance to what the environments know of it: a project with files and requirements."""
+"""From an instance to an environment's project, by the rules of SWE-bench's image builder."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
         python=spec.python,
         packages=tuple(wanted_packages(instance.repo, spec, read)),
         pip_packages=spec.pip_packages,
-        # Only edits of the tree: system packages are not ours to install.
+        # Only edits of the tree; the others install system packages.
         tree_edits=tuple(line for line in spec.pre_install if line.startswith("sed ")),
         install=target if spec.install else "",
         test_command=local_command(spec),
@@ -75,10 +75,10 @@ def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
 
 
 def wanted_packages(repo: str, spec: Spec, read: Read) -> list[str]:
-    """Return the requirements that ``packages`` names, one string each.
+    """Return the requirements of the spec's ``packages``.
 
-    ``read`` gives a file of the base commit. What pip cannot install from an index (addresses,
-    the project itself) is left out, as SWE-bench does.
+    ``read`` returns a file of the base commit. Addresses and the project itself, which pip cannot
+    install from an index, are left out, as SWE-bench does.
     """
     if spec.packages == "requirements.txt":
         names = _REQUIREMENTS.get(repo, ("requirements.txt",))
@@ -119,10 +119,10 @@ def _conda_pin(entry: str) -> bool:
 
 
 def local_command(spec: Spec) -> str:
-    """Return the spec's test command as it works in a virtual environment.
+    """Return the spec's test command for a virtual environment.
 
-    A console script would run in the environment that it was installed in, and tox makes one of
-    its own in which nothing is installed.
+    A console script runs in the environment that it was installed in, and tox creates its own, in
+    which nothing is installed.
     """
     command = spec.test_cmd
     if command.startswith("tox "):

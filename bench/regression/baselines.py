@@ -1,4 +1,4 @@
-"""How test files behave at the base commit: measured once, kept on disk for all runs."""
+"""Results of test files at the base commit: measured once and cached on disk for all runs."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from core.stop import waited_for
 from environments import CommandResult, Prepared
 
 ALL_TESTS = ""
-"""Stands for the whole suite where a test file is named."""
+"""Stands for the whole suite in place of a test file."""
 
-# What a shell reports when a signal ended its command: 128 and the signal's number.
+# A shell's exit code after a signal ended its command: 128 plus the signal's number.
 _SIGNALLED = 128
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """How one test file behaves at the base commit.
+    """The run of one test file at the base commit.
 
     Attributes:
-        results: status per test; empty when the run said nothing.
-        seconds: how long it took, set-up aside.
-        timed_out: the time was up, so nothing can be concluded.
+        results: status per test; empty if the output gave none.
+        seconds: duration without set-up.
+        timed_out: the time limit ended it, so nothing can be concluded.
         died: a signal ended it.
     """
 
@@ -48,13 +48,13 @@ class Baseline:
 
     @property
     def usable(self) -> bool:
-        """Whether a candidate can be measured against it."""
+        """Whether a candidate can be compared with it."""
         return not self.timed_out and bool(passing(self.results))
 
 
 @dataclass(frozen=True)
 class TestFiles:
-    """Runs single test files of an instance; ``files`` are the tracked files of the base commit."""
+    """Runs test files of an instance; ``files`` are the tracked files of the base commit."""
 
     __test__ = False
 
@@ -64,12 +64,12 @@ class TestFiles:
     files: Collection[str]
 
     def command(self, *paths: str) -> str:
-        """Return the command that runs the tests of ``paths``, all of them for ALL_TESTS."""
+        """Return the command that runs the tests of ``paths``, or all tests for ALL_TESTS."""
         names = [shlex.quote(directives(self.runner, path)) for path in paths if path != ALL_TESTS]
         return " ".join([self.test_command, *names])
 
     def run(self, prepared: Prepared, path: str, seconds: float) -> tuple[CommandResult, TestRun]:
-        """Run the tests of ``path``; what the code under test prints is not taken for results."""
+        """Run the tests of ``path``; output of the code under test does not count as results."""
         token = secrets.token_hex(16)
         command = told(self.command(path), self.runner, token)
         result = prepared.run(command, seconds)
@@ -78,7 +78,7 @@ class TestFiles:
 
 @contextmanager
 def no_spare(wanted: int) -> Iterator[int]:
-    """Give no further slot; see ``runs.slots.Slots.spare``."""
+    """Lend no slot; see ``runs.slots.Slots.spare``."""
     yield 0
 
 
@@ -88,9 +88,9 @@ class Baselines:
 
     Attributes:
         cache: folder of baselines, shared by all runs.
-        identity: the environment's part of the key there.
+        identity: the environment's part of their keys.
         longest: seconds after which a baseline is of no use to any candidate.
-        spare: gives slots that no other work needs now.
+        spare: lends slots that no other work needs now.
         check: raises when the run stops.
     """
 
@@ -104,16 +104,16 @@ class Baselines:
     _known: dict[str, Baseline] = field(default_factory=dict)
 
     def known(self, path: str) -> Baseline | None:
-        """Return the baseline of ``path`` when it need not be measured."""
+        """Return the baseline of ``path``; None if it must be measured."""
         if path not in self._known and (found := _read(self._file(path))) is not None:
             self._note(path, found)
             self._known[path] = found
         return self._known.get(path)
 
     def measure(self, prepared: Prepared, paths: Sequence[str], seconds: float) -> list[Baseline]:
-        """Return the baselines of the first of ``paths``, as many as there are slots to spare.
+        """Measure the first of ``paths`` and, if slots are free, further ones at the same time.
 
-        At least one is measured; they run at the same time, each for at most ``seconds``.
+        Each runs for at most ``seconds``.
         """
         with self.spare(len(paths) - 1) as more:
             chosen = paths[: 1 + more]
@@ -123,7 +123,7 @@ class Baselines:
                 return list(pool.map(lambda p: self._measured(prepared, p, seconds), chosen))
 
     def _measured(self, prepared: Prepared, path: str, seconds: float) -> Baseline:
-        """Measure one, unless another process has done so meanwhile."""
+        """Measure one file unless another process has done so in the meantime."""
         file = self._file(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{file}.lock"), self.check):
@@ -132,7 +132,7 @@ class Baselines:
                 sweep(file)
                 result, run = self.tests.run(prepared, path, seconds)
                 found = Baseline(run.results, result.seconds, result.timed_out, died(result))
-                # One that ran out of what time was left may do better with all of it.
+                # A file that timed out may end in the full time, so that run is not kept.
                 if not found.timed_out or seconds >= self.longest:
                     write_json_atomic(file, asdict(found))
                     self._known[path] = found
@@ -159,7 +159,7 @@ class Baselines:
 
 
 def died(result: CommandResult) -> bool:
-    """Tell whether a run did not end by itself: out of time, or ended by a signal."""
+    """Tell whether the time limit or a signal ended a run."""
     code = result.exit_code
     return code is None or code < 0 or code >= _SIGNALLED
 

@@ -1,7 +1,7 @@
-"""What a runner's text output says twice, so that what a test prints alone changes nothing. Pure.
+"""Cross-check results in the text output of runners, so that tests cannot forge them. Pure.
 
-Runners without a report file mix their lines with what the code under test prints. But they also
-count their tests at the end, and head the explanation of each failure; print can only add to it.
+Runners without a report file mix their lines with the output of the code under test. But they also
+count the tests at the end and print a heading per failure; code under test can only add lines.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _UNITTEST_HEADING = re.compile(r"^=+\n(?:FAIL|ERROR): ((?:.+\n){1,3}?)-{10,}$", 
 _STEP_OF_CLASS = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) ")
 _SUBTEST = re.compile(r"^(\S+ \(\S+\)) [\[(].*")
 _SKIPPED = re.compile(r"\bskipped=(\d+)")
-# sympy breaks its closing line at 80 columns when it writes into a pipe, whatever COLUMNS says.
+# In a pipe, sympy wraps its closing line at 80 columns and ignores COLUMNS.
 _SYMPY_END = re.compile(
     r"^[= ]*tests finished: (\d+) passed,(?:[ \n]+[\w ]{1,60},){0,8}[ \n]+in [\d.]+ seconds", re.M
 )
-# No underscores are left around a name that is as long as the line.
+# There are no underscores around a name as long as the line.
 _SYMPY_HEADING = re.compile(r"^_* (\S+\.py:(\w+)) _*$", re.M)
-# sympy puts the result of a long name on the next line, and the file's result after its last test.
+# sympy puts the result of a long name on the next line, and a file's result after its last test.
 _SYMPY_WRAPPED = re.compile(r"^(test_\w+) \n(?=(?:ok|E|F)(?: +\[\w+\])?$)", re.M)
 _SYMPY_LAST = re.compile(r"^(test_\w+ (?:ok|E|F)) +\[(?:OK|FAIL)\]$", re.M)
-# Python before 3.11 ends no line after failing subtests alone: "a (A) ... b (A) ... ok".
+# Before 3.11 Python prints no line end after failing subtests: "a (A) ... b (A) ... ok".
 _UNITTEST_GLUED = re.compile(r"^.* \.\.\. (?=\w+ \([\w.]+\)(?: \.\.\. |$))", re.M)
 _PASSES = ("PASSED", "XFAIL")
 _LONGEST_LINE = 500
@@ -35,10 +35,10 @@ _NOTE, _MOST_NOTES = "Testing against Django installed in", 100
 
 
 def tame(output: str) -> str:
-    """Return ``output`` such that swebench's parsers come to an end on it.
+    """Limit ``output`` so that swebench's parsers end in time.
 
     Some of their patterns take time by the square of a line's length, or of the number of lines
-    that look like a certain note of Django's. No line that names a test is so long.
+    that look like a certain note of Django. Lines that name a test are shorter.
     """
     if output.count(_NOTE) > _MOST_NOTES:
         return ""
@@ -46,10 +46,10 @@ def tame(output: str) -> str:
 
 
 def one_per_line(output: str, runner: Runner) -> str:
-    """Return ``output`` with each test and its result on one line, as swebench's parsers want it.
+    """Return ``output`` with each test and its result on one line, as swebench's parsers expect.
 
-    They would miss the last test of each of sympy's files and all with long names, and take two
-    tests of unittest for one that is not heard of again once a failing subtest is fixed.
+    Otherwise they miss sympy's tests with long names and the last test of each file, and merge two
+    tests of unittest into one, which disappears once a failing subtest is fixed.
     """
     if runner is Runner.SYMPY:
         return _SYMPY_LAST.sub(r"\1", _SYMPY_WRAPPED.sub(r"\1 ", output))
@@ -57,10 +57,10 @@ def one_per_line(output: str, runner: Runner) -> str:
 
 
 def credible(results: Mapping[str, str], output: str, runner: Runner) -> dict[str, str]:
-    """Return ``results`` as far as the rest of ``output`` bears them out.
+    """Return the ``results`` that the rest of ``output`` confirms.
 
-    A test whose failure is explained has failed, whatever else is said of it. When there are more
-    passed or skipped tests than the runner counted, or not exactly one count, nothing is known.
+    A test with an explained failure has failed, whatever its result line says. Nothing is known if
+    more tests passed or were skipped than the runner counted, or without exactly one count.
     """
     if runner is Runner.SYMPY:
         return _sympy(results, output)
@@ -77,7 +77,7 @@ def _sympy(results: Mapping[str, str], output: str) -> dict[str, str]:
 def _unittest(results: Mapping[str, str], output: str) -> dict[str, str]:
     headings = [heading.splitlines() for heading in _UNITTEST_HEADING.findall(output)]
     failed = {_SUBTEST.sub(r"\1", lines[0]) for lines in headings}
-    # The first line of a docstring may stand for the name in one place and not in the other.
+    # In one of the two places the first line of a docstring may replace the name.
     kept = _with_failed(results, failed | {line for lines in headings for line in lines[1:]})
     ends = _UNITTEST_END.findall(output)
     if len(ends) != 1:

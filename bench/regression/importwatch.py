@@ -1,7 +1,6 @@
-"""Tells from where a test runner imports packages. It runs inside the runner, before it starts.
+"""Report from where a test runner imports packages. This runs in the runner's process.
 
-Python loads it as ``sitecustomize`` (see ``bench.regression.proof``), so Python 3.6 must be able to
-read it.
+Python loads it as ``sitecustomize`` (see ``bench.regression.proof``); it must work in Python 3.6.
 """
 
 import os
@@ -11,10 +10,10 @@ from typing import Any
 
 
 class Watch:
-    """Looks for a marker in the file of each package in ``names``, when it is first imported.
+    """Looks for a marker in the file of each package in ``names`` at its first import.
 
-    One line is written per package: the marker, ``yes`` or ``no``, the package, its file. After
-    the last one the process ends, because the tests themselves are not of interest.
+    It writes one line per package: the marker, ``yes`` or ``no``, the package, its file. After
+    the last one it ends the process, because the tests need not run.
     """
 
     def __init__(self, names: Iterable[str], marker: str, descriptor: int) -> None:
@@ -23,7 +22,7 @@ class Watch:
         self.descriptor = descriptor
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ANN401
-        """Return what the other finders find, as any import would get it."""
+        """Return the spec that the other finders return."""
         if name not in self.names:
             return None
         for finder in [f for f in sys.meta_path if f is not self]:
@@ -51,5 +50,5 @@ class Watch:
 
 
 def watch(names: Iterable[str], marker: str) -> None:
-    """Watch the imports of this process; runners redirect output later, so it is kept now."""
+    """Watch the imports of this process; duplicate stdout before the runner redirects it."""
     sys.meta_path.insert(0, Watch(names, marker, os.dup(1)))

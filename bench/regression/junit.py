@@ -1,8 +1,8 @@
-"""Results per test from pytest's own report file, which nothing that a test prints can reach. Pure.
+"""Results per test from pytest's report file, which the output of tests cannot change. Pure.
 
-The report is written outside the tree under a name that is made up for each run, and printed
-after a line that holds the same name, once pytest has ended. Code that runs in pytest's process
-could still find it: see docs/environments.md.
+pytest writes the report outside the tree under a random name. Once it has ended, a line with this
+name and the report are printed. Code in pytest's process could still find the file: see
+docs/environments.md.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ exit $code"""
 _STATUSES = {"failure": "FAILED", "error": "ERROR", "skipped": "SKIPPED"}
 _XFAIL = "pytest.xfail"
 _OLD_XFAIL = "expected test failure"  # pytest before 4.1 gives no type, and this message
-# The worst comes last: one test may be reported more than once, as when its teardown fails.
+# The worst is last: a test is reported more than once if, for example, its teardown fails.
 _ORDER = ("PASSED", "XFAIL", "SKIPPED", "FAILED", "ERROR")
 
 
 def with_report(command: str, token: str) -> str:
-    """Return shell lines that run a pytest ``command``, print its report and exit as it did."""
+    """Return shell lines that run a pytest ``command``, print its report and exit with its code."""
     return _SCRIPT.format(command=command, token=token)
 
 
 def split_report(output: str, token: str) -> tuple[str, str]:
-    """Return what ``with_report`` printed as pytest's output and the report, empty for none.
+    """Split the output of ``with_report`` into pytest's output and the report, empty if missing.
 
-    The line in which pytest names the report is left out: it is different in each run.
+    The line in which pytest names the report is removed, because it differs in each run.
     """
     before, found, after = output.rpartition(f"\n{token}\n")
     log, report = (before, after.strip()) if found else (output, "")
@@ -39,9 +39,9 @@ def split_report(output: str, token: str) -> tuple[str, str]:
 
 
 def report_results(report: str, files: Collection[str]) -> dict[str, str]:
-    """Return swebench's status per node id; nothing for a report that is not whole.
+    """Return swebench's status per node id; empty for an incomplete report.
 
-    ``files`` are the tree's: the report does not tell where the file's name ends.
+    ``files`` are those of the tree: the report does not say where the name of a file ends.
     """
     if "<!DOCTYPE" in report or "<!ENTITY" in report:  # pytest writes none
         return {}
@@ -53,7 +53,7 @@ def report_results(report: str, files: Collection[str]) -> dict[str, str]:
     results: dict[str, str] = {}
     for case in cases:
         name = _node_id(case.get("classname", ""), case.get("name", ""), modules)
-        if not name:  # of the test that pytest.exit or an interrupt ended, pytest tells nothing
+        if not name:  # the test that pytest.exit or an interrupt ended has none
             continue
         found = [*_statuses(case), *([results[name]] if name in results else [])]
         results[name] = max(found or ["PASSED"], key=_ORDER.index)

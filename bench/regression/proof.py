@@ -41,7 +41,7 @@ fi"""
 
 @dataclass(frozen=True)
 class Package:
-    """A top-level package or module; ``root`` is the folder of the tree that imports find it in."""
+    """A top-level package or module; imports find it in the folder ``root`` of the tree."""
 
     name: str
     root: str
@@ -66,7 +66,7 @@ class ProvenSetup:
 
 
 def edited_packages(edited: Iterable[str], files: Collection[str]) -> tuple[Package, ...]:
-    """Return the top-level packages and modules of the base tree that ``edited`` belong to."""
+    """Return the top-level packages and modules of the base tree that contain ``edited``."""
     found = (_package(PurePosixPath(path), files) for path in edited)
     return tuple(sorted({p for p in found if p}, key=lambda p: p.file))
 
@@ -91,12 +91,12 @@ def _root(path: PurePosixPath) -> str:
 
 
 def concerns_build(edited: Iterable[str]) -> bool:
-    """Tell whether one of ``edited`` may decide whether the project can be installed."""
+    """Tell whether one of ``edited`` may affect the installation of the project."""
     return any(_READ_BY_BUILDS.fullmatch(path) for path in edited)
 
 
 def needs_rebuild(edited: Collection[str], packages: Sequence[Package]) -> bool:
-    """Tell whether edits may change what an installation does, as those of modules do not."""
+    """Tell whether edits may change what an installation does; edits of modules do not."""
     folders = tuple(p.file.removesuffix("__init__.py") for p in packages)
     modules = all(path.endswith(".py") and path.startswith(folders) for path in edited)
     return not (folders and modules) or concerns_build(edited)

@@ -1,7 +1,7 @@
-"""Pure: which pre-existing tests are about the edited files, by name and by import.
+"""Select the existing tests that are related to edited files, by name and by import. Pure.
 
-Nothing here knows which tests will judge the patch. The leaderboard's maintainers allow tests that
-exist at the base commit and rule out any knowledge of the evaluation (experiments issue 122).
+Nothing here knows the tests of the evaluation. The leaderboard's maintainers allow tests that
+exist at the base commit, and forbid any knowledge of the evaluation (experiments issue 122).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _EXACT, _PREFIX, _IMPORT, _PACKAGE, _NEAR = 8, 4, 2, 2, 1
 def related_tests(
     edited: Iterable[str], files: Sequence[str], read: Callable[[str], str | None]
 ) -> tuple[str, ...]:
-    """Return the test files that point at ``edited``, the closest first, at most eight.
+    """Return the test files that are related to ``edited``, the most related first, at most eight.
 
     A test file scores for its name (``test_x.py`` for ``x.py``, also with the folder in front, as
-    ``test_ext_x.py``), for the name of a package that it is about (``test_pkg.py`` for
-    ``pkg/x.py``), for naming the module in an import, and for lying in a ``tests`` folder beside
-    it. Ties go to the shorter path, then to the alphabet.
+    in ``test_ext_x.py``), for the name of its package (``test_pkg.py`` for ``pkg/x.py``), for an
+    import of the module, and for a ``tests`` folder beside the module. Ties go to the shorter
+    path, then to alphabetical order.
     """
     sources = [path for path in edited if path.endswith(".py") and not is_test_path(path)]
     tests = [path for path in files if is_test_path(path) and _TEST_MODULE.match(_name(path))]
@@ -48,7 +48,7 @@ def _name(path: str) -> str:
 def _name_score(test: str, source: str) -> int:
     stem = re.sub(r"^test_|_tests?$", "", PurePosixPath(test).stem)
     module = _module(source)
-    # The whole dotted name joined by "_", from the last part outwards: x, ext_x, pkg_ext_x.
+    # Parts of the dotted name joined by "_", starting with the last: x, ext_x, pkg_ext_x.
     names = ["_".join(module[start:]) for start in range(len(module))]
     near = _NEAR * (PurePosixPath(test).parent.parent == PurePosixPath(source).parent)
     if stem in names:
@@ -60,12 +60,12 @@ def _name_score(test: str, source: str) -> int:
 
 
 def _module(path: str) -> list[str]:
-    """Return the parts of the dotted name of a source file; leading underscores are left out."""
+    """Return the parts of a source file's dotted name, without leading underscores."""
     return [part.lstrip("_") or part for part in _dotted(path)]
 
 
 def _dotted(path: str) -> list[str]:
-    """Return the parts of the name by which a source file is imported."""
+    """Return the parts of the name under which a source file is imported."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[0] in SOURCE_ROOTS and len(parts) > 1:
         parts = parts[1:]
@@ -75,7 +75,7 @@ def _dotted(path: str) -> list[str]:
 
 
 def _import_pattern(source: str) -> re.Pattern[str]:
-    """Return what an import of ``source`` looks like: ``import a.b`` or ``from a import b``."""
+    """Return a pattern of imports of ``source``: ``import a.b`` or ``from a import b``."""
     parts = _dotted(source)
     whole = re.escape(".".join(parts))
     forms = [rf"^\s*(?:from|import)\s+{whole}(?:\.|\s|$|,)"]
@@ -86,7 +86,7 @@ def _import_pattern(source: str) -> re.Pattern[str]:
 
 
 def directives(runner: Runner, path: str) -> str:
-    """Return how ``path`` is named on the runner's command line."""
+    """Return the name of ``path`` on the runner's command line."""
     if runner is Runner.DJANGO:
         return path.removeprefix("tests/").removesuffix(".py").replace("/", ".")
     if runner is Runner.UNITTEST:

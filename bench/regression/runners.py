@@ -1,4 +1,4 @@
-"""The kinds of test runners that the benchmark's repositories use, told by their commands. Pure."""
+"""The test runners of the benchmark's repositories, recognized by their commands. Pure."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ _COMMANDS = (
 
 
 def runner_of(command: str) -> Runner | None:
-    """Return the kind of runner that ``command`` starts, None for an unknown one."""
+    """Return the runner that ``command`` starts; None for an unknown one."""
     return next((runner for pattern, runner in _COMMANDS if pattern.search(command)), None)

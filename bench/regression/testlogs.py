@@ -1,4 +1,4 @@
-"""Test output to results per test: from pytest's report file, else with swebench's own parsers."""
+"""From test output to results per test: by pytest's report file, or else by swebench's parsers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Results = Mapping[str, str]
 """Test name to swebench's status: PASSED, FAILED, ERROR, SKIPPED, XFAIL."""
 
 _PASSING = frozenset({"PASSED", "XFAIL"})
-# As in swebench's grading of PASS_TO_PASS: a test that is skipped now is not a regression.
+# As in swebench's grading of PASS_TO_PASS: a skipped test is not a regression.
 _MAINTAINED = _PASSING | {"SKIPPED"}
 
 
@@ -35,7 +35,7 @@ def fallback_parser(command: str) -> str:
 
 @dataclass(frozen=True)
 class _Parsed:
-    """What swebench's parsers want to see of a test specification: nothing, for Python."""
+    """Stands in for the test specification, which swebench's parsers for Python ignore."""
 
     repo: str = ""
     version: str = ""
@@ -43,11 +43,11 @@ class _Parsed:
 
 @dataclass(frozen=True)
 class TestRun:
-    """What a runner's output says once it is read.
+    """The output of a runner and its results.
 
     Attributes:
-        log: the output as a person would read it.
-        results: status per test; none where the output is contradictory or was cut off.
+        log: the output without the report.
+        results: status per test; empty if the output contradicts itself or was cut off.
     """
 
     __test__ = False
@@ -57,10 +57,9 @@ class TestRun:
 
 
 def told(command: str, runner: Runner, token: str) -> str:
-    """Return ``command`` so that its output can be read by ``read_run`` with the same ``token``.
+    """Return the command whose output ``read_run`` reads with the same ``token``.
 
-    Code under test runs with the command and prints into its output. ``token`` is a word that it
-    cannot know, new for each run.
+    Code under test prints into this output. ``token`` is a new random word per run, unknown to it.
     """
     return with_report(command, token) if runner is Runner.PYTEST else command
 
@@ -68,7 +67,7 @@ def told(command: str, runner: Runner, token: str) -> str:
 def read_run(
     output: str, instance: Instance, runner: Runner, token: str, files: Collection[str]
 ) -> TestRun:
-    """Read the output of a command that ``told`` gave; ``files`` are those of the tree."""
+    """Read the output of a command made by ``told``; ``files`` are those of the tree."""
     if runner is Runner.PYTEST:
         log, report = split_report(output, token)
         return TestRun(log, report_results(report, files))
@@ -78,7 +77,7 @@ def read_run(
 
 
 def _parsed(output: str, instance: Instance, runner: Runner) -> dict[str, str]:
-    """Return what swebench's parsers make of ``output``: the row's parser, else the runner's."""
+    """Parse ``output`` with swebench's parser for the row, or else for the runner."""
     parsers = _registry()
     name = instance.log_parser or _FALLBACK_PARSERS[runner]
     parser = parsers.get(name, parsers[_FALLBACK_PARSERS[runner]])
@@ -99,6 +98,6 @@ def passing(results: Results) -> frozenset[str]:
 
 
 def broken(before: Results, after: Results) -> tuple[str, ...]:
-    """Return the tests that passed in ``before`` and neither pass nor skip in ``after``, sorted."""
+    """Return the sorted tests that pass in ``before`` and neither pass nor skip in ``after``."""
     fine = {name for name, status in after.items() if status in _MAINTAINED}
     return tuple(sorted(passing(before) - fine))

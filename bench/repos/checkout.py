@@ -1,10 +1,10 @@
-"""Fresh checkouts that know exactly one commit.
+"""Fresh checkouts that hold exactly one commit.
 
-A clone of a mirror shows the whole future of the repository, the fix included, and agents read it
+A clone of a mirror shows the later history of the repository, including the fix, and agents read it
 (mini-swe-agent issue 787). So the objects of one commit are packed once per instance into a
-*snapshot*, and each attempt gets a new repository made of that pack alone. Its folder is written
-here, file by file, and git only fills the work tree: what git would start a dozen processes for is
-a list of files that can be compared with what was meant.
+*snapshot*, and each attempt gets a new repository with only that pack. Its folder is written here
+file by file, and git only fills the work tree: this saves a dozen git processes, and the files can
+be compared with the expected ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.repos.snapshots import INDEX, Entry, PackFile, Snapshot, Snapshots
+from bench.repos.snapshots import INDEX, PackFile, Snapshot, Snapshots, TreeFile
 from core.errors import InfrastructureError
 from core.git import GitError, git
 from core.worktree import Stamp, differences, let_clock_tick, newest, stamps
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 BASE_INDEX = Path(".git/base-index")
-"""An index of the base commit beside git's own, which changes when files are added."""
+"""An index of the base commit; git's own index changes when files are added."""
 
 _BRANCH = "refs/heads/base"
 _CONFIG = """\
@@ -41,24 +41,24 @@ _CONFIG = """\
 \tbare = false
 \tlogallrefupdates = false
 """
-# Line endings, filters and keyword expansion are switched off: the work tree is the tree.
+# Line endings, filters and keyword expansion are off, so that files equal their blobs.
 _ATTRIBUTES = "* -text -eol -crlf -ident -filter -working-tree-encoding\n"
 _PACK = "objects/pack"
 
 
 class LeakError(RuntimeError):
-    """A checkout knows more than its one commit."""
+    """A checkout holds more than its one commit."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """A work tree at its base commit, and the way to it.
+    """A work tree at its base commit, and its state right after the checkout.
 
     Attributes:
         root: the work tree.
-        snapshot: the commit that its repository holds.
-        fresh: the files as they were when they had just been checked out, by path.
-        repository: what its ``.git`` held then, folders as well.
+        snapshot: the only commit of its repository.
+        fresh: stamps of the files right after the checkout, by path.
+        repository: stamps of the files and folders of its ``.git`` at that time.
     """
 
     root: Path
@@ -68,28 +68,28 @@ class Checkout:
 
     @property
     def base_commit(self) -> str:
-        """The only commit that the repository holds."""
+        """The only commit in the repository."""
         return self.snapshot.commit
 
     def settle(self) -> None:
-        """Wait, for milliseconds, until a file that is written has another time than when fresh.
+        """Wait some milliseconds, so that files written later get other times than fresh ones.
 
-        Whoever writes to the work tree waits before, or the change may not be seen.
+        Call this before writing to the work tree, or a change may go unnoticed.
         """
         let_clock_tick(max(newest(self.fresh), newest(self.repository)))
 
     def tracked_files(self) -> tuple[str, ...]:
-        """Return the paths of the base commit's files, sorted, links and submodules left out."""
+        """Return the sorted paths of the base commit's files, without links and submodules."""
         return tuple(self.snapshot.blobs)
 
 
 def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
-    """Make a fresh checkout in the new folder ``root`` and verify that it is clean.
+    """Make a fresh checkout in the new folder ``root`` and verify it.
 
-    See ``Checkout.settle`` before writing to it.
+    Call ``Checkout.settle`` before writing to it.
 
     Raises:
-        LeakError: the new repository holds anything but the one commit.
+        LeakError: the new repository holds anything besides the commit.
         InfrastructureError: git or the disk failed.
     """
     try:
@@ -107,12 +107,11 @@ def _of_repository(root: Path) -> Mapping[str, Stamp]:
 
 
 def renew_checkout(checkout: Checkout) -> Checkout:
-    """Make ``checkout`` fresh again, in place, and verify it as a new one.
+    """Make ``checkout`` fresh again in place, and verify it like a new one.
 
-    New files go, and whatever was touched since it was fresh is checked out again, the repository's
-    own folder included: writing a whole tree and removing it takes more than an attempt does
-    otherwise. Only for trees that the harness alone wrote to, never for one in which an agent's
-    commands ran: a process that is still alive could write to the tree again.
+    New files are removed; touched ones, also of ``.git``, are restored. Writing and removing a
+    whole tree takes longer than the rest of an attempt. Only for trees to which nothing but the
+    harness wrote: a process of an agent's command could still be alive and write again.
 
     Raises:
         LeakError: it cannot be made fresh.
@@ -138,7 +137,7 @@ def renew_checkout(checkout: Checkout) -> Checkout:
 
 
 def _remove(root: Path, path: str) -> None:
-    """Remove a file, and the folders above it that are empty then."""
+    """Remove a file, and the folders above it that this leaves empty."""
     place = root / path
     place.unlink()
     for folder in place.relative_to(root).parents[:-1]:
@@ -153,20 +152,20 @@ def _fill(snapshot: Snapshot, root: Path) -> None:
 
 
 def make_repository(snapshot: Snapshot, root: Path) -> None:
-    """Make a ``.git`` that holds the one commit; git's own index is left out."""
+    """Make a ``.git`` that holds the one commit, without git's own index."""
     dot_git = root / ".git"
     for folder in ("info", _PACK, "refs/heads"):
         (dot_git / folder).mkdir(parents=True)
     for name, content in _texts(snapshot).items():
         (dot_git / name).write_text(content)
-    # Copies: whoever works in the checkout could write through a hard link into the snapshot.
+    # Copies: through a hard link an agent could write to the snapshot.
     for name in snapshot.pack:
         shutil.copyfile(snapshot.folder / name, dot_git / _PACK / name)
     shutil.copyfile(snapshot.folder / INDEX, root / BASE_INDEX)
 
 
 def _texts(snapshot: Snapshot) -> dict[str, str]:
-    """Return the text files of a fresh repository by their paths below ``.git``."""
+    """Return the text files of a fresh repository, by path below ``.git``."""
     return {
         "HEAD": f"ref: {_BRANCH}\n",
         "config": _CONFIG,
@@ -177,12 +176,12 @@ def _texts(snapshot: Snapshot) -> dict[str, str]:
 
 
 def verify(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
-    """Check that ``root`` holds what a fresh checkout does, nothing else; return its files.
+    """Check that ``root`` holds exactly a fresh checkout, and return its files.
 
-    What the pack holds was verified when it was made; here it must be that pack.
+    The contents of the pack were verified when it was made; here it must be the same pack.
 
     Raises:
-        LeakError: with the first thing that should not be there.
+        LeakError: with the first difference.
     """
     _verify_repository(snapshot, root / ".git")
     return _verify_files(snapshot, root)
@@ -199,8 +198,8 @@ def _verify_files(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
     return found
 
 
-def _is(found: Stamp, entry: Entry) -> bool:
-    """Tell whether a file is of the kind and size of ``entry``; git has just written it."""
+def _is(found: Stamp, entry: TreeFile) -> bool:
+    """Tell whether a file that git has just written has the kind and size of ``entry``."""
     if found.size != entry.size:
         return False
     if entry.is_link:
@@ -213,7 +212,7 @@ def _verify_repository(snapshot: Snapshot, dot_git: Path) -> None:
     packs = {f"{_PACK}/{name}": file for name, file in snapshot.pack.items()}
     expected = {*texts, *packs, INDEX, BASE_INDEX.name}
     folders = {str(parent) for name in expected for parent in Path(name).parents}
-    # Folders as well: git reads meaning into some, and an empty one is a trace.
+    # Folders too: some have a meaning for git, and an empty one is a trace.
     for path in dot_git.rglob("*"):
         name = path.relative_to(dot_git).as_posix()
         if path.is_symlink() or name not in (folders if path.is_dir() else expected):

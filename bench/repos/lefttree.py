@@ -1,7 +1,7 @@
-"""The tree that an outside agent left behind, made such that git can compare it with its base.
+"""Prepare the tree of an outside agent so that git can compare it with its base commit.
 
-Agents leave core dumps, pipes, folders that are shut, names that git refuses. What no patch can
-hold is taken out of the tree and named. Only a tree that is none any more ends the attempt.
+Agents leave core dumps, pipes, unreadable folders and names that git refuses. Files that no patch
+can hold are removed and reported. Only an unusable tree ends the attempt.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from core.plaintext import shortened
 from core.processes import remove_tree
 from core.worktree import differences, stamps
 
-# Of a new file, and of what a tracked one may grow by: predictions are JSON texts.
+# Bytes of a new file, or of the growth of a tracked one: predictions are JSON texts.
 _LARGEST = 10_000_000
-# Of all that differs from the base commit.
+# Of everything that differs from the base commit.
 _MOST_BYTES, _MOST_FILES = 100_000_000, 10_000
-# Leaves room within PATH_MAX (4096) for the folder of any checkout.
+# Leaves room in PATH_MAX (4096) for the folder of the checkout.
 _LONGEST_PATH = 1024
 _LONGEST_EXCLUDE = 100_000
 _EXCLUDE = Path(".git/info/exclude")
@@ -33,12 +33,12 @@ _SHOWN = 80
 
 
 class UnfitTreeError(Exception):
-    """An agent left a tree that cannot be compared with its base commit."""
+    """The tree of an agent cannot be compared with its base commit."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """A path that was taken out of the tree, and why."""
+    """A path that was removed from the tree, and why."""
 
     path: str
     why: str
@@ -50,15 +50,15 @@ class Dropped:
 def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
     """Give ``checkout`` a new repository, and drop from its tree what no patch can hold.
 
-    The agent may have committed, moved HEAD, or set filters and hooks; and what lies
-    below a repository of its own is hidden from ours. The list of excluded files is kept: it says
-    which new files are litter, and it cannot hide a change of what is tracked.
+    The agent may have committed, moved HEAD, or set filters and hooks, and repositories of its own
+    hide their files from ours. ``info/exclude`` is kept: it says which new files to ignore, and
+    it cannot hide changes of tracked files.
 
     Returns:
-        What was dropped, ignored files left out; tracked files are as in the base commit then.
+        What was dropped, without ignored files; tracked files among it are restored.
 
     Raises:
-        UnfitTreeError: the folder is none any more, too much differs, or it cannot be changed.
+        UnfitTreeError: the folder is gone, too much differs, or it cannot be changed.
         InfrastructureError: git or the disk failed.
     """
     root = checkout.root
@@ -90,7 +90,7 @@ def _taken_over(checkout: Checkout) -> Iterator[Dropped]:
 
 
 def _cleared(checkout: Checkout) -> Iterator[Dropped]:
-    """Open all folders and files, and remove other repositories and what git cannot take."""
+    """Make everything readable, and remove other repositories and what git cannot store."""
     root, waiting = checkout.root, [""]
     while waiting:
         folder = waiting.pop()
@@ -111,7 +111,7 @@ def _cleared(checkout: Checkout) -> Iterator[Dropped]:
 
 
 def _unfit(checkout: Checkout, path: str, entry: os.DirEntry[str]) -> str:
-    """Return why no patch can hold ``entry``, empty where one can."""
+    """Return why no patch can hold ``entry``; empty if one can."""
     known = checkout.snapshot.entries.get(path)
     if len(os.fsencode(path)) > _LONGEST_PATH and known is None:
         return f"its path is longer than {_LONGEST_PATH} bytes"
@@ -159,7 +159,7 @@ _OTHERS = ("--others", "--exclude-standard")
 
 
 def _refused_by_git(checkout: Checkout) -> Iterator[Dropped]:
-    """Add all new files to the index, and drop those that git does not take."""
+    """Add all new files to the index, and drop those that git refuses."""
     root = checkout.root
     if not git_result("add", "--all", "--ignore-errors", ".", cwd=root).returncode:
         return
@@ -172,7 +172,7 @@ def _refused_by_git(checkout: Checkout) -> Iterator[Dropped]:
 
 
 def _restore(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Have tracked files as in the base commit; the index holds that commit's."""
+    """Restore tracked files from the index, which holds the base commit."""
     names = b"".join(os.fsencode(path) + b"\0" for path in paths)
     if names:
         git("checkout-index", "--force", "-z", "--stdin", cwd=checkout.root, stdin=names)

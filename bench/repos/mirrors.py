@@ -1,4 +1,4 @@
-"""Bare mirrors of the benchmark's repositories, shared by every worker and process."""
+"""Bare mirrors of the benchmark's repositories, shared by all workers and processes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ GITHUB = "https://github.com/{repo}"
 
 @dataclass(frozen=True)
 class Mirrors:
-    """A folder of bare mirrors; what is missing is cloned from ``source``.
+    """A folder of bare mirrors; missing ones are cloned from ``source``.
 
     Attributes:
-        root: found in it are ``<owner>+<name>/repo``, ``<owner>__<name>.git`` and ``<name>.git``.
+        root: with mirrors as ``<owner>+<name>/repo``, ``<owner>__<name>.git`` or ``<name>.git``.
         source: address to clone from, with ``{repo}`` for ``<owner>/<name>``.
     """
 
@@ -27,16 +27,16 @@ class Mirrors:
     source: str = GITHUB
 
     def find(self, repo: str) -> Path | None:
-        """Return the mirror of ``repo`` (``owner/name``), or None when it is not here."""
+        """Return the mirror of ``repo`` (``owner/name``); None if there is none."""
         owner, _, name = repo.partition("/")
         places = (f"{owner}+{name}/repo", f"{owner}__{name}.git", f"{name}.git")
         return next((self.root / p for p in places if (self.root / p / "HEAD").is_file()), None)
 
     def get(self, repo: str, commit: str) -> Path:
-        """Return a mirror of ``repo`` that holds ``commit``, cloning or fetching when needed.
+        """Return a mirror of ``repo`` that holds ``commit``; clone or fetch it if needed.
 
         Raises:
-            UserError: the mirror is there but the commit cannot be had.
+            UserError: there is a mirror, but without the commit.
             InfrastructureError: cloning failed (no network, no disk).
         """
         mirror = self.find(repo) or self._clone(repo)
@@ -52,7 +52,7 @@ class Mirrors:
             return found or self._clone_locked(repo, target)
 
     def _clone_locked(self, repo: str, target: Path) -> Path:
-        """Clone beside the target and rename: a kill in the middle leaves no half mirror."""
+        """Clone beside the target and rename, so that a kill leaves no partial mirror."""
         url = self.source.format(repo=repo)
         with scratch_folder(target) as temporary:
             try:
@@ -63,9 +63,9 @@ class Mirrors:
         return target
 
     def _fetch(self, repo: str, mirror: Path, commit: str) -> None:
-        """Ask the source for one commit, where the mirror is a clone of our own.
+        """Fetch one commit from the source if the mirror is our clone.
 
-        Mirrors of others are only read: not even a lock is written beside them.
+        Other mirrors are only read; not even a lock file is written beside them.
         """
         if mirror == self._own(repo):
             with FileLock(f"{mirror}.lock"):

@@ -1,7 +1,7 @@
-"""Patches: taken from a checkout, freed of what must not be predicted, checked against the base.
+"""Take patches from a checkout, exclude files that must not be predicted, and check patches.
 
-Patches are handled as bytes and cut by their headers only: content may hold carriage returns, form
-feeds, any encoding, or words that look like headers.
+Patches are handled as bytes and split at their headers only: content may hold carriage returns,
+form feeds, any encoding, or text that looks like headers.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _TEST_NAME = re.compile(r"^(test_.*|.*_tests?|tests)\.pyi?$|\.(test|spec)\.[jt]s
 TEST_CONFIGURATION = frozenset(
     {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "conftest.py", ".coveragerc"}
 )
-"""Names of files that say how tests run and nothing else."""
+"""Names of files that only configure tests."""
 
 STARTUP_MODULES = frozenset({"sitecustomize", "usercustomize"})
-"""Modules that Python imports at its start."""
+"""Modules that Python imports when it starts."""
 
-# New ones would change how tests run.
+# New files with these names would change how tests run.
 _NEW_ONLY_NAMES = TEST_CONFIGURATION | {"tox.ini", "setup.cfg", "pyproject.toml"}
-# New at the root, these would stand in for the test runner itself.
+# New at the root, these would replace the test runner.
 _RUNNER_NAMES = frozenset({"pytest.py", "pytest", "_pytest", "pluggy", "pluggy.py", "unittest"})
 SOURCE_ROOTS = ("src", "lib")
-"""Folders from which repositories import besides their root."""
+"""Folders besides the root from which repositories import."""
 
-# New where imports begin, these would be loaded in place of what the runner imports. A script's own
-# folder is one as well, and sympy's runner is bin/test.
+# Folders in which new modules would replace what the runner imports. A script's own folder is one
+# too, and sympy's runner is bin/test.
 _IMPORT_ROOTS = ("", *SOURCE_ROOTS, "bin")
 _IMPORTED_BY_RUNNERS = sys.stdlib_module_names | STARTUP_MODULES | {
     "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "exceptiongroup", "tomli", "attr",
@@ -49,14 +49,14 @@ _IMPORTED_BY_RUNNERS = sys.stdlib_module_names | STARTUP_MODULES | {
 _BUILD_FOLDERS = frozenset(
     {"build", "dist", "__pycache__", ".pytest_cache", ".tox", ".eggs", "node_modules", ".venv"}
 )
-# Of touched files; a command line has its limits.
+# Of touched files: the length of a command line is limited.
 _MOST_NAMED = 500
 _BUILD_SUFFIXES = (".pyc", ".pyo", ".so", ".o", ".orig", ".rej", ".egg-info", ".dist-info", ".pth")
 
 
 @dataclass(frozen=True)
 class FilePatch:
-    """The part of a patch that is about one file."""
+    """The part of a patch for one file."""
 
     path: str
     new: bool
@@ -65,14 +65,14 @@ class FilePatch:
 
 @dataclass(frozen=True)
 class FitPatch:
-    """What of a patch may be predicted, and the paths of what was dropped."""
+    """The part of a patch that may be predicted, and the paths that were excluded."""
 
     patch: str
     dropped: tuple[str, ...] = ()
 
 
 def is_test_path(path: str) -> bool:
-    """Tell whether ``path`` is a test by the conventions of the benchmark's repositories."""
+    """Tell whether ``path`` is a test in the conventions of the benchmark's repositories."""
     parts = PurePosixPath(path).parts
     if not parts:
         return False
@@ -82,7 +82,7 @@ def is_test_path(path: str) -> bool:
 
 
 def is_unfit(path: str, *, new: bool) -> bool:
-    """Tell whether a change of ``path`` is kept out of predictions (docs/predictions.md)."""
+    """Tell whether a change of ``path`` is excluded from predictions (docs/predictions.md)."""
     parts = PurePosixPath(path).parts
     if is_test_path(path):
         return True
@@ -105,9 +105,9 @@ def _shadows_an_import(path: str) -> bool:
 
 
 def split_patch(data: bytes) -> Iterator[FilePatch]:
-    """Yield the parts of a git patch, one per file; what stands before the first is left out.
+    """Yield the parts of a git patch, one per file, without any text before the first.
 
-    A line of content always begins with a space, ``+``, ``-`` or ``\\``, so ``diff --git`` at the
+    Lines of content begin with a space, ``+``, ``-`` or ``\\``, so ``diff --git`` at the
     beginning of a line is always a header.
     """
     lines = data.removesuffix(b"\n").split(b"\n")
@@ -136,7 +136,7 @@ def _name_of_header(line: bytes) -> str:
 
 
 def _unquote(name: bytes, *, strip: bool) -> str:
-    """Return the path that git wrote as ``name``: C-quoted when it holds unusual bytes."""
+    """Return the path that git wrote as ``name``, which is C-quoted if it has unusual bytes."""
     if name.startswith(b'"') and name.endswith(b'"'):
         name = name[1:-1].decode("unicode_escape", "replace").encode("latin-1", "replace")
     if strip and name[:2] in (b"a/", b"b/"):
@@ -145,7 +145,7 @@ def _unquote(name: bytes, *, strip: bool) -> str:
 
 
 def fit_patch(patch: str) -> FitPatch:
-    """Return ``patch`` without tests, new test configuration and build output."""
+    """Exclude tests, new test configuration and build output from ``patch``."""
     kept, dropped = [], []
     for part in split_patch(patch.encode("utf-8", "surrogateescape")):
         if is_unfit(part.path, new=part.new):
@@ -156,23 +156,21 @@ def fit_patch(patch: str) -> FitPatch:
 
 
 def patch_paths(patch: str) -> tuple[str, ...]:
-    """Return the files that ``patch`` is about."""
+    """Return the paths of the files in ``patch``."""
     return tuple(p.path for p in split_patch(patch.encode("utf-8", "surrogateescape")))
 
 
 def take_patch(checkout: Checkout, *, ignored: bool = True) -> str:
-    """Return everything that differs between the work tree of ``checkout`` and its base commit.
+    """Return the differences between the work tree of ``checkout`` and its base commit.
 
-    With ``ignored`` new files count although a ``.gitignore`` names them.
-
-    Files that are not UTF-8 come as git's binary patches: a prediction travels as JSON text, and
-    the evaluator writes it to disk as UTF-8.
+    With ``ignored``, new files count even if a ``.gitignore`` names them. Files that are not UTF-8
+    become git's binary patches: a prediction is JSON text, and the evaluator writes it as UTF-8.
     """
     compared = _compared(checkout, ignored=ignored)
     if compared is None:
         return ""
     root = checkout.root
-    # As text, whatever attributes say: a model may write .gitattributes, too.
+    # --text overrides attributes: a model may also write .gitattributes.
     plain = _diff(root, "--text", *compared)
     odd = [part.path for part in split_patch(plain) if not _is_utf8(part.data)]
     if not odd:
@@ -181,11 +179,10 @@ def take_patch(checkout: Checkout, *, ignored: bool = True) -> str:
 
 
 def _compared(checkout: Checkout, *, ignored: bool) -> list[str] | None:
-    """Return what ``git diff`` must compare with the base commit, None when nothing was touched.
+    """Return the arguments of ``git diff`` for the changes; None if nothing was touched.
 
-    New files have to be added to git's index first. Without any, only the touched files are
-    looked at: most files of a fresh checkout are as young as its index, so that git would read
-    them all.
+    New files are added to the index first. Without any, only touched files are compared: most
+    files of a fresh checkout are as new as its index, so git would read them all.
     """
     root, base, fresh = checkout.root, checkout.base_commit, checkout.fresh
     touched, new = differences(fresh, stamps(root))
@@ -217,7 +214,7 @@ def _diff_with_binary(root: Path, compared: Sequence[str], paths: list[str]) -> 
 
 
 def _pattern(path: str) -> bytes:
-    """Return a gitattributes pattern that matches exactly ``path`` (C-quoted, globs escaped)."""
+    """Return a gitattributes pattern that matches only ``path`` (C-quoted, globs escaped)."""
     escaped = re.sub(rb"([*?\[\\])", rb"\\\1", path.encode("utf-8", "surrogateescape"))
     quoted = b"".join(
         bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte
@@ -234,7 +231,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def applies_to(repository: Path, commit: str, patch: str) -> bool:
-    """Tell whether ``patch`` applies to ``commit`` of any repository, a bare mirror for one.
+    """Tell whether ``patch`` applies to ``commit`` of a repository, which may be bare.
 
     Raises:
         GitError: the repository has no such commit.
@@ -250,8 +247,7 @@ def applies_to(repository: Path, commit: str, patch: str) -> bool:
 def applies(root: Path, patch: str) -> bool:
     """Tell whether ``patch`` applies to the base commit of the checkout at ``root``.
 
-    Checked against the checkout's own index of that commit: the work tree is neither needed nor
-    touched.
+    The check uses the checkout's index of that commit, not the work tree.
     """
     data = patch.encode("utf-8", "surrogateescape")
     index = {"GIT_INDEX_FILE": str((root / BASE_INDEX).resolve())}

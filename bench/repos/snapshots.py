@@ -1,4 +1,4 @@
-"""Snapshots: the objects of one commit, packed, verified and listed once for all its checkouts."""
+"""Snapshots: the objects of one commit, packed and verified once for all of its checkouts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from core.git import GitError, git
 INDEX = "index"
 _MANIFEST = "manifest.json"
 _LINK, _SUBMODULE = "120000", "160000"
-# A pack and its index end in their checksums, SHA-1 each; git names both after the pack's.
+# A pack and its index end in their SHA-1 checksums; git names both after the pack's.
 _CHECKSUM_BYTES = 20
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A file of the commit's tree: git's mode in octal, its blob's hash and size in bytes."""
+class TreeFile:
+    """A file of the commit's tree: mode in octal, hash of the blob, size in bytes."""
 
     mode: str
     blob: str
@@ -39,20 +39,20 @@ class Entry:
 
     @property
     def is_executable(self) -> bool:
-        """Whether it is a file that may be run."""
+        """Whether it is an executable file."""
         return self.mode == "100755"
 
 
 @dataclass(frozen=True)
 class PackFile:
-    """A file of the pack: its size in bytes, and the checksum that it ends in."""
+    """A file of the pack: its size in bytes and the checksum at its end."""
 
     size: int
     checksum: str
 
     @classmethod
     def of(cls, path: Path) -> PackFile:
-        """Read what identifies the file at ``path``."""
+        """Read size and checksum of the file at ``path``."""
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _CHECKSUM_BYTES))
@@ -66,19 +66,19 @@ class Snapshot:
     Attributes:
         commit: the only commit in the pack.
         pack: the files of the pack, by name.
-        entries: the files and links of the tree by path, sorted; submodules are left out.
-        submodules: their paths, sorted: other repositories, of which this one holds nothing.
+        entries: the files and links of the tree by path, sorted, without submodules.
+        submodules: sorted paths of other repositories, of which this one holds nothing.
     """
 
     folder: Path
     commit: str
     pack: Mapping[str, PackFile]
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, TreeFile]
     submodules: tuple[str, ...] = ()
 
     @cached_property
     def blobs(self) -> Mapping[str, str]:
-        """Blob hashes of the regular files, links left out, by path."""
+        """Hashes of the blobs of regular files (not links), by path."""
         return {path: e.blob for path, e in self.entries.items() if not e.is_link}
 
     @classmethod
@@ -86,12 +86,12 @@ class Snapshot:
         """Read the snapshot in ``folder``.
 
         Raises:
-            ValueError, OSError: there is none.
+            ValueError, OSError: there is no valid one.
         """
         data = json.loads((folder / _MANIFEST).read_text())
         try:
             pack = {name: PackFile(**fields) for name, fields in data["pack"].items()}
-            entries = {path: Entry(*fields) for path, fields in data["entries"].items()}
+            entries = {path: TreeFile(*fields) for path, fields in data["entries"].items()}
             submodules = tuple(map(str, data["submodules"]))
             return cls(folder, data["commit"], pack, entries, submodules)
         except (LookupError, TypeError, AttributeError) as error:
@@ -105,7 +105,7 @@ class Snapshots:
     root: Path
 
     def get(self, mirror: Path, repo: str, commit: str) -> Snapshot:
-        """Return the snapshot of ``commit``; safe under concurrency and kills.
+        """Return the snapshot of ``commit``; safe with concurrent calls and kills.
 
         Raises:
             InfrastructureError: git or the disk failed.
@@ -120,7 +120,7 @@ class Snapshots:
 
 
 def _read(folder: Path) -> Snapshot | None:
-    """Return the snapshot in ``folder``, None where there is none or one of another layout."""
+    """Return the snapshot in ``folder``; None if there is none or it has another layout."""
     try:
         return Snapshot.read(folder)
     except (ValueError, OSError):
@@ -142,8 +142,8 @@ def _make(mirror: Path, commit: str, target: Path) -> Snapshot:
 
 
 def _pack(mirror: Path, commit: str, folder: Path) -> None:
-    """Pack the commit and its tree, and make sure that nothing else went into the pack."""
-    # --no-object-names keeps a strange path from ending up in the list of hashes.
+    """Pack the commit and its tree, and check that the pack holds nothing else."""
+    # Without --no-object-names, strange paths could get into the list of hashes.
     tree = git("rev-list", "--objects", "--no-object-names", f"{commit}^{{tree}}", cwd=mirror)
     wanted = tree + f"{commit}\n".encode()
     git("pack-objects", "-q", folder / "pack", cwd=mirror, stdin=wanted)
@@ -165,7 +165,7 @@ def _write_manifest(mirror: Path, commit: str, folder: Path) -> None:
 
 
 def _rows(listing: bytes) -> Iterator[tuple[str, str, str, str]]:
-    """Yield path, mode, hash and size of what ``git ls-tree -r -l -z`` prints."""
+    """Yield path, mode, hash and size from the output of ``git ls-tree -r -l -z``."""
     for row in filter(None, listing.split(b"\0")):
         meta, _, path = row.partition(b"\t")
         mode, _, blob, size = meta.decode().split()

@@ -1,10 +1,10 @@
-"""A folder whose subfolders lie far apart on the disk (Linux, ext2 to ext4).
+"""Folders whose subfolders are far apart on the disk (Linux, ext2 to ext4).
 
-For minutes after a file was removed ext4 does not give out its inode again, and looks at all such
-inodes of a block group for each new file there (``recently_deleted`` in fs/ext4/ialloc.c). Work
-trees come and go by the thousand files; beside each other, a checkout was measured to take ten
-times as long as on a quiet disk. The subfolders of a "top directory" (``chattr +T``) are put into
-block groups of their own.
+For minutes after a file was removed, ext4 does not reuse its inode, and checks all such inodes of
+a block group for each new file there (``recently_deleted`` in fs/ext4/ialloc.c). Work trees of
+thousands of files are created and removed all the time; in one block group a checkout took ten
+times as long as on an idle disk. The subfolders of a "top directory" (``chattr +T``) get their own
+block groups.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import os
 import struct
 from pathlib import Path
 
-# linux/fs.h, of 64-bit systems; the number is an int all the same.
+# linux/fs.h, of 64-bit systems; the value is an int nevertheless.
 _GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
 _TOP_DIRECTORY = 0x00020000
 
 
 def make_spread(folder: Path) -> None:
-    """Make ``folder``, with its subfolders spread where the file system knows how."""
+    """Make ``folder`` and spread its subfolders, if the file system supports it."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -17,10 +17,10 @@ from typing import Any
 import docker.errors
 import docker.types
 
+from agent.protocol import Changes
 from core.deadline import within
 from core.output import Tail
 from core.processes import CommandResult
-from environments.base import Changes
 from environments.docker.engine import ENGINE_ERRORS, engine_errors
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
 from environments.layout import listed

@@ -11,10 +11,10 @@ from typing import Any
 
 import docker.errors
 
+from agent.protocol import Changes
+from core.processes import CommandResult
 from environments.base import (
     AS_GIVEN,
-    Changes,
-    CommandResult,
     FailedCommand,
     Project,
     Session,

@@ -36,7 +36,7 @@ class SandboxedCommand:
     network: bool
 
     def __call__(self, argv: Sequence[str], root: Path, folder: Path) -> list[str]:
-        """Return the command line; ``argv`` runs in ``root`` and can write there and to ``folder``."""
+        """Return the command line that runs ``argv`` in ``root``; ``folder`` is writable too."""
         words = bubblewrapped_in_place(argv, (root, folder), self.readable, network=self.network)
         return launched(words)
 

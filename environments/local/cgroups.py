@@ -29,7 +29,7 @@ _JOIN = (
 
 
 @dataclass(frozen=True)
-class Group:
+class ControlGroup:
     """The folders of one group: a single one in version 2, one per controller in version 1."""
 
     folders: tuple[Path, ...]
@@ -67,14 +67,14 @@ def cgroups_work() -> bool:
 
 
 @contextmanager
-def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[Group]:
+def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[ControlGroup]:
     """Make a group with ``limits`` below this process's own, and remove it at the end.
 
     Raises:
         OSError: no group can be made here.
     """
     name = f"{_prefix(run_key)}{secrets.token_hex(8)}"
-    group = Group(tuple(dict.fromkeys(parent / name for parent in _parents().values())))
+    group = ControlGroup(tuple(dict.fromkeys(parent / name for parent in _parents().values())))
     try:
         for folder in group.folders:
             folder.mkdir()
@@ -90,7 +90,7 @@ def remove_groups(run_key: str) -> list[str]:
         parents = set(_parents().values())
         found = [f for parent in parents for f in sorted(parent.glob(f"{_prefix(run_key)}*"))]
         for folder in found:
-            Group((folder,)).remove()
+            ControlGroup((folder,)).remove()
         return [str(folder) for folder in found]
     return []
 
@@ -99,7 +99,7 @@ def _prefix(run_key: str) -> str:
     return f"{_NAME}.{hashlib.sha256(run_key.encode()).hexdigest()[:16]}."
 
 
-def _limit(group: Group, limits: ResourceLimits) -> None:
+def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
     """Write the limits in the files of either version; both controllers must take theirs."""
     values = {"pids.max": limits.processes, "memory.max": limits.memory}
     values |= {"memory.limit_in_bytes": limits.memory}

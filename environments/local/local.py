@@ -13,13 +13,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from agent.protocol import Changes
 from core.errors import InfrastructureError
-from core.processes import run_limited
+from core.processes import CommandResult, run_limited
 from core.stop import waited_for
 from environments.base import (
     AS_GIVEN,
-    Changes,
-    CommandResult,
     FailedCommand,
     Project,
     Session,

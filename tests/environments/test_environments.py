@@ -1,4 +1,4 @@
-"""The local and the docker environment, each for real: what runs, what is seen, what is killed."""
+"""The real local and Docker environments: what runs, what is visible, what is killed."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_bubblewrap_hides_the_machine(cache: Path, demo: tuple[Instance, Checkou
 def test_a_template_that_was_written_to_is_made_again(
     cache: Path, demo: tuple[Instance, Checkout], tmp_path: Path
 ) -> None:
-    """Code that ran without a sandbox could have written there, size and time kept."""
+    """Code without a sandbox could have written there, without a change of size and time."""
     environment = LocalEnvironment(tmp_path / "environments", print)
     first: Any = environment.start(project_of(*demo))
     first.stop()

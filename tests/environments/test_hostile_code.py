@@ -1,6 +1,6 @@
-"""Test code that means harm, in each environment: what it may use, and what is left of it.
+"""Hostile test code in each environment: what it can use, and what it leaves.
 
-Every piece of it ends by itself and is small, so that a limit that fails does no harm either.
+All of it is small and ends by itself, so that it does no harm where a limit fails.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def local(cache: Path, demo: tuple[Instance, Checkout]) -> Iterator[LocalSession
 
 @dataclass(frozen=True)
 class Place:
-    """A session with small limits, and the name of the way that they are held."""
+    """A session with small limits, and the way in which they are enforced."""
 
     way: str
     session: Session
     mark: str = field(default_factory=lambda: f"mark-{secrets.token_hex(8)}")
 
     def run(self, code: str, seconds: float = 20) -> CommandResult:
-        """Run ``code`` with a mark that shows in the list of the machine's processes."""
+        """Run ``code`` with a mark that is visible in the machine's list of processes."""
         changes: dict[str, bytes | None] = {"hostile.py": code.encode()}
         result = run_once(self.session, changes, f"python hostile.py {self.mark}", seconds)
         assert "alive" in run_once(self.session, {}, "echo alive", 30).output
@@ -114,7 +114,7 @@ def place(request: pytest.FixtureRequest, demo: tuple[Instance, Checkout]) -> It
     if way == "other-user" and (os.geteuid() != 0 or not shutil.which("setpriv")):
         pytest.skip("only root can become another user")
     if way == "rlimits" and not process_limit_binds():
-        pytest.skip("the limit of processes does not bind this user")
+        pytest.skip("the limit of processes does not apply to this user")
     held = Confinement.RLIMITS_PER_PROCESS if way == "open" else Confinement(way)
     confined = Confined(held, LIMITS, "hostile")
     session = request.getfixturevalue("local")
@@ -284,11 +284,11 @@ def test_capabilities_are_few(place: Place) -> None:
     ],
     ids=["hangs", "leaves", "fills the disk", "needs the network"],
 )
-def test_no_verdict_on_it_is_a_pass(
+def test_no_outcome_of_it_is_a_pass(
     place: Place, demo: tuple[Instance, Checkout], tmp_path: Path, code: str
 ) -> None:
     if place.way not in (find_confinement().value, "docker"):
-        pytest.skip("one of the local ways stands for all")
+        pytest.skip("one of the local ways is enough")
     root = demo[1].root
     source = (root / "textkit/slug.py").read_text()
     tests = Preexisting(

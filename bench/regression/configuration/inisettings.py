@@ -1,7 +1,7 @@
 """The sections of ``setup.cfg`` and ``tox.ini`` that test runners read. Pure.
 
-pytest reads them with iniconfig, coverage and tox 4 with configparser. Both parsers are wider than
-the grammar here, each in its own way: what one takes for a section is text to the other.
+pytest reads them with iniconfig, coverage and tox 4 with configparser. Both parsers accept more
+than the grammar here, in different ways: a section for one can be text for the other.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 _HEADER = re.compile(r"\[([^\[\]#;\n]+)\]\s*([#;].*)?$")
 _OPTION = re.compile(r"([^\s\[=:#;][^=:\n]*)[=:]")
-# Parsers differ in whether these end a line.
+# Some parsers end a line at these.
 _ODD = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]|\r(?!\n)")
-# pytest's (docs.pytest.org, "Configuration"); configparser adds the options of DEFAULT to those of
-# every section; coverage imports the plugins that its sections name.
+# Sections of pytest (docs.pytest.org, "Configuration"); configparser adds the options of DEFAULT to
+# every section; coverage imports the plugins in its sections.
 _SECTIONS = frozenset({"pytest", "tool:pytest", "DEFAULT"})
 _COVERAGE = "coverage:"
-# tox's name the command and set variables, and also dependencies.
+# tox's sections set the command and variables, and also dependencies.
 _TOX = frozenset({"tox", "tox:tox", "testenv"})
 _TOX_ENVIRONMENT = "testenv:"
-# Entry points of the group pytest11 are imported by pytest at its start.
+# pytest imports the entry points of the group pytest11 when it starts.
 _KEYS = frozenset({("options.entry_points", "pytest11"), ("options", "entry_points")})
 _DEPENDENCIES = frozenset({"deps", "extras", "requires", "dependency_groups", "constraints"})
 _REFERENCE = re.compile(r"\{\[([^\]\n]+)\]")
@@ -29,11 +29,11 @@ _REFERENCE = re.compile(r"\{\[([^\]\n]+)\]")
 
 @dataclass(frozen=True)
 class _Block:
-    """The lines of one option, or of a section's head with the comments below it.
+    """The lines of one option, or a section's head with the comments below it.
 
     Attributes:
-        section: empty before the first.
-        key: in lower case, empty for the head.
+        section: empty before the first one.
+        key: in lower case; empty for the head.
     """
 
     section: str
@@ -42,7 +42,7 @@ class _Block:
 
     @property
     def setting(self) -> str:
-        """What parsers make of it: neither comments nor blank space."""
+        """The text without comments and blank space, which parsers ignore."""
         lines = (line.strip() for line in self.text.splitlines())
         return "\n".join(line for line in lines if line and line[0] not in "#;")
 
@@ -51,10 +51,10 @@ Watched = Callable[[_Block], bool]
 
 
 def with_ini_settings_of(base: str, new: str) -> str:
-    """Return ``new`` with the sections that test runners read as ``base`` has them.
+    """Return ``new`` with the sections that test runners read taken from ``base``.
 
     Raises:
-        ValueError: two parsers could read one of them in two ways.
+        ValueError: parsers could read one of them differently.
     """
     before, after = _blocks(base), _blocks(new)
     watched = _watching({name.strip() for name in _REFERENCE.findall(base + new)} - {""})
@@ -68,7 +68,7 @@ def with_ini_settings_of(base: str, new: str) -> str:
 
 
 def _blocks(text: str) -> list[_Block]:
-    """Return the blocks of ``text``, in a grammar that iniconfig and configparser read alike."""
+    """Return the blocks of ``text``, in a grammar that iniconfig and configparser share."""
     if _ODD.search(text):
         raise ValueError("odd characters")
     found: list[tuple[str, str, list[str]]] = [("", "", [])]
@@ -96,7 +96,7 @@ def _head(line: str) -> str:
 
 
 def _watching(referenced: set[str]) -> Watched:
-    """Return what tells the blocks that a runner reads; tox follows references to sections."""
+    """Return a function that selects blocks that a runner reads; tox follows references."""
 
     def watched(block: _Block) -> bool:
         name, key = block.section, block.key
@@ -116,12 +116,12 @@ def _settings(blocks: Sequence[_Block], watched: Watched) -> dict[tuple[str, str
 
 
 def _put_back(before: Sequence[_Block], after: Sequence[_Block], watched: Watched) -> str:
-    """Return the blocks of ``after``, those of ``before`` in place of the watched ones."""
+    """Return the text of ``after`` with its watched blocks replaced by those of ``before``."""
     base = {block.section for block in before}
     parts: list[str] = []
     placed: set[str] = set()
     for block in after:
-        # A section that is new and read goes with all that is in it.
+        # A new section that a runner reads is removed completely.
         gone = block.section not in base and _is_read(block.section, watched)
         if not watched(block) and not gone:
             parts.append(block.text)

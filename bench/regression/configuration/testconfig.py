@@ -1,4 +1,4 @@
-"""What a candidate may not change of how its tests run: the tree that is tested. Pure."""
+"""The tree under test: a candidate without its changes of tests and of how tests run. Pure."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from bench.repos.patches import (
 )
 
 Read = Callable[[str], str | None]
-"""Gives the text of a file of the base commit, None where there is none."""
+"""Returns the text of a file of the base commit; None if there is none."""
 
-# Entry points that are installed already, and sympy's runner.
+# With installed entry points; below, sympy's runner.
 _WHOLE = TEST_CONFIGURATION | {f"{name}.py" for name in STARTUP_MODULES} | {"entry_points.txt"}
 _RUNNERS = frozenset({"bin/test"})
 
 
 class ConfigurationEdits(Enum):
-    """How much of what a candidate edits is test configuration."""
+    """How much of a candidate is test configuration."""
 
     NONE = "none"
     SOME = "some"
@@ -38,18 +38,18 @@ class ConfigurationEdits(Enum):
 
 @dataclass(frozen=True)
 class TreeUnderTest:
-    """The tree that a candidate's tests run in.
+    """The tree in which a candidate's tests run.
 
     Attributes:
         changes: against the base commit.
-        configuration: files whose edits of test configuration were taken out, sorted.
+        configuration: sorted files whose edits of test configuration were removed.
     """
 
     changes: Changes
     configuration: tuple[str, ...] = ()
 
     def edits(self, plugins: Collection[str]) -> ConfigurationEdits:
-        """Tell how much of the candidate is test configuration, its ``plugins`` included."""
+        """Tell how much of the candidate is test configuration, including its ``plugins``."""
         if not self.changes.keys() - {*plugins} and (plugins or self.configuration):
             return ConfigurationEdits.ALL
         return ConfigurationEdits.SOME if self.configuration else ConfigurationEdits.NONE
@@ -62,30 +62,30 @@ def may_configure_tests(path: str) -> bool:
 
 
 def plugins_of(patch: str) -> frozenset[str]:
-    """Return the new modules of a raw patch that its own edits of test configuration name.
+    """Return the new modules of a raw patch that are named in its edits of test configuration.
 
-    They do nothing without these edits.
+    Without these edits they do nothing.
     """
     parts = tuple(split_patch(patch.encode("utf-8", "surrogateescape")))
-    said = b"\n".join(part.data for part in parts if may_configure_tests(part.path))
+    edits = b"\n".join(part.data for part in parts if may_configure_tests(part.path))
     new = [part.path for part in parts if part.new and part.path.endswith(".py")]
-    return frozenset(path for path in new if said and _module(path).search(said))
+    return frozenset(path for path in new if edits and _module(path).search(edits))
 
 
 def _module(path: str) -> re.Pattern[bytes]:
-    """Return what the name looks like by which the file ``path`` is imported."""
+    """Return a pattern of the name by which the file ``path`` is imported."""
     names = PurePosixPath(path.removesuffix("/__init__.py")).with_suffix("").parts
     dotted = ".".join(names[1:] if names[0] in SOURCE_ROOTS and len(names) > 1 else names)
     return re.compile(rb"(?<![\w.])" + re.escape(os.fsencode(dotted)) + rb"(?!\w)")
 
 
 def tree_under_test(changes: Changes, files: Collection[str], read: Read) -> TreeUnderTest:
-    """Return what of ``changes`` is tested: the tests, and how they run, are the base commit's.
+    """Return the tree of ``changes`` with the base commit's tests and test configuration.
 
     Args:
         changes: of the candidate.
         files: of the base commit.
-        read: gives one of them.
+        read: returns the text of one of them.
     """
     known = frozenset(files)
     kept: dict[str, bytes | None] = {}
@@ -105,7 +105,7 @@ def tree_under_test(changes: Changes, files: Collection[str], read: Read) -> Tre
 
 
 def _kept_file(path: str, base: str | None, data: bytes | None) -> Changes:
-    """Return the change of one file with the base's test configuration, empty without any left."""
+    """Return the change of a file with the base's test configuration; empty if nothing is left."""
     if data is not None and TextFile.decode(data).text == base:
         return {path: data}
     text = _text(data)
@@ -114,13 +114,13 @@ def _kept_file(path: str, base: str | None, data: bytes | None) -> Changes:
     found = with_settings_of(path, base, text)
     if found == text:
         return {path: data}
-    # Of a file that is gone nothing can be put back but all.
+    # A deleted file can only be restored completely.
     kept = None not in (found, data) and found != base
     return {path: found.encode()} if kept and found else {}
 
 
 def _text(data: bytes | None) -> str | None:
-    """Return what the parsers of settings read: UTF-8; None where it is none, empty for no file."""
+    """Return the text that parsers of settings read; None if not UTF-8, empty if deleted."""
     try:
         return "" if data is None else data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Files that hold the settings of test runners beside those of other tools: told apart, put back.
+"""Restore the settings of test runners in files that also hold settings of other tools. Pure.
 
-A candidate's file is tested as it is, but for the settings that a test runner reads: these are the
-base commit's. A model wrote the file, so nothing is guessed: where two parsers could read it in two
-ways, all of its change counts as one of test configuration. Pure.
+The tests use a candidate's file with the base commit's settings of test runners. A model wrote the
+file, so nothing is guessed: if parsers could read it differently, its whole change counts as a
+change of test configuration.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import PurePosixPath
 from bench.regression.configuration.inisettings import with_ini_settings_of
 from bench.regression.configuration.tomlsettings import with_toml_settings_of
 
-# Characters. Real ones have up to 30,000; what takes a parser long does not fit.
+# Characters. Real files have up to 30,000; longer ones could slow down a parser.
 _LARGEST = 100_000
-# Where one parser sees no settings, another may: these words may not come in anywhere.
+# Parsers differ in where they see settings, so a change may not add these words anywhere.
 _TELLING = re.compile(r"ini_options|pytest11|tool:pytest|\[pytest\]")
 
 
 def with_settings_of(path: str, base: str, new: str) -> str | None:
-    """Return ``new`` with the settings that a test runner reads as ``base`` has them.
+    """Return ``new`` with the settings that a test runner reads taken from ``base``.
 
     Args:
-        path: one for which ``is_shared`` holds; its name tells the format.
+        path: a shared file (``is_shared``); its name determines the format.
         base: text of the base commit's file.
-        new: the candidate's; empty for a file that is gone.
+        new: text of the candidate's file; empty for a deleted one.
 
     Returns:
-        ``new`` itself where no such setting differs; None where they cannot be told apart.
+        ``new`` itself if no such setting differs; None if the settings cannot be separated.
     """
     if max(len(base), len(new)) > _LARGEST:
         return None
@@ -51,7 +51,7 @@ def _name(path: str) -> str:
 
 
 def _as_it_is(_: str, new: str) -> str:
-    """A ``setup.py`` is code under test, unless it newly speaks of plugins of pytest."""
+    """A ``setup.py`` is code under test, unless its change mentions plugins of pytest."""
     return new
 
 

@@ -14,11 +14,11 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# In a line. The time that a dotted name takes in TOML's parser grows by the square of its length.
+# Per line: the time of TOML's parser grows with the square of a dotted name's length.
 _MOST_DOTS = 150
-# Elements of arrays look alike, but are indented or end in a comma.
+# Elements of arrays look similar, but are indented or end in a comma.
 _TABLE = re.compile(r"\[[^,\n]*\]\s*(#.*)?$")
-# As in inisettings.py; tox's dependencies stand in the same tables as its commands.
+# As in inisettings.py; tox's dependencies are in the same tables as its commands.
 _TABLES = (
     ("tool", "pytest"),
     ("tool", "coverage"),
@@ -31,11 +31,11 @@ _TABLES = (
 
 
 def with_toml_settings_of(base: str, new: str) -> str:
-    """Return ``new`` with the tables that test runners read as ``base`` has them.
+    """Return ``new`` with the tables that test runners read taken from ``base``.
 
     Raises:
-        ValueError: they cannot be told from the rest, or one text is no TOML.
-        RecursionError: one is nested too deep.
+        ValueError: the tables cannot be separated from the rest, or a text is not TOML.
+        RecursionError: a text is nested too deeply.
     """
     if max(line.count(".") for line in [*base.split("\n"), *new.split("\n")]) > _MOST_DOTS:
         raise ValueError("a line has too many dots")
@@ -51,7 +51,7 @@ def with_toml_settings_of(base: str, new: str) -> str:
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """Return the tables that a runner reads, and the rest, by the lines that begin tables."""
+    """Split a text into the tables that a runner reads and the rest."""
     lines = text.splitlines(keepends=True)
     starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
     ours: list[str] = []
@@ -64,7 +64,7 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _table(line: str) -> tuple[str, ...]:
-    """Return the names of the table that ``line`` begins, none where it begins no table."""
+    """Return the names in the table header ``line``; empty if it is none."""
     try:
         found: Any = tomllib.loads(line)
     except ValueError:
@@ -87,7 +87,7 @@ def _at(document: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - whatever 
 
 
 def _without_picked(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``document`` without the tables of runners and what is empty without them."""
+    """Return ``document`` without the tables of runners and tables that this leaves empty."""
     rest = copy.deepcopy(dict(document))
     for table in _TABLES:
         above = _at(rest, table[:-1])

@@ -1,4 +1,4 @@
-"""From a test run's raw output to why each test fails."""
+"""From the raw output of a test run to the reason of each failure."""
 
 from bench.regression.feedback.failures import failures_of
 

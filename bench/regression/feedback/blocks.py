@@ -1,4 +1,4 @@
-"""The blocks of a runner's output that explain failures, each with the titles that it goes by."""
+"""The blocks of a runner's output that explain failures, each with its titles."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _SYMPY_END = re.compile(r"^[= ]*tests finished:|^_{40,}$")
 
 
 @dataclass(frozen=True)
-class Block:
+class FailureBlock:
     """One explanation: the titles above it, and its lines."""
 
     titles: tuple[str, ...]
     lines: tuple[str, ...]
 
 
-def blocks_of(output: str, runner: Runner) -> list[Block]:
-    """Return the blocks of ``output``, which has no noise, in order."""
+def blocks_of(output: str, runner: Runner) -> list[FailureBlock]:
+    """Return the blocks of ``output`` in order; noise must be removed before."""
     lines = output.split("\n")
     if runner is Runner.PYTEST:
         return list(_pytest(lines))
@@ -37,10 +37,10 @@ def blocks_of(output: str, runner: Runner) -> list[Block]:
     return list(_unittest(lines))
 
 
-def _pytest(lines: Sequence[str]) -> Iterator[Block]:
+def _pytest(lines: Sequence[str]) -> Iterator[FailureBlock]:
     """Yield the blocks of the sections FAILURES and ERRORS, without captured output.
 
-    A title is `test_a`, `TestA.test_b[1]`, or for a file that cannot be imported its path.
+    A title is `test_a`, `TestA.test_b[1]`, or the path of a file that cannot be imported.
     """
     inside = False
     title: str | None = None
@@ -48,7 +48,7 @@ def _pytest(lines: Sequence[str]) -> Iterator[Block]:
     for line in [*lines, "= end ="]:
         section, heading = _SECTION.match(line), _PYTEST_TITLE.match(line)
         if title is not None and (section or (inside and heading)):
-            yield Block((title,), tuple(_before_captured(body)))
+            yield FailureBlock((title,), tuple(_before_captured(body)))
             title = None
         if section:
             inside = section.group(1) in ("FAILURES", "ERRORS")
@@ -65,7 +65,7 @@ def _before_captured(body: Sequence[str]) -> Iterator[str]:
         yield line
 
 
-def _unittest(lines: Sequence[str]) -> Iterator[Block]:
+def _unittest(lines: Sequence[str]) -> Iterator[FailureBlock]:
     """Yield the blocks `FAIL: test_a (module.Class)`; the first line of a docstring may follow."""
     starts = [
         number
@@ -78,15 +78,15 @@ def _unittest(lines: Sequence[str]) -> Iterator[Block]:
         if rules := every[at : at + 2]:
             end = rules[1] if len(rules) > 1 else len(lines)
             titles = [_UNITTEST_TITLE.sub(r"\1", line) for line in lines[start : rules[0]]]
-            yield Block(tuple(titles), tuple(lines[rules[0] + 1 : end]))
+            yield FailureBlock(tuple(titles), tuple(lines[rules[0] + 1 : end]))
 
 
-def _sympy(lines: Sequence[str]) -> Iterator[Block]:
+def _sympy(lines: Sequence[str]) -> Iterator[FailureBlock]:
     title: str | None = None
     body: list[str] = []
     for line in [*lines, "_" * 80]:
         if title is not None and _SYMPY_END.match(line):
-            yield Block((title, title.rpartition(":")[2]), tuple(body))
+            yield FailureBlock((title, title.rpartition(":")[2]), tuple(body))
             title = None
         if heading := _SYMPY_TITLE.match(line):
             title, body = heading.group(1), []

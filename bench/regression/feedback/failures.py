@@ -1,4 +1,4 @@
-"""Why each failing test fails, read from the runner's output. Pure."""
+"""Read from a runner's output why each failing test fails. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agent.conversation.testreport import Failure
-from bench.regression.feedback.blocks import Block, blocks_of
-from bench.regression.feedback.frames import cause, essence
+from bench.regression.feedback.blocks import FailureBlock, blocks_of
+from bench.regression.feedback.frames import cause, relevant_lines
 from bench.regression.feedback.noise import is_progress, without_noise
 from bench.regression.runners import Runner
 
@@ -17,7 +17,7 @@ _CLASS_STEP = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$")
 _HEADINGS = re.compile(r"^_+ .* _+$|^=+ .* =+$|^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")
 _TAIL_LINES = 15
 _MOST_BLOCKS = 2
-# Bounds for output that was made to be long: more than this explains nothing to a reader.
+# Limits for very long output: more than this explains nothing to a reader.
 _MOST_TEXT = 1_000_000
 _MOST_READ = 1_000
 
@@ -25,10 +25,10 @@ _MOST_READ = 1_000
 def failures_of(
     output: str, runner: Runner, failed: Sequence[str], ended: str = ""
 ) -> tuple[Failure, ...]:
-    """Return ``failed``, names as the log parsers give them, each with why it fails.
+    """Return the tests ``failed``, named as by the log parsers, each with the reason.
 
-    ``ended`` says in words how a run ended that did not end by itself. It explains the tests
-    that the output does not.
+    ``ended`` describes how a run ended that did not end by itself. It is the reason of the tests
+    that the output does not explain.
     """
     log = _Log(without_noise(_cut(output)), runner, ended)
     return tuple(log.failure(name) for name in failed)
@@ -43,24 +43,24 @@ class _Log:
     ended: str
 
     def failure(self, name: str) -> Failure:
-        """Return why ``name`` fails: its blocks, its line of the summary, or the run's end."""
+        """Return why ``name`` fails: its blocks, its line in the summary, or how the run ended."""
         blocks = self._blocks_of(name)
-        reasons = list(dict.fromkeys(essence(block.lines) for block in blocks))
+        reasons = list(dict.fromkeys(relevant_lines(block.lines) for block in blocks))
         if not reasons:
             return Failure(name, self._summary(name) or self._end)
         more = len(reasons) - _MOST_BLOCKS
         detail = "\n\n".join([*reasons[:_MOST_BLOCKS], *([f"… and {more} more"] * (more > 0))])
         return Failure(name, detail, cause(blocks[0].lines) if len(reasons) == 1 else "")
 
-    def _blocks_of(self, name: str) -> list[Block]:
+    def _blocks_of(self, name: str) -> list[FailureBlock]:
         found = [block for block in self._blocks if _explains(block, name)]
         path = name.partition("::")[0]
-        # Tests of several files may have the same title.
+        # Tests in different files may have the same title.
         here = [block for block in found if "::" in name and path in "\n".join(block.lines)]
         return here or found
 
     @cached_property
-    def _blocks(self) -> list[Block]:
+    def _blocks(self) -> list[FailureBlock]:
         return blocks_of(self.text, self.runner)[:_MOST_READ]
 
     def _summary(self, name: str) -> str:
@@ -69,23 +69,23 @@ class _Log:
 
     @cached_property
     def _end(self) -> str:
-        """How the run ended: its last traceback, else its last lines."""
+        """How the run ended: its last traceback, or else its last lines."""
         lines = [line for line in self.text.split("\n") if line and not is_progress(line)]
         starts = [
             n for n, line in enumerate(lines) if line.startswith(("Traceback", "ImportError while"))
         ]
         last = lines[starts[-1] :] if starts else lines[-_TAIL_LINES:]
         kept = [line for line in last if not _HEADINGS.match(line)]
-        return "\n".join(part for part in (self.ended, essence(kept)) if part)
+        return "\n".join(part for part in (self.ended, relevant_lines(kept)) if part)
 
 
 def _cut(output: str) -> str:
-    """Return the beginning and the end of an output that is very long."""
+    """Return the beginning and the end of a very long output."""
     half = _MOST_TEXT // 2
     return output if len(output) <= _MOST_TEXT else f"{output[:half]}\n{output[-half:]}"
 
 
-def _explains(block: Block, name: str) -> bool:
+def _explains(block: FailureBlock, name: str) -> bool:
     return any(_is_title(title, name) for title in block.titles)
 
 

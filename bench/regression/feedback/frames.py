@@ -1,4 +1,4 @@
-"""Cut a traceback down: the test's own frame, the last ones, and the message."""
+"""Shorten a traceback to the test's own frame, the last frames and the message."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _MESSAGE_HEAD, _MESSAGE_TAIL = 24, 6
 _LONGEST_LINE = 300
 
 
-def essence(lines: Sequence[str]) -> str:
-    """Return the part of a traceback that tells why, at most some fifty lines.
+def relevant_lines(lines: Sequence[str]) -> str:
+    """Return the part of a traceback that says why, about fifty lines at most.
 
-    Of a chain of exceptions the last one is told, and the message of the one before it.
+    A chain of exceptions is shortened to the last one and the message of the one before it.
     """
     links = _links(lines)
     earlier = [_last_frame(link) for link in links[-2:-1]]
-    told = [line for link in earlier for line in [*link, "which led to:"]]
-    return "\n".join([*told, *_shortened(_frames(links[-1]))])
+    before = [line for link in earlier for line in [*link, "which led to:"]]
+    return "\n".join([*before, *_shortened(_frames(links[-1]))])
 
 
 def cause(lines: Sequence[str]) -> str:
-    """Return the last frame with its message: what tests that fail for one reason share."""
+    """Return the last frame with its message, which tests that fail for one reason share."""
     return "\n".join(_last_frame(_links(lines)[-1]))
 
 
@@ -74,9 +74,9 @@ def _shortened(frames: Sequence[list[str]]) -> list[str]:
 
 
 def _trimmed(frame: Sequence[str]) -> list[str]:
-    """Return a frame without its arguments' values and with few lines before the failing one.
+    """Return a frame without the values of its arguments and with few lines before the failing one.
 
-    The values differ for each case of a parametrized test; the test's name tells them apart.
+    The values differ between the cases of a parametrized test, which have different names.
     """
     lines = list(dropwhile(_ARGUMENT.match, frame))
     marked = next((n for n, line in enumerate(lines) if line.startswith(">")), 0)

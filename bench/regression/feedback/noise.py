@@ -1,4 +1,4 @@
-"""Take out of test output what differs between two equal runs, and what only fills the screen."""
+"""Remove from test output what differs between equal runs, and progress bars."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _REPLACED = (
-    # `<thing.Box object at 0x7f0e5d3146a0>`, also cut short; other hex numbers may be meant.
+    # `<thing.Box object at 0x7f0e5d3146a0>`, also truncated; other hex numbers may matter.
     (re.compile(r"\bat 0x[0-9a-fA-F]+"), "at 0x…"),
     (re.compile(r"\b0x7f[0-9a-f]{10}\b"), "0x…"),
-    # pytest's folders for `tmpdir`, whole or abbreviated by itself; those of `tempfile`.
+    # pytest's folders for `tmpdir`, in full or abbreviated by pytest; those of `tempfile`.
     (
         re.compile(r"/tmp/pytest-of-[\w.-]+/pytest-\d+(?:/popen-gw\d+)?|/tmp/pytest-\.\.\.-\d+"),
         "/tmp/pytest",
     ),
     (re.compile(r"(?:/private)?(?:/var/folders/\w+/\w+/T|/tmp)/tmp[a-z0-9_]{6,8}\b"), "/tmp/tmp…"),
-    # The tree lies in a folder of this name in every environment; its files are named from there.
+    # Every environment has the tree in a folder of this name; paths are made relative to it.
     (re.compile(r"(?<![\w/.@+-])(?:/[\w.@+-]+)*/testbed/|(?<=[@+])/testbed/"), ""),
     (re.compile(r"(?<![\w/.@+-])(?:/[\w.@+-]+)+/(?=lib/python\d)"), ""),
     (re.compile(r"\bin \d+\.\d+ ?s(?:ec(?:ond)?s?)?\b"), "in … s"),
-    # Time stamps at the beginning of a line; those in assertions may be what is tested.
+    # Time stamps at the beginning of a line only: assertions may be about others.
     (re.compile(r"^\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? +", re.M), ""),
 )
 # `tests/test_a.py ..F.s [ 33%]`, `[gw0] [ 50%] PASSED …`, and bars such as `45%|####  | 9/20`.
@@ -30,9 +30,9 @@ _PROGRESS = re.compile(
 
 
 def without_noise(output: str) -> str:
-    """Return ``output`` as a terminal would show it, without what changes from run to run."""
+    """Return ``output`` as a terminal shows it, without the parts that change from run to run."""
     text = _ESCAPES.sub("", output.replace("\r\n", "\n"))
-    # A progress bar writes its line again and again.
+    # A progress bar rewrites its line.
     lines = (line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n"))
     text = _CONTROLS.sub("", "\n".join(lines))
     for pattern, replacement in _REPLACED:
@@ -41,5 +41,5 @@ def without_noise(output: str) -> str:
 
 
 def is_progress(line: str) -> bool:
-    """Tell whether ``line`` only says how far the run is."""
+    """Tell whether ``line`` shows only the progress of the run."""
     return bool(line) and bool(_PROGRESS.search(line))

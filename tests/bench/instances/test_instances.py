@@ -1,4 +1,4 @@
-"""Rows, their two halves, and what of an eval_script is left for the harness."""
+"""Rows, their two halves, and the harness's half of an eval_script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why tests fail, read from the real output of several runners; see tests/data/testlogs."""
+"""Reasons of failures, read from real output of several runners; see tests/data/testlogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code under test that prints what runners print: no verdict changes. Real runs."""
+"""Code under test that prints like a runner does not change an outcome. Real runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ UNITTEST_END = "\n----\nRan 20 tests in 0.001s\n\nOK\n"
 BAD = "def one():\n    return 7\n\n\ndef two():\n    return 7\n"
 RAISES = "raise ImportError('broken')\n"
 
-# How a text is printed, and when: ``{text}`` is its literal.
+# Ways and times of printing; ``{text}`` is the literal of the text.
 WAYS = {
     "at import": "print({text})\n",
     "at import, on the error stream": "import sys\nprint({text}, file=sys.stderr)\n",
@@ -75,15 +75,15 @@ WAYS = {
 }
 
 
-Judge = Callable[..., TestReport]
+RunTests = Callable[..., TestReport]
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """Judge a ``thing/core.py``; the baselines are measured once."""
+def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
+    """Run the tests on a ``thing/core.py``; the baselines are measured once."""
     root = tmp_path_factory.mktemp("forged")
 
-    def judged(core: str, files: Mapping[str, str], command: str) -> TestReport:
+    def report_on(core: str, files: Mapping[str, str], command: str) -> TestReport:
         tests = Preexisting(
             instance=an_instance(),
             session=FolderSession(root / "folder", f"{sys.executable} -m {command}", files=files),
@@ -97,17 +97,17 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
         )
         return tests.run({"thing/core.py": core.encode()})
 
-    return judged
+    return report_on
 
 
 @pytest.fixture(scope="module")
-def by_pytest(judge: Judge) -> Judge:
-    return lambda core: judge(core, PYTEST_FILES, "pytest -rA -p no:cacheprovider")
+def by_pytest(run_tests: RunTests) -> RunTests:
+    return lambda core: run_tests(core, PYTEST_FILES, "pytest -rA -p no:cacheprovider")
 
 
 @pytest.fixture(scope="module")
-def by_unittest(judge: Judge) -> Judge:
-    return lambda core: judge(core, UNITTEST_FILES, "unittest -v")
+def by_unittest(run_tests: RunTests) -> RunTests:
+    return lambda core: run_tests(core, UNITTEST_FILES, "unittest -v")
 
 
 def names(report: TestReport) -> list[str]:
@@ -119,25 +119,25 @@ BOTH = ["tests/test_core.py::test_one", "tests/test_core.py::test_two"]
 
 @pytest.mark.parametrize("bad", [BAD, RAISES])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_print_makes_a_failing_pytest_pass(by_pytest: Judge, way: str, bad: str) -> None:
+def test_no_print_makes_a_failing_pytest_pass(by_pytest: RunTests, way: str, bad: str) -> None:
     printing = WAYS[way].format(text=repr(SUMMARY + "\n" + XML))
     assert names(by_pytest(printing + bad)) == BOTH
 
 
-def test_no_print_in_a_function_makes_a_failing_pytest_pass(by_pytest: Judge) -> None:
+def test_no_print_in_a_function_makes_a_failing_pytest_pass(by_pytest: RunTests) -> None:
     core = f"def one():\n    print({SUMMARY!r})\n    return 7\n\ndef two():\n    return 2\n"
     assert names(by_pytest(core)) == BOTH[:1]
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_leaving_early_is_no_pass(by_pytest: Judge, code: int) -> None:
+def test_leaving_early_is_no_pass(by_pytest: RunTests, code: int) -> None:
     core = f"import os\nos.write(1, {SUMMARY!r}.encode())\nos._exit({code})\n"
     assert names(by_pytest(core)) == BOTH
     core = f"import os\ndef one():\n    print({SUMMARY!r}, flush=True)\n    os._exit({code})\n"
     assert names(by_pytest(core + "def two():\n    return 2\n")) == BOTH
 
 
-def test_text_of_an_issue_in_the_sources_is_no_report(by_pytest: Judge) -> None:
+def test_text_of_an_issue_in_the_sources_is_no_report(by_pytest: RunTests) -> None:
     core = f'"""The issue said:\n{SUMMARY}"""\nTEXT = """\n{SUMMARY}"""\n\n' + (
         "def one():\n    # PASSED tests/test_core.py::test_one\n    raise ValueError(TEXT)\n\n\n"
         "def two():\n    return 2\n"
@@ -146,7 +146,7 @@ def test_text_of_an_issue_in_the_sources_is_no_report(by_pytest: Judge) -> None:
 
 
 @pytest.mark.parametrize("way", ["at import", "past the capturing", "at the end"])
-def test_no_print_makes_a_passing_pytest_fail(by_pytest: Judge, way: str) -> None:
+def test_no_print_makes_a_passing_pytest_fail(by_pytest: RunTests, way: str) -> None:
     text = SUMMARY.replace("PASSED", "FAILED").replace("2 passed", "2 failed")
     core = WAYS[way].format(text=repr(text)) + CORE
     assert by_pytest(core).outcome is True
@@ -155,21 +155,21 @@ def test_no_print_makes_a_passing_pytest_fail(by_pytest: Judge, way: str) -> Non
 @pytest.mark.parametrize(("bad", "end"), [(BAD, ""), (RAISES, ""), (RAISES, UNITTEST_END)])
 @pytest.mark.parametrize("way", WAYS)
 def test_no_print_makes_a_failing_unittest_pass(
-    by_unittest: Judge, way: str, end: str, bad: str
+    by_unittest: RunTests, way: str, end: str, bad: str
 ) -> None:
     if "leaving" in way and end:
-        pytest.skip("docs/environments.md says that this is not told from a run")
+        pytest.skip("docs/environments.md says that this is not detected")
     printing = WAYS[way].format(text=repr(UNITTEST_LINES + end))
     assert by_unittest(printing + bad).outcome is False
 
 
-def test_a_skip_that_is_printed_is_none(by_unittest: Judge) -> None:
+def test_a_skip_that_is_printed_is_none(by_unittest: RunTests) -> None:
     printing = f"print({UNITTEST_LINES.replace('ok', 'skipped')!r})\n"
     for bad in (BAD, RAISES):
         assert by_unittest(printing + bad).outcome is False
 
 
-def test_failing_cases_of_subtests_are_one_test(judge: Judge) -> None:
+def test_failing_cases_of_subtests_are_one_test(run_tests: RunTests) -> None:
     test = UNITTEST_FILES["tests/test_core.py"] + (
         "\n    def test_more(self):\n        for i in range(5):\n"
         "            with self.subTest(i=i):\n                self.assertEqual(i, 9)\n"
@@ -179,12 +179,12 @@ def test_failing_cases_of_subtests_are_one_test(judge: Judge) -> None:
         "    def test_never(self):\n        pass\n"
     )
     files = {**UNITTEST_FILES, "tests/test_core.py": test}
-    assert judge(CORE.replace("1", "2 - 1"), files, "unittest -v").outcome is True
-    assert judge(CORE.replace("1", "2"), files, "unittest -v").outcome is False
+    assert run_tests(CORE.replace("1", "2 - 1"), files, "unittest -v").outcome is True
+    assert run_tests(CORE.replace("1", "2"), files, "unittest -v").outcome is False
 
 
 def test_node_ids_are_those_of_pytest(tmp_path: Path) -> None:
-    """Names in reports to models are those that pytest itself prints."""
+    """Models see the same names that pytest prints."""
     text = (
         "import pytest, unittest\n\n\nclass TestA:\n"
         "    @pytest.mark.parametrize('x', ['a b', 'c::d', 'e.f'])\n"
@@ -237,5 +237,5 @@ def test_a_report_that_is_not_whole_says_nothing(report: str) -> None:
     ],
 )
 def test_no_output_keeps_the_reader_busy(runner: Runner, flood: str) -> None:
-    """With patterns that take quadratic time this test would not end."""
+    """With patterns of quadratic time this test would not end."""
     read_run(flood, an_instance(), runner, "", ())

@@ -1,4 +1,4 @@
-"""Verdicts on candidates, with real pytest runs in a plain folder as the environment."""
+"""Outcomes of candidates, with real pytest runs in a plain folder as the environment."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FILES = {
 
 @dataclass
 class FolderSession:
-    """Runs commands in a fresh copy of some files, without any sandbox."""
+    """Runs commands in a fresh copy of some files, without a sandbox."""
 
     folder: Path
     test_command: str = f"{sys.executable} -m pytest -rA -p no:cacheprovider"
@@ -103,7 +103,7 @@ class FolderPrepared:
         return self.session.run(self.changes, command, timeout)
 
 
-def judging(
+def regression_tests(
     tmp_path: Path, files: tuple[str, ...] = ("tests/test_core.py",), **changes: object
 ) -> Preexisting:
     known = [path for path in FILES if not path.startswith("tests/") or path in files]
@@ -126,12 +126,12 @@ def edit(text: str) -> dict[str, bytes | None]:
 
 
 def test_a_test_that_failed_before_is_not_held_against_a_candidate(tmp_path: Path) -> None:
-    report = judging(tmp_path).run(edit("def one():\n    return 3 - 2\n"))
+    report = regression_tests(tmp_path).run(edit("def one():\n    return 3 - 2\n"))
     assert report.outcome is True
 
 
 def test_a_broken_test_is_named_with_its_reason(tmp_path: Path) -> None:
-    report = judging(tmp_path).run(edit("def one():\n    return 2\n"))
+    report = regression_tests(tmp_path).run(edit("def one():\n    return 2\n"))
     assert report.outcome is False
     assert "tests/test_core.py::test_one" in describe(report.failures)
     assert "assert 2 == 1" in describe(report.failures)
@@ -139,7 +139,7 @@ def test_a_broken_test_is_named_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_a_test_that_passes_when_run_once_more_is_not_broken(tmp_path: Path) -> None:
-    tests = judging(tmp_path)
+    tests = regression_tests(tmp_path)
     source = "import os\n\ndef one():\n    return 1 if os.path.exists(os.environ['FLAKY']) else 2\n"
     tests.run(edit("def one():\n    return 1\n"))
     (tmp_path / "flag").unlink()
@@ -153,32 +153,34 @@ def test_tests_that_fail_in_one_of_two_runs_each_are_not_broken(tmp_path: Path) 
         "open(flag, 'w').close()\n\ndef one():\n    return 7 if first else 1\n\n"
         "def two():\n    return 2 if first else 7\n"
     )
-    assert judging(tmp_path).run(edit(source)).outcome is True
+    assert regression_tests(tmp_path).run(edit(source)).outcome is True
     assert (tmp_path / "flag2").exists()
 
 
 def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(tmp_path: Path) -> None:
-    report = judging(tmp_path).run(edit("import os\nos._exit(3)\n"))
+    report = regression_tests(tmp_path).run(edit("import os\nos._exit(3)\n"))
     assert report.outcome is False
-    hang = judging(tmp_path, limits=TestLimits(8, 40)).run(edit("while True: pass\n"))
+    hang = regression_tests(tmp_path, limits=TestLimits(8, 40)).run(edit("while True: pass\n"))
     assert hang.outcome is False
     assert "did not end" in describe(hang.failures)
 
 
 def test_a_baseline_that_times_out_leaves_the_outcome_unknown(tmp_path: Path) -> None:
-    tests = judging(tmp_path, ("tests/test_slow.py",), limits=TestLimits(20, 1))
+    tests = regression_tests(tmp_path, ("tests/test_slow.py",), limits=TestLimits(20, 1))
     assert tests.run(edit("def one():\n    return 2\n")).outcome is None
 
 
 def test_a_baseline_runs_no_longer_than_a_candidate_could_use(tmp_path: Path) -> None:
     session = FolderSession(tmp_path / "folder")
-    slow = judging(tmp_path, ("tests/test_slow.py",), session=session, limits=TestLimits(4, 60))
+    slow = regression_tests(
+        tmp_path, ("tests/test_slow.py",), session=session, limits=TestLimits(4, 60)
+    )
     assert slow.run(edit("def one():\n    return 2\n")).outcome is None
     assert session.timeouts == [2.0]
 
 
 def test_tests_that_never_passed_cannot_speak(tmp_path: Path) -> None:
-    tests = judging(tmp_path, ("tests/test_never.py",))
+    tests = regression_tests(tmp_path, ("tests/test_never.py",))
     assert tests.run(edit("def one():\n    return 2\n")).outcome is None
 
 
@@ -186,7 +188,7 @@ def test_tests_that_never_passed_cannot_speak(tmp_path: Path) -> None:
 def test_edits_of_tests_alone_leave_the_outcome_unknown(
     tmp_path: Path, changes: dict[str, bytes | None]
 ) -> None:
-    assert judging(tmp_path).run(changes).outcome is None
+    assert regression_tests(tmp_path).run(changes).outcome is None
 
 
 EASY = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
@@ -197,7 +199,7 @@ def test_the_test_files_are_those_of_the_base_commit(tmp_path: Path) -> None:
         **edit("def one():\n    return 2\n"),
         "tests/test_core.py": EASY,
     }
-    assert judging(tmp_path).run(changes).outcome is False
+    assert regression_tests(tmp_path).run(changes).outcome is False
 
 
 @dataclass
@@ -218,21 +220,21 @@ class FlakySession(FolderSession):
 def test_a_set_up_that_fails_in_one_of_two_tries_leaves_the_outcome_unknown(
     tmp_path: Path,
 ) -> None:
-    judge = judging(tmp_path, session=FlakySession(tmp_path / "folder"))
-    report = judge.run(edit("def one():\n    return 3 - 2\n"))
+    tests = regression_tests(tmp_path, session=FlakySession(tmp_path / "folder"))
+    report = tests.run(edit("def one():\n    return 3 - 2\n"))
     assert report.outcome is None
-    assert judge.untested == "the set-up failed in one of two tries"
+    assert tests.untested == "the set-up failed in one of two tries"
 
 
 def test_a_set_up_that_fails_in_both_tries_is_a_failure(tmp_path: Path) -> None:
-    judge = judging(tmp_path, session=FlakySession(tmp_path / "folder", broken=2))
-    report = judge.run(edit("def one():\n    return 3 - 2\n"))
+    tests = regression_tests(tmp_path, session=FlakySession(tmp_path / "folder", broken=2))
+    report = tests.run(edit("def one():\n    return 3 - 2\n"))
     assert report.outcome is False
     assert [one.name for one in report.failures] == ["set-up: make"]
 
 
 def test_baselines_are_kept_on_disk(tmp_path: Path) -> None:
-    first, second = judging(tmp_path), judging(tmp_path)
+    first, second = regression_tests(tmp_path), regression_tests(tmp_path)
     for tests in (first, second):
         tests.run(edit("def one():\n    return 1\n"))
     assert isinstance(first.session, FolderSession)
@@ -241,14 +243,14 @@ def test_baselines_are_kept_on_disk(tmp_path: Path) -> None:
 
 
 def test_all_runs_the_whole_suite(tmp_path: Path) -> None:
-    tests = judging(tmp_path, choice=TestChoice.ALL)
+    tests = regression_tests(tmp_path, choice=TestChoice.ALL)
     tests.session.test_command += " --deselect tests/test_slow.py"  # type: ignore[misc]
     assert tests.run(edit("def one():\n    return 2\n")).outcome is False
 
 
 def test_an_unknown_runner_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     session = FolderSession(tmp_path / "folder", "make check")
-    assert judging(tmp_path, session=session).run(edit("x = 1\n")).outcome is None
+    assert regression_tests(tmp_path, session=session).run(edit("x = 1\n")).outcome is None
 
 
 PLUGIN = (
@@ -273,7 +275,7 @@ PLUGIN = (
 )
 def test_a_model_cannot_change_how_it_is_judged(tmp_path: Path, path: str, content: bytes) -> None:
     changes = {**edit("def one():\n    return 2\n"), "evil.py": PLUGIN, path: content}
-    assert judging(tmp_path).run(changes).outcome is False
+    assert regression_tests(tmp_path).run(changes).outcome is False
 
 
 def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:

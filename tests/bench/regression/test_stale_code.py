@@ -86,7 +86,7 @@ def image() -> str:
     return IMAGE
 
 
-def judging(image: str, folder: Path, *install: str) -> Preexisting:
+def regression_tests(image: str, folder: Path, *install: str) -> Preexisting:
     spec = ImageSpec(image, install or ("python -m pip install .",), "pytest -rA")
     nothing = UnavailableError("not needed")
     project = Project("own__wares-1", "own/wares", "", folder, "", nothing, spec)
@@ -109,7 +109,7 @@ def edit(path: str, text: str) -> dict[str, bytes | None]:
 
 @pytest.fixture(scope="module")
 def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> Preexisting:
-    return judging(image, tmp_path_factory.mktemp("baselines"))
+    return regression_tests(image, tmp_path_factory.mktemp("baselines"))
 
 
 @pytest.mark.docker
@@ -136,7 +136,7 @@ def test_the_code_that_is_tested_is_the_candidates(
 def test_an_installation_that_cannot_work_is_replaced_by_the_path(
     image: str, tmp_path: Path
 ) -> None:
-    tests = judging(image, tmp_path, "python -m pip install --no-such-option .")
+    tests = regression_tests(image, tmp_path, "python -m pip install --no-such-option .")
     report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
     assert report.outcome is False
     assert tests.run(edit("wares/hooks.py", FILES["wares/hooks.py"] + "#\n")).outcome is True
@@ -147,10 +147,10 @@ def test_an_installation_that_cannot_work_is_replaced_by_the_path(
 
 @pytest.mark.docker
 def test_modules_of_an_editable_installation_need_no_new_one(image: str, tmp_path: Path) -> None:
-    """The set-up of a real image has made it; here the first line does."""
+    """In a real image the set-up made it; here the first line does."""
     site = "$(python -c 'import wares, os; print(os.path.dirname(wares.__path__[0]))')"
     editable = f"cd / && S={site} && rm -r $S/wares && echo /testbed >$S/wares.pth; cd /testbed"
-    tests = judging(image, tmp_path, editable, "python -m pip install --no-such-option .")
+    tests = regression_tests(image, tmp_path, editable, "python -m pip install --no-such-option .")
     fails = f"def dispatch(value):\n    {RAISES}"
     assert tests.run(edit("wares/hooks.py", fails)).outcome is False
     assert {g.setup.way for g in tests._setups.values()} == {SetupWay.INSTALLED}
@@ -162,7 +162,7 @@ def test_modules_of_an_editable_installation_need_no_new_one(image: str, tmp_pat
 def test_what_one_file_leaves_behind_is_gone_for_the_next(
     tests: Preexisting, image: str, tmp_path: Path
 ) -> None:
-    """Both test files in one set-up give what each gives in a container of its own."""
+    """Both test files give the same results in one set-up as in a container each."""
     session: Any = tests.session
     together, alone = [], []
     runner = TestFiles(tests.instance, Runner.PYTEST, session.test_command, list(FILES))
@@ -179,7 +179,7 @@ def test_what_one_file_leaves_behind_is_gone_for_the_next(
 
 
 def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
-    """An older copy lies first on the path of the local session."""
+    """An older copy is first on the path of the local session."""
     files = {path: FILES[path] for path in ("wares/__init__.py", "wares/hooks.py")}
     first = "import sys\nsys.path.insert(0, 'old')\n"
     files |= {"tests/test_hooks.py": first + FILES["tests/test_hooks.py"]}

@@ -1,4 +1,4 @@
-"""What of a candidate is tested: sections of test runners are put back, the rest stays."""
+"""The tree under test: sections of test runners are restored, the rest stays."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_rest_of_such_a_file_is_still_tested(path: str, old: str, new: str) 
     assert data is not None
     assert b"zz" in data
     assert b"_plug" not in data
-    # What is tested has the base's settings, and so is not marked itself.
+    # The tree under test has the base's settings, so it is not marked.
     assert on(path, data.decode()).configuration == ()
     assert found.edits(()) is ConfigurationEdits.SOME
 

@@ -1,4 +1,4 @@
-"""A fresh checkout is the base commit's tree, byte for byte, and knows no other commit."""
+"""A fresh checkout is the base commit's tree, byte for byte, and holds no other commit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def history(tmp_path: Path) -> tuple[Path, str, str]:
     (work / "sub" / "form.py").write_bytes(b"x = 1\n\x0c\n")
     git("init", "-q", "--template=", ".", cwd=work)
     git("-c", "core.autocrlf=false", "add", "-A", cwd=work)
-    # The attributes would make CRLF into LF: put the bytes into the index as they are.
+    # The attributes would turn CRLF into LF: put the bytes into the index unchanged.
     blob = git("hash-object", "-w", "--no-filters", "crlf.txt", cwd=work).decode().strip()
     git("update-index", "--cacheinfo", f"100644,{blob},crlf.txt", cwd=work)
     base = _commit(work, "base")
@@ -99,7 +99,7 @@ def test_nothing_of_another_commit_can_be_found(
 
 
 def _written(name: str, text: str) -> Callable[[Path, Path], object]:
-    """Return what writes ``text`` into the file ``name`` of a checkout."""
+    """Return a function that writes ``text`` to the file ``name`` of a checkout."""
 
     def write(root: Path, mirror: Path) -> None:
         (root / name).parent.mkdir(exist_ok=True)
@@ -153,7 +153,7 @@ def test_verification_notices_every_leak(
 
 
 def _everything(root: Path) -> dict[str, tuple[int, bytes]]:
-    """Return modes and contents of all in a checkout but git's index, which holds times."""
+    """Return modes and contents of all files except git's index, which holds times."""
     places = [p for p in sorted(root.rglob("*")) if p != root / ".git/index"]
     return {
         str(p.relative_to(root)): (

@@ -1,4 +1,4 @@
-"""Trees that outside agents leave behind: whatever they hold, they are results of the attempt."""
+"""Trees of outside agents: each is a result of the attempt, with any contents."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
 def test_such_trees_are_tested(
     tmp_path: Path, cache: Path, shut_in: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names with line ends, folders in place of files and the other way round."""
+    """Names with line ends; folders that replace files, and vice versa."""
     if shut_in and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
     monkeypatch.setattr("environments.local.local.bubblewrap_works", lambda: shut_in)
@@ -132,7 +132,7 @@ def test_such_trees_are_tested(
 
 
 def test_a_new_link_is_predicted_and_was_not_tested(tmp_path: Path, cache: Path) -> None:
-    """Environments lay out files alone, so that nothing is known of a tree with a new link."""
+    """Environments write files only, so the outcome of a tree with a new link is unknown."""
     code = "os.symlink('x', 'link')\n"
     found, attempts = left_by(code, tmp_path, cache, environment=EnvironmentKind.LOCAL)
     assert (found["status"], found["test_outcome"]) == ("fallback", None)

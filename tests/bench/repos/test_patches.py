@@ -1,4 +1,4 @@
-"""Patches: byte-safe, by their headers, without what must not be predicted."""
+"""Patches: byte-safe, split at headers, without files that must not be predicted."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheck
         "a b.py",
     ):
         space.write({path: "new\n" + (space.read(path) or "")})
-    # No model may name it, but an outside agent's commands may write it.
+    # A model may not name it, but an outside agent's command may write it.
     (tree.root / os.fsdecode(b"na\xefve.txt")).write_text("new\nx\n")
     space.write({"diff.md": "diff --git a/no b/no\nBinary files differ\n", "new/empty.py": ""})
     (tree.root / "old.py").unlink()

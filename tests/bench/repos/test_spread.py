@@ -1,4 +1,4 @@
-"""A folder whose subfolders are spread."""
+"""Folders whose subfolders are far apart on the disk."""
 
 from __future__ import annotations
 

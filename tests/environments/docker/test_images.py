@@ -1,4 +1,4 @@
-"""Images are pulled ahead: from a registry on loopback with a real engine, and what goes wrong."""
+"""Pull images from a registry on loopback with a real engine, and failures of that."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _digest(data: bytes) -> str:
 
 
 class Registry(BaseHTTPRequestHandler):
-    """As much of a registry as a pull needs: ``good/…`` is there, ``busy/…`` is refused."""
+    """The part of a registry that a pull needs: ``good/…`` exists, ``busy/…`` is refused."""
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -92,7 +92,7 @@ class Registry(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """Engines take registries on 127.0.0.1 without encryption."""
+    """Engines accept registries on 127.0.0.1 without encryption."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"

@@ -1,4 +1,4 @@
-"""``--agent-sandbox``: what a command that is shut in can reach, with real bubblewrap."""
+"""``--agent-sandbox``: what a command can reach in the sandbox, with real bubblewrap."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def secret() -> Any:
     add, keyctl = NUMBERS
     made = [libc.syscall(add, b"user", b"harness:probe", b"secret", 6, ring) for ring in (-3, -4)]
     if min(made) < 0:
-        pytest.skip("this machine lets nobody add keys")
+        pytest.skip("keys cannot be added on this machine")
     yield
     for ring, key in zip((-3, -4), made, strict=True):
         libc.syscall(keyctl, 9, key, ring)
@@ -99,7 +99,7 @@ def test_test_code_reaches_no_keyring(
 
 @needs_keys
 def test_a_foreign_architecture_is_refused() -> None:
-    """A filter of numbers would be passed by the other ABI's numbers for the same calls."""
+    """Another ABI has other numbers for these calls, which a filter of numbers lets pass."""
     if platform.machine() != "x86_64":
         pytest.skip("x32 numbers are those of x86-64")
     x32 = (
@@ -159,7 +159,7 @@ def reply(source: str) -> str:
 def test_nothing_of_an_evaluation_reaches_a_later_attempt(
     secret: None, tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
-    """An attempt and its evaluation leave a key; a later attempt looks for it and fails with it."""
+    """An attempt and its evaluation leave a key; a later attempt that finds it fails."""
     name = "demo__textkit-1"
     asked = options(tmp_path, cache, name)
     chosen = live(provider, environment=EnvironmentKind.LOCAL, tries=1)
