@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -213,12 +214,14 @@ def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
     client = connect()
     assert client is not None
     build_images([demo[0].instance_id])
-    ours = {"label": f"{LABEL}.instance={demo[0].instance_id}"}
-    before = {container.id for container in client.containers.list(all=True, filters=ours)}
-    made = DockerEnvironment(client).start(project_of(*demo))
+    # Other processes may test the same instance in this engine.
+    key = f"run-{secrets.token_hex(4)}"
+    ours = {"label": [f"{LABEL}.instance={demo[0].instance_id}", f"{LABEL}.run={key}"]}
+    made: Any = DockerEnvironment(client, key).start(project_of(*demo))
+    with made.containers.started(made.image):
+        assert len(client.containers.list(all=True, filters=ours)) == 1
     run_once(made, {}, "setsid sleep 99 & sleep 99", 1)
-    after = {container.id for container in client.containers.list(all=True, filters=ours)}
-    assert after <= before
+    assert client.containers.list(all=True, filters=ours) == []
 
 
 @pytest.mark.docker
