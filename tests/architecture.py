@@ -28,6 +28,7 @@ REGISTERED = (
 FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml"}
 FILE_NAME = re.compile(r"[A-Za-z_][\w-]*\.(jsonl?|ya?ml|log|diff)")
 PATH = re.compile(rf"(?<![\w/.])({'|'.join((*ROOMS, *ABOVE_ALL, 'docs'))})/[\w/.-]*\w")
+MODULE = re.compile(rf"python -m\s+((?:{'|'.join((*ROOMS, *ABOVE_ALL))})[\w.]*\w)")
 DOTTED = re.compile(r"\w+(\.\w+)+")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
@@ -255,9 +256,10 @@ def stale_paths(top: Path) -> set[str]:
     found = set()
     for path in [top / "README.md", top / "CONTRIBUTING.md", *sorted((top / "docs").rglob("*.md"))]:
         shown = path.relative_to(top).as_posix()
-        for match in PATH.finditer(path.read_text(encoding="utf-8") if path.is_file() else ""):
-            if not (top / match.group()).exists():
-                found.add(f"{shown} names {match.group()}")
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        named = {match.group(): top / match.group() for match in PATH.finditer(text)}
+        named |= {name: top / (module_of(top, name) or name) for name in MODULE.findall(text)}
+        found |= {f"{shown} names {name}" for name, place in named.items() if not place.exists()}
     return found
 
 

@@ -161,5 +161,9 @@ def test_other_words_pass(tmp_path: Path) -> None:
 
 def test_a_document_that_names_a_missing_file_is_seen(tmp_path: Path) -> None:
     text = "`core/a.py`, `bench/` and (../tests/b.py), predictions/run1, `core/gone.py`.\n"
+    text += "`python -m core.a`, python -m pytest, `python -m\nbench.gone`\n"
     files = {"core/a.py": "", "bench/b.py": "", "docs/a.md": text, "README.md": "docs/a.md\n"}
-    assert stale_paths(plant(tmp_path, files)) == {"docs/a.md names core/gone.py"}
+    assert stale_paths(plant(tmp_path, files)) == {
+        "docs/a.md names core/gone.py",
+        "docs/a.md names bench.gone",
+    }
