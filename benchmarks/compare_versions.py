@@ -190,7 +190,8 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
 def continued(before: Tree, after: Tree) -> Iterator[str]:
     """Kill a run of BEFORE after its first prediction and continue it in this tree."""
     words = ("harness.py", *DEMO, "--environment", "none", "--workers", "1", "--run", "killed")
-    whole = replace(before, name="whole")
+    whole, before = replace(before, name="whole"), replace(before, name="killed")
+    shutil.rmtree(before.out, ignore_errors=True)
     whole.done(*words)
     process = subprocess.Popen(before.command(*words), cwd=before.top, stdout=subprocess.DEVNULL)
     folder = before.run_folder("killed")
@@ -247,7 +248,7 @@ def main(
     older_commit: Annotated[str, typer.Option(help="Commit of an older version.")] = "",
     environment: Annotated[str, typer.Option(help="Where the demo's tests run.")] = "local",
     only: Annotated[str, typer.Option(help="Some of these parts, A,B.")] = ",".join(PARTS),
-    work: Annotated[Path | None, typer.Option(help="Folder that is kept.")] = None,
+    work: Annotated[Path | None, typer.Option(help="Folder that keeps runs of BEFORE.")] = None,
 ) -> None:
     """Print each difference; exit 1 when there is one."""
     parts = only.split(",")
@@ -255,6 +256,8 @@ def main(
     with tempfile.TemporaryDirectory() as scratch:
         place = (work or Path(scratch)).resolve()
         after = Tree("after", TOP, place)
+        # Runs of BEFORE may be kept from an earlier comparison; those of this tree may not.
+        shutil.rmtree(after.out, ignore_errors=True)
         with worktree(before, place) as tree:
             if "demo" in parts:
                 found += compare_demo(tree, after, environment)
