@@ -22,6 +22,8 @@ from runs.storage.store import RUN_FILE, RunStore
 
 CONTINUE = "continue_"
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+# Recorded by earlier versions; none of them decides a result.
+_REMOVED = frozenset({"processes"})
 
 # Recorded by earlier versions; none of them decides a result.
 _REMOVED = frozenset({"processes"})
