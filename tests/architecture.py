@@ -20,9 +20,9 @@ ROOMS = ("core", "llm", "agent", "environments", "runs", "bench", "reports", "ex
 SCRIPTS = ("harness.py", "report.py")
 ABOVE_ALL = ("demo", "benchmarks", "tests")
 MOST_MODULES, MOST_LINES, FEW_LINES = 12, 300, 30
-# Modules that a look-up table names: formats, environments, evaluators and runners.
+# Modules that a look-up table names: formats, environments and evaluators.
 REGISTERED = (
-    "agent/formats", "environments", "reports/evaluation/evaluators", "bench/regression",
+    "agent/formats", "environments", "reports/evaluation/evaluators",
 )  # fmt: skip
 # Files of others, which several modules may name.
 FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml"}
