@@ -1,4 +1,4 @@
-"""Addresses of servers, which may hold a user and a password that nothing may record."""
+"""Addresses of servers; a user and a password in them are never recorded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from core.errors import UserError
 
 HIDDEN_USER = "***"
-# What stands before the last @ of an address's host is its user, whatever it looks like.
+# The text before the last @ of an address's host is its user, in any form.
 _LOGIN = re.compile(r"""(?<=://)([^\s/?\#'"<>]+)@([^\s/?\#@'"<>,;:]+)(:\d+)?""")
-# A user without a password is a token where it is long; "git" and "postgres" are none.
+# A long user without a password is a token; "git" and "postgres" are not.
 _SHORTEST_TOKEN = 16
 
 
@@ -31,15 +31,15 @@ class Address:
 
     @property
     def secret(self) -> bool:
-        """Whether it holds what is not recorded."""
+        """Whether the address has a part that is not recorded."""
         return self.given != self.recorded
 
 
 def parse_address(option: str, text: str) -> Address:
-    """Return the address that ``text`` says.
+    """Return the address in ``text``.
 
     Raises:
-        UserError: it is none, naming ``option``.
+        UserError: ``text`` is no address; the message names ``option``.
     """
     try:
         parts = urlsplit(text)
@@ -55,9 +55,9 @@ def parse_address(option: str, text: str) -> Address:
 
 
 def basic_auth(text: str) -> tuple[str, dict[str, str]]:
-    """Return an address without its user, and the headers that send user and password instead.
+    """Return an address without its user, and the headers that send user and password.
 
-    HTTP clients refuse a user in the address beside the header of an API key.
+    HTTP clients refuse a user in the address together with the header of an API key.
     """
     parts = urlsplit(text)
     if parts.username is None:
@@ -80,17 +80,17 @@ def without_logins(text: str) -> str:
 
 
 def has_password(text: str) -> bool:
-    """Tell whether an address in ``text`` holds a password that no shell will fill in."""
+    """Return whether an address in ``text`` holds a password that is no shell variable."""
     found = (match[1].partition(":")[2] for match in _LOGIN.finditer(text))
     return any(password and not password.startswith("$") for password in found)
 
 
 def login_secrets(text: str, shortest: int, *, secret: bool) -> Iterator[str]:
-    """Yield what must not be shown of user and password of the addresses in ``text``.
+    """Yield the parts of addresses in ``text`` that must not be shown.
 
-    A password by itself counts from ``shortest`` characters on. Without ``secret`` it must not be
-    of letters alone: a word such as "password" stands in many texts, and a redacted patch is
-    broken. With ``secret`` the values of a query count, too.
+    A password alone counts from ``shortest`` characters on, and without ``secret`` only if it does
+    not consist of letters: a word such as "password" is common, and a redacted patch is broken.
+    With ``secret`` the values of a query count as well.
     """
     for match in _LOGIN.finditer(text):
         user, colon, password = match[1].partition(":")
@@ -109,5 +109,5 @@ def login_secrets(text: str, shortest: int, *, secret: bool) -> Iterator[str]:
 
 
 def recorded_address(text: str | None) -> str | None:
-    """Return an address without its user and password, as files hold it."""
+    """Return an address without its user and password, for files."""
     return None if text is None else _without_user(urlsplit(text))

@@ -1,4 +1,4 @@
-"""Writes that are whole or not there at all."""
+"""Write files atomically: the file is complete or unchanged."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 UNFINISHED = ".tmp"
-"""How the name of a file ends that is being written; one that a killed process left is litter."""
-# What ``tempfile`` puts between a prefix and a suffix.
+"""Suffix of unfinished files; killed processes may leave some."""
+# The part of a name that ``tempfile`` generates.
 _RANDOM = "????????"
 _LONGEST = 80
 
@@ -22,7 +22,7 @@ _LONGEST = 80
 def write_bytes_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write ``data`` to a temporary name beside ``path``, flush it to disk and rename it.
 
-    What need not outlive this process is not ``durable``: it is whole, but may be lost.
+    Without ``durable`` the file is complete, but may be lost when the machine stops.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED)
@@ -41,18 +41,18 @@ def write_bytes_atomic(path: Path, data: bytes, *, durable: bool = True) -> None
 
 
 def write_text_atomic(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8, atomically; lone surrogates (odd file names) survive as escapes."""
+    """Write ``text`` as UTF-8, atomically, with lone surrogates (of file names) as escapes."""
     write_bytes_atomic(path, text.encode("utf-8", "backslashreplace"))
 
 
-def write_json_atomic(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever json takes
+def write_json_atomic(path: Path, value: Any) -> None:  # noqa: ANN401 - any JSON value
     """Write ``value`` as readable JSON with a final newline, atomically."""
     write_text_atomic(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 @contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """Give a new folder beside ``path``, in which it is made before it is renamed.
+    """Create a folder beside ``path`` in which its content is made before it is renamed.
 
     The caller holds the lock of ``path``; see ``sweep``.
     """
@@ -65,7 +65,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 
 def sweep(path: Path) -> None:
-    """Remove what killed processes left of making ``path``; the caller holds its lock."""
+    """Remove the unfinished files of ``path`` by killed processes; the caller holds its lock."""
     for left in path.parent.glob(f"{glob.escape(_prefix(path))}{_RANDOM}{UNFINISHED}"):
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""How a run can end that is not a model's fault, each with its exit code."""
+"""Errors that end a run, each with its exit code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """Something that the user can mend; one line that names the thing and the mend. Exit 2."""
+    """An error that the user can fix; one line names the cause and the fix. Exit 2."""
 
 
 class DamagedFileError(UserError):
     """A file cannot be used.
 
     Attributes:
-        path: of the file.
-        words: what is wrong with it, with the line where it is known, and what to do about it.
+        words: the problem, with its line where that is known, and the fix.
     """
 
     def __init__(self, path: Path, problem: str, fix: str) -> None:
@@ -24,8 +23,8 @@ class DamagedFileError(UserError):
 
 
 class InfrastructureError(Exception):
-    """An engine, network or disk failed: costs no try, writes no prediction. Exit 1."""
+    """An engine, network or disk failed: uses no try, writes no prediction. Exit 1."""
 
 
 class StoppedError(Exception):
-    """The run is stopping: whoever works ends here, and what was done is kept. Exit 130."""
+    """The run is stopping: work ends here, and finished results are kept. Exit 130."""

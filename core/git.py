@@ -1,7 +1,8 @@
 """Run git the same way everywhere: no user configuration, no inherited ``GIT_*``.
 
-pre-commit learned that a ``GIT_DIR`` or ``GIT_INDEX_FILE`` left in the environment (by a hook,
-say) makes git act on another repository; a user's ``core.autocrlf`` changes what a checkout holds.
+A ``GIT_DIR`` or ``GIT_INDEX_FILE`` in the environment, as hooks set them, makes git act on another
+repository (as pre-commit found), and a user's ``core.autocrlf`` changes the files of a checkout.
+Commands are run directly because GitPython would run them with the inherited environment.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ _FIXED = {
     "GIT_ATTR_NOSYSTEM": "1",
     "LC_ALL": "C",
 }
-# Set for one process instead of in a global file: mirrors are often owned by somebody else.
+# Set for one process instead of in a global file: mirrors often belong to another user.
 _CONFIG = {
     "safe.directory": "*",
     "core.quotePath": "true",
     "core.hooksPath": os.devnull,
     "gc.auto": "0",
     "core.fsmonitor": "false",
-    # Their defaults lie in the home folder, whatever GIT_CONFIG_GLOBAL says.
+    # Their defaults lie in the home folder, also with GIT_CONFIG_GLOBAL.
     "core.attributesFile": os.devnull,
     "core.excludesFile": os.devnull,
     "user.name": "harness",
@@ -38,11 +39,11 @@ _CONFIG = {
 
 
 class GitError(InfrastructureError):
-    """A git command failed; the message holds the command and git's last words."""
+    """A git command failed; the message holds the command and the end of its error output."""
 
 
 def git_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for git: ours without ``GIT_*``, plus fixed settings and ``extra``."""
+    """Return the environment without ``GIT_*``, plus fixed settings and ``extra``."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     config = {"GIT_CONFIG_COUNT": str(len(_CONFIG))}
     for number, (key, value) in enumerate(_CONFIG.items()):
@@ -57,7 +58,7 @@ def git_result(
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run ``git args`` in ``cwd`` and return what happened, whatever the exit code."""
+    """Run ``git args`` in ``cwd`` and return the result, with any exit code."""
     return subprocess.run(
         ["git", *map(str, args)],
         cwd=cwd,
@@ -80,7 +81,7 @@ def git(
     """Run ``git args`` in ``cwd`` and return its standard output.
 
     Raises:
-        GitError: the command ended with another code than 0.
+        GitError: the exit code is not 0.
     """
     result = git_result(*args, cwd=cwd, stdin=stdin, env=env)
     if result.returncode:

@@ -1,4 +1,4 @@
-"""Dollars: exact decimals from the provider's answer to the last file, rounded in one place."""
+"""Dollars as exact decimals, rounded in one place."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ UNKNOWN = "unknown"
 def dollars(amount: Decimal | float | str) -> Decimal:
     """Return ``amount`` with ten decimal places, rounded half to even.
 
-    A float counts with the digits in which it is written, so 0.1 is a tenth.
+    A float counts by its decimal digits, so 0.1 is a tenth.
 
     Raises:
-        ValueError: it is negative, not a finite number, or 1e29 and more.
+        ValueError: the amount is negative, not finite, or at least 1e29.
     """
     try:
         exact = Decimal(amount if isinstance(amount, (Decimal, str)) else repr(amount))
@@ -49,12 +49,12 @@ def total(costs: Iterable[Decimal | None]) -> Decimal | None:
 
 
 def as_text(cost: Decimal | None) -> str | None:
-    """Return dollars as JSON texts hold them: digits without an exponent or trailing zeros."""
+    """Return dollars as a JSON text: digits without an exponent or trailing zeros."""
     return None if cost is None else format(cost.normalize(), "f")
 
 
 def as_number(cost: Decimal | None) -> float | None:
-    """Return dollars as JSON numbers hold them."""
+    """Return dollars as a JSON number."""
     return None if cost is None else float(cost)
 
 
@@ -66,7 +66,7 @@ def in_words(cost: Decimal | float | None, places: int | None = None) -> str:
 
 
 def column(costs: Sequence[Decimal | None]) -> list[str]:
-    """Return the cells of a table's column: equal decimals, four where an amount needs them."""
+    """Return the cells of a table's column with equal decimals, four where any is below one."""
     return [in_words(cost, _places(costs)) for cost in costs]
 
 

@@ -1,4 +1,4 @@
-"""Output of untrusted commands, kept to a size that cannot hurt."""
+"""Collect the output of untrusted commands within a limited size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tail:
     _lock: Lock = field(default_factory=Lock)
 
     def add(self, chunk: bytes) -> None:
-        """Take the next bytes; safe to call from several threads."""
+        """Add bytes; safe to call from several threads."""
         with self._lock:
             self._add(chunk)
 
@@ -34,6 +34,6 @@ class Tail:
             del self._tail[: -self.tail_size]
 
     def text(self) -> str:
-        """Return what was kept, with a line where something was left out."""
+        """Return the output, with a line in place of the part that was left out."""
         gap = b"\n[output left out]\n" if self._left_out else b""
         return bytes(self._head + gap + self._tail).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Pure: text of models and repositories as one plain line, which commands no terminal."""
+"""Turn text of models and repositories into one plain line without terminal commands. Pure."""
 
 from __future__ import annotations
 

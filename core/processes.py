@@ -1,4 +1,4 @@
-"""Run a command with a limit of time, and leave nothing of it behind."""
+"""Run a command with a time limit, and kill all its processes at the end."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _POLL = 0.2
 _MEASURE = 1.0
 _MARK = "SWE_RETRY_HARNESS_PROCESS"
 RUN_VARIABLE = "SWE_RETRY_HARNESS_RUN"
-"""Says in a process's environment which run it belongs to, so that it is found after a kill."""
+"""The variable that names the run of a process, to find it after the harness was killed."""
 _PROCESSES = Path("/proc")
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command did.
+    """The result of a command.
 
     Attributes:
-        output: standard output and error together, as they came.
-        exit_code: None when it was killed because its time was up.
+        output: standard output and error, in the order of arrival.
+        exit_code: None when it was killed at its time limit.
         seconds: wall-clock time.
     """
 
@@ -47,12 +47,12 @@ class CommandResult:
 
     @property
     def timed_out(self) -> bool:
-        """Whether the time was up."""
+        """Whether the command was killed at its time limit."""
         return self.exit_code is None
 
 
 def names_secret(name: str) -> bool:
-    """Tell whether the environment variable ``name`` looks like one that holds a secret."""
+    """Return whether the name of an environment variable suggests a secret."""
     return bool(_SECRET.search(name))
 
 
@@ -78,9 +78,9 @@ def run_limited(
 ) -> CommandResult:
     """Run ``argv`` in a process group of its own and leave nothing of it running at the end.
 
-    The group is killed also when the command ended by itself: what it started may hold its output
-    open for ever. What left the group is found by a mark in its environment (on Linux). Standard
-    input is empty; ``tail`` keeps the output, ``errors`` keeps standard error once more.
+    The group is killed also after a normal end, because its processes may keep the output open.
+    Processes that left the group are found by a mark in their environment (on Linux). Standard
+    input is empty; ``tail`` collects the output, ``errors`` standard error again.
     ``too_much`` is asked every second whether the command has used more than it may; it is killed
     then, and its exit code says so. ``check`` is called before, meanwhile and after: where it
     raises, the command is killed and has no result.
@@ -111,10 +111,10 @@ def run_limited(
 
 
 def remove_tree(path: Path) -> None:
-    """Remove what a command left at ``path``, as far as this user can; nothing is followed.
+    """Remove the files of a command at ``path``, as far as permissions allow; follows no links.
 
-    Commands leave folders that Python cannot follow (deeper than its stack, or than the number of
-    files that may be open) and folders that are shut.
+    Commands leave folders that are too deep for Python's stack or for the limit of open files, and
+    folders without permissions.
     """
     if path.is_symlink() or not path.is_dir():
         with contextlib.suppress(OSError):
@@ -133,10 +133,10 @@ def _wait(
     too_much: Callable[[], bool] | None,
     check: Callable[[], None],
 ) -> int:
-    """Return the exit code, that of a killed command when it is ``too_much``.
+    """Return the exit code, that of a killed command after ``too_much``.
 
     Raises:
-        subprocess.TimeoutExpired: the time is up.
+        subprocess.TimeoutExpired: the time limit is reached.
     """
     end = time.monotonic() + timeout
     measured = time.monotonic()
@@ -178,7 +178,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill_marked(mark: bytes) -> None:
-    """Kill what inherited ``mark`` until nothing is left, but not for ever."""
+    """Kill the processes that inherited ``mark`` until none is left, for a limited time."""
     for _ in range(_ROUNDS):
         found = [pid for pid in _pids() if _has_mark(pid, mark)]
         if not found:
@@ -197,7 +197,7 @@ def _pids() -> list[int]:
 
 def _has_mark(pid: int, mark: bytes) -> bool:
     try:
-        # A killed process that nobody waited for yet has an empty environment.
+        # A killed process that was not waited for yet has an empty environment.
         return mark in (_PROCESSES / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Redact the values of secrets: whatever is written, shown or raised passes here."""
+"""Redact secrets in all text that is written, shown or raised."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from urllib.parse import quote, quote_plus
 from core.address import login_secrets
 
 DOTENV_VARIABLE = "SWE_RETRY_HARNESS_DOTENV"
-"""Names the variables that came from a file ``.env``: they are secret, whatever they are called."""
+"""Names the variables from a file ``.env``, which are secret under any name."""
 _SHORTEST = 8
-# White space makes a sentence of a value, unless it is so long that it is a PEM or JSON key.
+# A value with white space is a sentence, unless it is long enough for a PEM or JSON key.
 _LONGEST_SENTENCE = 100
-# Whole words of a name, so that GIT_AUTHOR_NAME, MAX_TOKENS and KEYBOARD name none.
+# Whole words of a name, so that GIT_AUTHOR_NAME, MAX_TOKENS and KEYBOARD do not match.
 _WORDS = re.compile(
     r"""(?:^|_)
     (?:KEYS?|PASS|PWD|PASSPHRASE|CREDENTIALS?|AUTH|AUTHORIZATION|BEARER|COOKIE
@@ -38,7 +38,7 @@ class Redactor:
 
     Attributes:
         secrets: values by name; empty values are left out.
-        logins: by name, what must not be shown of the addresses in a value.
+        logins: by name, the secret parts of addresses in a value.
     """
 
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -46,11 +46,10 @@ class Redactor:
 
     @classmethod
     def of_environment(cls, environ: Mapping[str, str]) -> Redactor:
-        """Return the redactor of the variables whose names and values say that they are secret.
+        """Return the redactor of the variables whose names and values suggest secrets.
 
-        A value counts from 8 characters on, without white space (more than 100 characters may have
-        some), unless it is the path of something that exists. Of addresses in any variable the
-        user and the password count.
+        A value counts if it has at least 8 characters, no white space (except above 100 characters)
+        and is no existing path. In addresses, in any variable, user and password count.
         """
         of_file = {*environ.get(DOTENV_VARIABLE, "").split(",")}
         secrets = {
@@ -66,16 +65,16 @@ class Redactor:
         return cls(secrets, logins)
 
     def __call__(self, text: str) -> str:
-        """Return ``text`` without any secret, be it plain, quoted or encoded."""
-        # Searching for each form by itself is far faster than an alternation of all of them.
+        """Return ``text`` without secrets: plain, quoted or encoded."""
+        # Separate searches for each form are far faster than an alternation of all.
         found = [form for form in self._names if form in text]
         if not found:
             return text
         pattern = re.compile("|".join(map(re.escape, found)))
         return pattern.sub(lambda match: f"[{self._names[match[0]]}]", text)
 
-    def of(self, value: Any) -> Any:  # noqa: ANN401 - whatever json takes
-        """Return ``value`` of JSON's types with every text in it redacted, keys included."""
+    def of(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        """Return a JSON value with all texts in it redacted, keys included."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
@@ -85,12 +84,12 @@ class Redactor:
         return value
 
     def named_in(self, text: str) -> str | None:
-        """Return the name of a secret that ``text`` holds, None when it holds none."""
+        """Return the name of a secret in ``text``, None without one."""
         return next((name for form, name in self._names.items() if form in text), None)
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """The name by each form, the longest first: one value may begin another."""
+        """The name by each form, the longest first, as one value may begin another."""
         names = {
             form: name
             for name, value in self.secrets.items()
@@ -105,7 +104,7 @@ class Redactor:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats records as logging does, and redacts secrets in the whole, tracebacks included."""
+    """Formats records as logging does, and redacts secrets, also in tracebacks."""
 
     def __init__(self, redact: Redactor, style: str) -> None:
         super().__init__(style)
@@ -117,7 +116,7 @@ class RedactingFormatter(logging.Formatter):
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Tell whether the environment variable ``name`` looks like one whose value is a secret."""
+    """Return whether the environment variable ``name`` seems to hold a secret."""
     return bool(_WORDS.search(name)) and _may_be_secret(value)
 
 
@@ -137,7 +136,7 @@ def _is_path(value: str) -> bool:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield ``value`` as it may stand in logs, headers, addresses, JSON and pages."""
+    """Yield the forms of ``value`` in logs, headers, addresses, JSON and pages."""
     yield value
     data = value.encode("utf-8", "surrogateescape")
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
@@ -154,9 +153,9 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _base64_core(data: bytes, before: int) -> str:
-    """Return what of base64 tells ``data`` alone, where ``before`` bytes (modulo 3) precede it.
+    """Return the part of base64 that depends only on ``data``, after ``before`` bytes (modulo 3).
 
-    In ``Basic base64(user:key)`` the key is coded together with what stands around it.
+    In ``Basic base64(user:key)`` the key is encoded together with the text around it.
     """
     code = base64.b64encode(bytes(before) + data).decode()
     return code[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]

@@ -1,4 +1,4 @@
-"""The wish that a run should end: asked for once, seen by all who work for it."""
+"""The request to shut a run down, which all its threads check."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PATIENCE = 0.5
 
 @dataclass
 class Stop:
-    """Set once and never taken back.
+    """A shutdown request; set once and never reset.
 
     Attributes:
-        reason: why, in words for the user; empty while nobody asked.
-        at_once: everything is being killed, so what ends now has no result.
+        reason: why, in words for the user; empty without a request.
+        at_once: all processes are being killed, so their results do not count.
     """
 
     reason: str = ""
@@ -30,7 +30,7 @@ class Stop:
     _event: threading.Event = field(default_factory=threading.Event)
 
     def request(self, reason: str) -> None:
-        """Ask everybody to end at their next step; the first reason stands."""
+        """Ask all work to end at its next step; the first reason is kept."""
         self.reason = self.reason or reason
         self._event.set()
 
@@ -38,24 +38,24 @@ class Stop:
         """Wait for ``seconds``.
 
         Raises:
-            StoppedError: somebody asked for the end before or meanwhile.
+            StoppedError: a shutdown was requested, before or meanwhile.
         """
         if self._event.wait(seconds):
             raise StoppedError(self.reason)
 
     def check(self) -> None:
-        """Raise ``StoppedError`` when somebody asked for the end."""
+        """Raise ``StoppedError`` after a request."""
         self.wait(0)
 
     def check_at_once(self) -> None:
-        """Raise ``StoppedError`` when everything is being killed."""
+        """Raise ``StoppedError`` when all processes are being killed."""
         if self.at_once:
             raise StoppedError(self.reason)
 
 
 @contextmanager
 def waited_for(lock: FileLock, check: Callable[[], None]) -> Iterator[None]:
-    """Hold ``lock``; ``check`` may end the waiting for it by raising."""
+    """Hold ``lock``; ``check`` may end the wait for it by raising."""
     from filelock import Timeout
 
     while True:

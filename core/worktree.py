@@ -1,4 +1,4 @@
-"""What lies in a work tree, and whether it was touched since it was looked at last."""
+"""List the files of a work tree, and detect changes since an earlier list."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-# Longer than the clock that file systems write into files ticks (4 ms on most kernels, 10 on some).
+# Longer than a tick of the file systems' clock (4 ms on most kernels, 10 on some).
 _TICK_NS = 20_000_000
 
 
 class Stamp(NamedTuple):
-    """What changes whenever a file does; times in nanoseconds."""
+    """Attributes of a file that change with the file; times in nanoseconds."""
 
     mode: int
     size: int
@@ -34,9 +34,9 @@ class Stamp(NamedTuple):
 
 
 def stamps(root: Path, *, folders: bool = False) -> dict[str, Stamp]:
-    """Return by path all that lies below ``root``; its own ``.git`` is left out.
+    """Return the stamps of all files below ``root`` by path, without its own ``.git``.
 
-    Folders count only if told: their paths end in a slash.
+    With ``folders`` the result includes folders, with a slash at the end of their paths.
     """
     found: dict[str, Stamp] = {}
     waiting = [""]
@@ -60,20 +60,20 @@ def stamps(root: Path, *, folders: bool = False) -> dict[str, Stamp]:
 def differences(
     before: Mapping[str, Stamp], now: Mapping[str, Stamp]
 ) -> tuple[list[str], list[str]]:
-    """Return the paths of ``before`` that were touched or are gone, and those that are new."""
+    """Return the changed or removed paths of ``before``, and the new paths."""
     touched = [path for path, stamp in before.items() if now.get(path) != stamp]
     return touched, [path for path in now if path not in before]
 
 
 def newest(found: Mapping[str, Stamp]) -> int:
-    """Return when the last change in ``found`` was made, in nanoseconds."""
+    """Return the time of the last change in ``found``, in nanoseconds."""
     return max((stamp.changed for stamp in found.values()), default=0)
 
 
 def let_clock_tick(since: int) -> None:
-    """Wait until whatever is written from now on gets another time than ``since``.
+    """Wait until new writes get a later time than ``since``.
 
-    Without that a file could be changed in the very tick in which it was looked at.
+    Otherwise a file could change in the tick in which it was read.
     """
     left = since + _TICK_NS - time.time_ns()
     if 0 < left <= _TICK_NS:

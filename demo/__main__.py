@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def _evaluator() -> str:
-    """Return docker when an engine answers and the images can be had, else local."""
+    """Return docker when an engine answers and the images can be built, else local."""
     if not engine_answers():
         return "local"
     try:

@@ -1,4 +1,4 @@
-"""Builds the demo's images with the engine at hand: no registry and no network is needed.
+"""Build the demo's images with the local engine, without a registry.
 
 swebench builds task repositories with buildx, which not every engine has, and without the
 repository in the build context; the classic builder of the Docker SDK does.
@@ -18,10 +18,10 @@ from demo.setup import DEMO_DATASET, build_mirrors
 
 
 def build_images(instance_ids: Sequence[str]) -> None:
-    """Build the image of each of the demo's instances that the engine does not hold yet.
+    """Build the missing images of instances of the demo.
 
     Raises:
-        InfrastructureError: the engine failed, or the base image cannot be had.
+        InfrastructureError: the engine failed, or the base image is not available.
     """
     import docker
     from swebench.task.repo import load_task_repo

@@ -1,4 +1,4 @@
-"""Turns the demo's plain folders into git mirrors, the same commit on every machine."""
+"""Make git mirrors of the demo's plain folders, with the same commits on every machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def build_mirrors(root: Path) -> Path:
 
     Dates and names are fixed, so the commits always have the hashes that the instances name.
     """
-    # Here, so that the entry scripts can register the demo before packages are installed.
+    # The entry scripts import this module even where no packages are installed.
     from filelock import FileLock
 
     root.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""One event loop in a thread of its own, for coroutines that ordinary code waits for.
+"""Run coroutines in an event loop in its own thread, and wait for them in synchronous code.
 
-Hundreds of model calls wait in it at once for the price of one thread, and a call whose time is up
-is really cancelled, its connection closed.
+Hundreds of model calls need one thread only, and a call at its time limit is cancelled and its
+connection closed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Background:
         """Run ``coroutine`` in the loop and return its result, or raise its exception.
 
         Raises:
-            TimeoutError: it took longer than ``seconds``, and was cancelled.
+            TimeoutError: the coroutine took longer than ``seconds`` and was cancelled.
         """
         limited = asyncio.wait_for(coroutine, seconds)
         future = asyncio.run_coroutine_threadsafe(limited, self._loop)
@@ -43,8 +43,8 @@ class Background:
 
 
 def background() -> Background:
-    """Return the one loop of this process; connections to providers are kept in it."""
-    # A cache alone would make one for each thread that asks before the first is there.
+    """Return the loop of this process, which keeps the connections to providers."""
+    # A cache alone would create a loop for each thread that asks before the first exists.
     with _LOCK:
         return _made()
 

@@ -1,4 +1,4 @@
-"""What the exceptions of litellm mean for a run."""
+"""Translate the exceptions of litellm."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from core.errors import UserError
 from llm.chat import RequestRefusedError
 from llm.gate import Failed
 
-# A plain rate limit mentions billing pages too, so only these words mean the account.
+# A plain rate limit also mentions billing pages, so only these words mean the account.
 _ACCOUNT = re.compile(
     r"insufficient_quota|billing_hard_limit_reached|billing_not_active|credit balance is too low",
     re.IGNORECASE,
 )
-# Raised before anything of a request is sent, by library; subclasses count. httpx's ConnectError is
-# among them, but litellm also makes one of a connection that was reset after sending: where httpx
-# only translates an error of aiohttp, aiohttp's class decides.
+# By library, the classes raised before a request is sent; subclasses count. litellm also raises
+# httpx's ConnectError for a connection that was reset after sending: where httpx only translates an
+# error of aiohttp, the class of aiohttp decides.
 _BEFORE_SENDING = {
     "aiohttp": {
         "ClientConnectorError", "ConnectionTimeoutError", "ClientHttpProxyError", "InvalidURL",
@@ -37,7 +37,7 @@ _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECA
 
 
 class TransientError(Exception):
-    """Worth another try, which costs one of the tries unless the gate says otherwise."""
+    """A call that may be retried; it uses one of the tries unless the gate says otherwise."""
 
     def __init__(self, failure: Failed) -> None:
         super().__init__(failure.error)
@@ -46,12 +46,12 @@ class TransientError(Exception):
 
 
 def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: ANN401
-    """Return what an exception of litellm means for the run."""
+    """Return the exception of the harness for one of litellm."""
     if never_connected(error):
         return TransientError(Failed(_root_cause(error), reached=False))
     kinds = litellm.exceptions
     status = getattr(error, "status_code", None)
-    # Before it is cut: half a password is not found any more.
+    # Before the text is cut, because half a password is not found.
     text = without_logins(str(error)).replace("\n", " ")[:500]
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}")
@@ -72,17 +72,17 @@ def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: AN
 
 
 def never_connected(error: BaseException) -> bool:
-    """Tell whether no byte of a request can have reached the provider.
+    """Return whether no byte of a request can have reached the provider.
 
-    Refused connections, unknown hosts, failed TLS handshakes and proxies that refuse count;
-    whatever is unclear does not, because it may be billed.
+    Refused connections, unknown hosts, failed TLS handshakes and refusing proxies count; unclear
+    cases do not, because they may be billed.
     """
     found = [_before_sending(e) for e in _linked(error) if _decides(e)]
     return bool(found) and all(found)
 
 
 def _linked(error: BaseException) -> Iterator[BaseException]:
-    """Yield ``error`` and all that led to it: a second try of a library hides the first one's."""
+    """Yield ``error``, its causes and contexts: a library's second try hides the first error."""
     seen: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -108,9 +108,9 @@ def _before_sending(error: BaseException) -> bool:
 
 
 def _answered(error: BaseException) -> bool:
-    """Tell whether the provider answered with an HTTP status.
+    """Return whether the provider answered with an HTTP status.
 
-    litellm's own exceptions do not tell: they descend from openai's, whatever happened.
+    The classes of litellm do not show that: all of them descend from those of openai.
     """
     return any(
         kind.__name__ in _ANSWERED
@@ -121,7 +121,7 @@ def _answered(error: BaseException) -> bool:
 
 
 def _root_cause(error: BaseException) -> str:
-    """Return the words of the transport's own error: litellm only says "Connection error."."""
+    """Return the message of the transport error, as litellm only says "Connection error."."""
     decisive = next(e for e in _linked(error) if _decides(e))
     words = _CONTEXT.sub("", without_logins(str(decisive)).replace("\n", " "))[:500]
     return words if words.lower().startswith("cannot connect") else f"cannot connect: {words}"

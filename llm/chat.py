@@ -1,4 +1,4 @@
-"""Messages, replies and what a model call can end in: the words that agent modules share."""
+"""Messages, replies, the protocol of models, and the ways in which a call can end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tool = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool; ``arguments`` is JSON as the model wrote it, whole or broken."""
+    """A call of a tool; ``arguments`` is the model's JSON, which may be broken."""
 
     name: str
     arguments: str
@@ -30,7 +30,7 @@ class Message:
     """One message of a conversation, in the roles of the OpenAI chat protocol.
 
     Attributes:
-        tool_calls: what an ``assistant`` called.
+        tool_calls: the calls of an ``assistant`` message.
         tool_call_id: the call that a ``tool`` message answers.
     """
 
@@ -40,14 +40,14 @@ class Message:
     tool_call_id: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the message as it stands in a trajectory: without what is empty."""
+        """Return the message for a trajectory, without empty parts."""
         plain = asdict(self)
         return {key: plain[key] for key in plain if plain[key] or key in ("role", "content")}
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call as the provider counted them; cached ones are part of the prompt's."""
+    """Tokens of one call, counted by the provider; the prompt's include the cached ones."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -55,10 +55,10 @@ class Usage:
 
     @classmethod
     def of_json(cls, raw: object) -> Usage | None:
-        """Return the tokens that stand in a file, None where it says nothing.
+        """Return the tokens in a value of a file, None for an empty value.
 
         Raises:
-            ValueError: they are no counts.
+            ValueError: the value holds no counts.
         """
         if not raw:
             return None
@@ -73,16 +73,16 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model answered to one request.
+    """The answer of a model to one request.
 
     Attributes:
-        content: the text; empty when there was none.
+        content: the text; may be empty.
         truncated: the output limit cut it off.
-        usage: tokens, or None where the provider did not say.
-        cost: dollars, or None where the price is unknown.
-        seconds: wall-clock time of the call, retries not counted.
-        model: the model's name as the provider returned it.
-        tool_calls: the tools that the model called, in order.
+        usage: tokens; None where the provider reports none.
+        cost: dollars; None where the price is unknown.
+        seconds: wall-clock time of the call without retries.
+        model: the model's name from the provider.
+        tool_calls: the tool calls of the model, in order.
     """
 
     content: str
@@ -94,12 +94,12 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the reply as it stands in journals and trajectories."""
+        """Return the reply for journals and trajectories."""
         return {**asdict(self), "cost": as_number(self.cost)}
 
 
 class Reminder(str, Enum):
-    """Where the rules of the edit format stand in a request."""
+    """The place of the edit format's rules in a request."""
 
     SYSTEM = "system"
     USER = "user"
@@ -109,11 +109,11 @@ class Reminder(str, Enum):
 
 @dataclass(frozen=True)
 class Traits:
-    """What a conversation must know of its model.
+    """The properties of a model that matter to a conversation.
 
     Attributes:
-        context: tokens that a request may hold together with its reply; None when unknown.
-        prefill: the model goes on with a last message in its own name.
+        context: the most tokens of a request and its reply; None when unknown.
+        prefill: the model continues a last message of the role ``assistant``.
         reminder: ``system`` is the system message, ``user`` the end of the last user message.
     """
 
@@ -124,36 +124,36 @@ class Traits:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an attempt, as the trajectory keeps it."""
+    """One call of an attempt, for the trajectory."""
 
     request_sha256: str
     reply: Reply
 
     def as_json(self) -> dict[str, Any]:
-        """Return the call as it stands in a trajectory."""
+        """Return the call for a trajectory."""
         return {"request_sha256": self.request_sha256, **self.reply.as_json()}
 
 
 class ChatModel(Protocol):
-    """Something that answers a conversation."""
+    """Answers the requests of a conversation."""
 
     @property
     def traits(self) -> Traits:
-        """What a conversation must know of the model."""
+        """The properties of the model that matter to a conversation."""
 
     def count(self, text: str) -> int:
-        """Return how many tokens ``text`` is for this model, an estimate where need be."""
+        """Return the number of tokens of ``text`` for this model, estimated if necessary."""
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        """Return the reply to ``messages``; the model may call ``tools``, where there are any.
+        """Return the reply to ``messages``; the model may call ``tools``.
 
         Raises:
-            RequestRefusedError: the provider will not answer this request, now or later.
-            InfrastructureError: it did not answer, retries included.
-            UserError: it refused the key or the account.
-            BudgetUsedError: no more may be spent.
+            RequestRefusedError: the provider refuses this request for good.
+            InfrastructureError: the provider did not answer, retries included.
+            UserError: the provider refused the key or the account.
+            BudgetUsedError: a budget is used up.
             StoppedError: the run is stopping.
-            ReplayExhaustedError: replies are replayed and none is left.
+            ReplayExhaustedError: a replay has no reply left.
         """
 
 
@@ -161,7 +161,7 @@ class RequestRefusedError(Exception):
     """A bad request or a content refusal: the attempt ends as ``error``.
 
     Attributes:
-        cost: dollars, where the provider bills what it refused; None when unknown.
+        cost: dollars, where the provider bills refused requests; None when unknown.
     """
 
     def __init__(self, message: str, cost: Decimal | None = Decimal()) -> None:
@@ -170,19 +170,19 @@ class RequestRefusedError(Exception):
 
 
 class BudgetUsedError(Exception):
-    """No more may be spent: the attempt ends with what it has."""
+    """A budget is used up: the attempt ends with its current tree."""
 
 
 class TimeUsedError(BudgetUsedError):
-    """The attempt's time is up."""
+    """The time limit of the attempt is reached."""
 
 
 class ReplayExhaustedError(Exception):
-    """More was asked than was recorded."""
+    """A replay was asked for more replies than were recorded."""
 
 
 def estimate_tokens(text: str) -> int:
-    """Return the usual estimate where no tokenizer is at hand: four characters a token."""
+    """Return the usual estimate without a tokenizer: four characters a token."""
     return -(-len(text) // 4)
 
 
@@ -193,6 +193,6 @@ def request_sha256(messages: Sequence[Message]) -> str:
 
 
 def _identity(message: Message) -> list[Any]:
-    # The ids of calls are made up anew each time, so they do not count.
+    # The ids of calls differ each time, so they do not count.
     calls = [[call.name, call.arguments] for call in message.tool_calls]
     return [message.role, message.content, *([calls] if calls else [])]

@@ -1,4 +1,4 @@
-"""Model calls through litellm: the call with its retries, its cost, and what errors mean."""
+"""Call models through litellm, with retries and costs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 _NO_KEY = "no-key-needed"
 _PRIMING = 3
 """Tokens that open every reply (OpenAI's counting guide)."""
-# Token counts are estimates for whoever does not publish a tokenizer.
+# Token counts are estimates where a provider publishes no tokenizer.
 _MARGIN = 1.1
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long transient errors are retried: seconds, doubling, with jitter."""
+    """Limits of retries after transient errors; waits in seconds, doubling, with jitter."""
 
     attempts: int = 6
     first_wait: float = 2.0
@@ -57,12 +57,12 @@ class LiteLLMModel:
 
     Attributes:
         name: litellm's name.
-        call_timeout: seconds for one call from request to last byte, retries not counted.
-        max_output_tokens: the limit to send; without it that of ``settings``, or none.
-        settings: what is said of the model; litellm's map holds for the rest.
-        price: the user's, which goes before litellm's map.
-        gate: what every request passes; it keeps replies and limits.
-        warn_once: is told what the user should know, such as an unknown price.
+        call_timeout: seconds for one call from request to last byte, without retries.
+        max_output_tokens: the limit to send; by default that of ``settings``, or none.
+        settings: settings of the model; litellm's map completes them.
+        price: the user's price, which overrides litellm's map.
+        gate: every request passes it; it records replies and enforces limits.
+        warn_once: prints a warning once, such as an unknown price.
     """
 
     name: str
@@ -92,7 +92,7 @@ class LiteLLMModel:
         return count_tokens(self.name, text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        """Return the reply: one on record, else the provider's; see ``ChatModel``."""
+        """Return the recorded reply, else that of the provider; see ``ChatModel``."""
         policy = self.retries
         recorded = self.gate.recorded(request_sha256(messages))
         if recorded is not None:
@@ -138,7 +138,7 @@ class LiteLLMModel:
         return self._reply(response, prefill(messages), time.monotonic() - started)
 
     def _ask(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Ask:
-        """Return what is asked, with the most that it can cost."""
+        """Return the request for the gate, with the most that it can cost."""
         known = self._known()
         _, provider = provider_of(self.name, self.api_base)
         prompt = size(messages, self.count) + _PRIMING
@@ -159,7 +159,7 @@ class LiteLLMModel:
         arguments: dict[str, Any] = {
             "model": self.name,
             "messages": messages_as_sent(messages, markers=markers, provider=provider),
-            # litellm's own time-out is per read, and its clients would retry behind our back.
+            # litellm's time-out is per read, and its clients would retry unnoticed.
             "timeout": self.call_timeout,
             "num_retries": 0,
             "max_retries": 0,
@@ -169,7 +169,7 @@ class LiteLLMModel:
             if known.tools is None:
                 self.warn_once(f"{self.name}: whether it can call functions is unknown: trying")
             arguments |= {"tools": tools_as_sent(tools), "tool_choice": "auto"}
-            # litellm would look for MCP servers among them, with a package that it does not need.
+            # litellm would search for MCP servers among the tools, with an optional package.
             arguments["_skip_mcp_handler"] = True
         if self.api_base:
             arguments["api_base"], headers = basic_auth(self.api_base)
@@ -177,7 +177,7 @@ class LiteLLMModel:
                 arguments["extra_headers"] = headers
             arguments["custom_llm_provider"] = "openai"
             arguments["api_key"] = os.environ.get("OPENAI_API_KEY") or _NO_KEY
-        # litellm would refuse what its map does not list for a model that it does not know.
+        # litellm refuses options of unknown models unless they are allowed here.
         allowed = {"reasoning_effort", "tools", "tool_choice"} & arguments.keys()
         return {**arguments, "allowed_openai_params": sorted(allowed)} if allowed else arguments
 
@@ -193,7 +193,7 @@ class LiteLLMModel:
             sampling["max_tokens"] = limit
         return sampling
 
-    def _reply(self, response: Any, begun: str, seconds: float) -> Reply:  # noqa: ANN401
+    def _reply(self, response: Any, prefix: str, seconds: float) -> Reply:  # noqa: ANN401
         choice = response.choices[0] if response.choices else None
         message = choice.message if choice else None
         finish = choice.finish_reason if choice else ""
@@ -205,7 +205,7 @@ class LiteLLMModel:
             cost = self._cost(response, usage)
             raise RequestRefusedError(f"{self.name} refused to answer: {why}", cost)
         return Reply(
-            content=continuation(begun, content),
+            content=continuation(prefix, content),
             truncated=finish == "length",
             usage=usage,
             cost=self._cost(response, usage),
@@ -215,7 +215,7 @@ class LiteLLMModel:
         )
 
     def _cost(self, response: Any, usage: Usage | None) -> Decimal | None:  # noqa: ANN401
-        """Return dollars by the price map's exact entry; litellm's guesses are not trusted."""
+        """Return dollars by the exact entry of the price map; litellm also guesses prices."""
         if usage is not None and self.price is not None:
             return self.price.cost(usage)
         if usage is None or price_entry(self.name) is None:
@@ -230,7 +230,7 @@ class LiteLLMModel:
 
 
 def _retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:
-    """Return what repeats a call after transient errors, until those that count are too many."""
+    """Return the retries of a call after transient errors, as far as these use tries."""
     import tenacity
 
     used = 0
@@ -259,7 +259,7 @@ def _retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.R
 
 
 def _usage(response: Any) -> Usage | None:  # noqa: ANN401
-    """Return the tokens; litellm makes a missing count 0, which no real prompt has."""
+    """Return the tokens; litellm replaces a missing count by 0, which no prompt has."""
     usage = getattr(response, "usage", None)
     if not usage or not usage.prompt_tokens:
         return None

@@ -1,4 +1,4 @@
-"""What calls cost, and the most that one can cost."""
+"""Prices of calls, and upper bounds of their cost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from core.money import dollars
 from llm.chat import Usage
 from llm.registry import price_entry
 
-# Keys of litellm's map that say more than the plain price: of long prompts, and of writing a
-# cache, which is dearer than reading the same tokens fresh.
+# Key prefixes of litellm's map: they include the prices of long prompts and of writing a cache,
+# which costs more than plain input.
 _INPUT = ("input_cost_per_token", "cache_creation_input_token_cost")
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
 _OTHER_SERVICE = ("batch", "flex", "priority")
@@ -19,22 +19,22 @@ _OTHER_SERVICE = ("batch", "flex", "priority")
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for a token that goes in and for one that comes out."""
+    """Dollars for an input token and for an output token."""
 
     input: Decimal
     output: Decimal
 
     def cost(self, usage: Usage) -> Decimal:
-        """Return the dollars of a call; no discount for cached tokens is known."""
+        """Return the cost of a call without a discount for cached tokens, which is unknown."""
         return self.bound(usage.prompt_tokens, usage.completion_tokens)
 
     def bound(self, prompt_tokens: int, output_tokens: int) -> Decimal:
-        """Return the most dollars that a call with these limits can cost."""
+        """Return the highest cost of a call with these limits."""
         return dollars(prompt_tokens * self.input + output_tokens * self.output)
 
 
 def dearest_price(name: str) -> Price | None:
-    """Return the highest prices that litellm's map has for ``name``; None when it has none."""
+    """Return the highest prices of ``name`` in litellm's map; None without any."""
     entry = price_entry(name)
     if entry is None:
         return None
@@ -42,7 +42,7 @@ def dearest_price(name: str) -> Price | None:
 
 
 def cheapest_price(name: str) -> Price | None:
-    """Return the plain prices that litellm's map has for ``name``; None when it has none."""
+    """Return the plain prices of ``name`` in litellm's map; None without any."""
     entry = price_entry(name)
     if entry is None:
         return None

@@ -1,6 +1,6 @@
-"""What litellm knows of models: names, providers, keys and prices.
+"""Look models up in litellm: names, providers, keys and prices.
 
-litellm is imported on first use: it takes seconds, and its settings are read from the environment.
+litellm is imported on first use: it takes seconds, and it reads settings from the environment.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from core.errors import UserError
 from llm.chat import Reminder, Traits
 from llm.settings import ModelSettings
 
-# Dates, which have more digits, are no versions: the name without one means the same model.
+# Dates have more digits and are no versions: the name without a date means the same model.
 _VERSION = r"(\d{1,2})(?:[-.](\d{1,2}))?"
 _PRICE_MAP = "model_prices_and_context_window_backup.json"
 _SETTINGS = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
-    # Any other mode loads whatever .env file lies above litellm's folder.
+    # Any other mode loads a file .env from the folders above litellm's.
     "LITELLM_MODE": "PRODUCTION",
     "LITELLM_LOG": "CRITICAL",
 }
 
 
 @cache
-def the_litellm() -> Any:  # noqa: ANN401 - litellm has no types worth the name
-    """Import litellm, quiet and with the price map that it carries."""
+def the_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
+    """Import litellm, without its messages and with its own price map."""
     os.environ.update(_SETTINGS)
     import litellm
 
     litellm.suppress_debug_info = True
     _send_once()
-    # A million objects that stay: each full collection would look at all of them.
+    # A million permanent objects: each full collection would visit all of them.
     gc.freeze()
     return litellm
 
 
 def _send_once() -> None:
-    """Keep litellm from sending a request again that was reset: it may be billed twice.
+    """Keep litellm from repeating a request after a reset, which may be billed twice.
 
-    Its handler for providers without a client of their own does so behind ``num_retries=0``.
+    Its handler for providers without their own client repeats it even with ``num_retries=0``.
     """
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
@@ -60,12 +60,12 @@ def _send_once() -> None:
 def resolve_model(name: str, aliases: Mapping[str, str], *, any_name: bool = False) -> str:
     """Return litellm's name for an alias or a name.
 
-    An alias with a ``*`` means the newest such name in the price map that the installed litellm
-    carries; the run records the result.
+    An alias with a ``*`` means the newest such name in the price map of the installed litellm; the
+    run records the result.
 
     Raises:
-        UserError: litellm knows no provider for the name (not with ``any_name``: an own server),
-            or no version of an alias.
+        UserError: litellm knows no provider for the name (unless ``any_name``, for a server of the
+            user), or no version of an alias.
     """
     name = aliases.get(name, name)
     if "*" in name:
@@ -97,7 +97,7 @@ def _newest(pattern: str) -> str:
 
 
 def missing_key(name: str, api_base: str | None) -> str | None:
-    """Return the environment variable that ``name`` needs and that is not set, if any."""
+    """Return the unset environment variable that ``name`` needs, if any."""
     if api_base:
         return None
     litellm = the_litellm()
@@ -106,14 +106,14 @@ def missing_key(name: str, api_base: str | None) -> str | None:
     own = f"{provider.upper()}_API_KEY"
     if os.environ.get(own) == "":
         keys.append(own)
-    # Other variables (addresses, regions) have their defaults elsewhere.
+    # Other variables (addresses, regions) have defaults.
     return next((key for key in keys if key.endswith("_API_KEY")), None)
 
 
 @cache
 def price_map_version() -> str:
-    """Return which price map costs are computed from: litellm's own, by SHA-256."""
-    # The package is found but not imported: that takes seconds, and a replay needs none of it.
+    """Return the SHA-256 of litellm's price map, from which costs are computed."""
+    # The package is located but not imported, which takes seconds: a replay needs none of it.
     spec = find_spec("litellm")
     folder = Path((spec.origin if spec else None) or "").parent
     return hashlib.sha256((folder / _PRICE_MAP).read_bytes()).hexdigest()
@@ -128,9 +128,9 @@ def provider_of(name: str, api_base: str | None) -> tuple[str, str]:
 
 
 def map_entry(name: str) -> dict[str, Any]:
-    """Return what litellm's map says of exactly ``name``, an empty dictionary when nothing.
+    """Return the entry of litellm's map for exactly ``name``, empty without one.
 
-    ``litellm.get_model_info`` is not asked: for some providers it goes to the network.
+    ``litellm.get_model_info`` is not used, because it calls the network for some providers.
     """
     entries = the_litellm().model_cost
     return entries.get(name) or entries.get(name.partition("/")[2]) or {}
@@ -144,9 +144,9 @@ def price_entry(name: str) -> dict[str, Any] | None:
 
 @cache
 def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> ModelSettings:
-    """Return ``settings`` with what litellm knows of ``name`` where they say nothing.
+    """Return ``settings``, with missing values from litellm's data on ``name``.
 
-    What stays None is unknown, and ``temperature`` then depends on its value.
+    None means unknown; whether the model takes a temperature then depends on its value.
     """
     entry = map_entry(name)
     known = ModelSettings(
@@ -163,7 +163,7 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
 
 
 def traits(settings: ModelSettings) -> Traits:
-    """Return what a conversation must know of a model with the filled ``settings``."""
+    """Return the traits of a model with the filled ``settings``."""
     reminder = settings.reminder or Reminder.SYSTEM
     return Traits(settings.context, bool(settings.prefill), reminder)
 
@@ -171,7 +171,7 @@ def traits(settings: ModelSettings) -> Traits:
 def takes_temperature(
     settings: ModelSettings, name: str, temperature: float, api_base: str | None
 ) -> bool:
-    """Tell whether the model with the filled ``settings`` takes this ``temperature``."""
+    """Return whether the model with the filled ``settings`` takes ``temperature``."""
     if settings.temperature is not None:
         return settings.temperature
     litellm = the_litellm()
@@ -180,7 +180,7 @@ def takes_temperature(
     bare, provider = provider_of(name, api_base)
     effort = {"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {}
     if effort and provider == "anthropic":
-        return False  # it refuses a temperature beside thinking
+        return False  # refuses a temperature with thinking
     try:
         get_optional_params(
             model=bare,
@@ -195,7 +195,7 @@ def takes_temperature(
 
 
 def _wants_markers(name: str, api_base: str | None) -> bool:
-    """Anthropic caches only what is marked, whoever sells its models."""
+    """Return whether it is a model of Anthropic, which caches only marked messages."""
     return "claude" in name.lower() and not api_base
 
 

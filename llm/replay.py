@@ -1,4 +1,4 @@
-"""Replies served from trajectories instead of from a model."""
+"""Serve replies from trajectories instead of a model."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class RecordedAttempt:
-    """One attempt of a trajectory: who answered, what, and how it ended.
+    """One attempt of a trajectory.
 
     Attributes:
-        refusal: what the attempt died of after its last reply; empty when it did not.
-        traits: what the conversation knew of its model; None in trajectories that do not say.
-        temperature: that was sent; None where none was, or where the trajectory does not say.
-        made: False for an attempt that a replay noted as not recorded.
+        refusal: the error that ended the attempt after its last reply; empty without one.
+        traits: the traits of the model; None in trajectories without them.
+        temperature: the temperature that was sent; None if none was sent or recorded.
+        made: False for an attempt that a replay marked as not recorded.
     """
 
     number: int
@@ -62,9 +62,9 @@ class RecordedAttempt:
 class ReplayModel:
     """Serves the replies of one recorded attempt, each once.
 
-    The first unserved reply whose request hash matches comes first, else the first unserved one:
-    the tries of one model begin with equal requests, so a hash alone would mix them up, and
-    trajectories of other harnesses have none.
+    Serves the first unserved reply with the request's hash, else the first unserved reply: the
+    tries of one model begin with equal requests, and trajectories of other harnesses have no
+    hashes.
     """
 
     attempt: RecordedAttempt
@@ -73,7 +73,7 @@ class ReplayModel:
     _served: set[int] = field(default_factory=set)
 
     def count(self, text: str) -> int:
-        """Return what ``counter`` says, by default four characters a token."""
+        """Return the count of ``counter``, by default four characters a token."""
         return self.counter(text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
@@ -138,10 +138,10 @@ def _call(raw: Mapping[str, Any]) -> RecordedCall:
 
 
 def reply_of_json(raw: Mapping[str, Any]) -> Reply:
-    """Return the reply that stands in a trajectory's call.
+    """Return the reply in a call of a trajectory.
 
     Raises:
-        KeyError, TypeError, ValueError: there is none.
+        KeyError, TypeError, ValueError: the call holds no reply.
     """
     if not isinstance(raw["content"], str):
         raise TypeError("`content` is no text")
@@ -157,7 +157,7 @@ def reply_of_json(raw: Mapping[str, Any]) -> Reply:
 
 
 def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:
-    """Read a trajectory that has only the model's messages: the attempt's cost is split evenly."""
+    """Read an attempt that has only messages, and split its cost evenly over the replies."""
     replies = [str(m["content"]) for m in raw["messages"] if m["role"] == "assistant"]
     cost = dollars_or_none((raw.get("recorded") or {}).get("cost"))
     shares = _shares(cost, len(replies))
@@ -167,7 +167,7 @@ def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:
 
 
 def _shares(cost: Decimal | None, count: int) -> list[Decimal | None]:
-    """Return equal parts of ``cost``; the last takes what rounding leaves, so the sum is exact."""
+    """Return equal parts of ``cost``; the last includes the rounding, so the sum is exact."""
     if cost is None or not count:
         return [None] * count
     share = Decimal(int(cost.scaleb(10)) // count).scaleb(-10)

@@ -1,6 +1,6 @@
-"""Settings per model: our YAML holds the exceptions and the aliases; a user's file precedes it.
+"""Settings of models from YAML: a user's file, then the harness's own exceptions and aliases.
 
-Nothing here asks litellm: what no rule says stays None, and ``llm.registry`` fills it.
+This module does not use litellm: settings without a rule are None; ``llm.registry`` fills them.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _FIXES = {
 
 @dataclass(frozen=True, config=_CLOSED)
 class ModelSettings:
-    """The settings of one model; None leaves the value to litellm's map.
+    """The settings of one model; litellm's map decides for None.
 
     Attributes:
-        edit_format: the edit format that it writes by default.
-        reminder: where the edit format's rules are repeated.
-        temperature: whether it takes one.
-        reasoning_effort: how long it thinks; None sends nothing.
-        cache_markers: whether the provider caches only what is marked.
-        prefill: whether it continues a last message in its own name.
-        tools: whether it can call functions.
-        context: tokens of its window.
-        max_output: tokens of its longest reply; sent as the limit when a rule says it.
+        edit_format: the default edit format.
+        reminder: the place of the edit format's rules.
+        temperature: whether the model takes one.
+        reasoning_effort: how long the model thinks; None sends nothing.
+        cache_markers: whether the provider caches only marked messages.
+        prefill: whether the model continues a last message of the role ``assistant``.
+        tools: whether the model can call functions.
+        context: tokens of the window.
+        max_output: tokens of the longest reply; sent as the limit if a rule sets it.
     """
 
     edit_format: str | None = None
@@ -65,12 +65,12 @@ class ModelSettings:
     max_output: Tokens | None = None
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
-        """Return these settings, completed by ``other``."""
+        """Return these settings, with the values of ``other`` in place of None."""
         mine, theirs = asdict(self), asdict(other)
         return ModelSettings(**{k: theirs[k] if mine[k] is None else mine[k] for k in mine})
 
     def as_json(self) -> dict[str, Any]:
-        """Return the values that are set, as ``run.json`` holds them."""
+        """Return the settings that are not None, for ``run.json``."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -82,7 +82,7 @@ class SettingsFile:
     models: dict[str, ModelSettings] = field(default_factory=dict)
 
     def rules(self, name: str) -> Iterator[ModelSettings]:
-        """Yield the settings for ``name``; the first one takes precedence."""
+        """Yield the settings for ``name`` in order of precedence."""
         if name in self.models:
             yield self.models[name]
         for pattern, settings in self.models.items():
@@ -92,7 +92,7 @@ class SettingsFile:
 
 @dataclass(frozen=True)
 class SettingsBook:
-    """Files in order of precedence; ours is the last one."""
+    """Files in order of precedence; the last is the harness's own."""
 
     files: tuple[SettingsFile, ...]
 
@@ -105,7 +105,7 @@ class SettingsBook:
         return known
 
     def of(self, name: str) -> ModelSettings:
-        """Return what the files say of litellm's ``name``."""
+        """Return the settings of the model with litellm's ``name``."""
         found = ModelSettings()
         for file in self.files:
             for rule in file.rules(name):
@@ -114,14 +114,14 @@ class SettingsBook:
 
 
 def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
-    """Return our settings, and before them those of the file at ``path``.
+    """Return the settings in the file at ``path``, completed by the harness's own.
 
     Args:
-        path: what ``--model-settings`` names.
-        formats: the names of the edit formats that there are.
+        path: the value of ``--model-settings``.
+        formats: the names of all edit formats.
 
     Raises:
-        UserError: naming the file, the key and the fix.
+        UserError: the file has an error; the message names the file, the key and the fix.
     """
     files = [_read(place, formats) for place in (path, _OURS) if place]
     return SettingsBook(tuple(files))
@@ -129,7 +129,7 @@ def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
 
 @cache
 def our_settings() -> SettingsBook:
-    """Return the settings that come with the harness."""
+    """Return the harness's own settings."""
     return SettingsBook((_read(_OURS, None),))
 
 
@@ -166,7 +166,7 @@ def _mistake(path: Path, words: str) -> UserError:
 
 
 def _first(error: ValidationError) -> str:
-    """Return the place of the first mistake, and the fix."""
+    """Return the place of the first error, and its fix."""
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part != "[key]"]
     owner = ModelSettings if place[:1] == ["models"] and len(place) > 1 else SettingsFile
@@ -179,10 +179,10 @@ def _keys(owner: type[Any]) -> Sequence[str]:
 
 
 class _OnceOnly(yaml.constructor.BaseConstructor):
-    """Refuses a repeated key; YAML itself silently takes the last one."""
+    """Refuses a repeated key, of which YAML silently takes the last."""
 
     def get_mark(self) -> yaml.Mark:
-        """Return the current place without its line: messages quote it, and it may hold secrets."""
+        """Return the position without the text of the line, which may hold secrets."""
         reader: Any = self
         return yaml.Mark(reader.name, reader.index, reader.line, reader.column, None, 0)
 

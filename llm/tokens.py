@@ -1,4 +1,4 @@
-"""How many tokens a text is for a model, counted on this machine alone."""
+"""Count the tokens of texts and messages for a model, without the network."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from llm.registry import the_litellm
 Count = Callable[[str], int]
 
 ESTIMATE = "four characters a token"
-"""Names the estimate, as ``counter_name`` does the tokenizers."""
+"""The name of the estimate, in place of a ``counter_name``."""
 
-# litellm would fetch the tokenizers of these from a hub; GPT-4's is near enough.
+# litellm would download the tokenizers of these; that of GPT-4 is close enough.
 _ON_A_HUB = re.compile(r"llama-[23]|replicate|command-r", re.IGNORECASE)
 
 _PER_MESSAGE = 4
-"""Tokens that a message costs beside its text (OpenAI's counting guide gives three or four)."""
+"""Tokens of a message besides its text (OpenAI's counting guide gives three or four)."""
 
 _REMEMBERED = 1024
 _LONGEST = 50_000
-"""Characters of a text whose count is remembered, with the text itself."""
+"""The longest text, in characters, that is kept with its count."""
 
 
 def count_tokens(name: str, text: str) -> int:
-    """Return the tokens of ``text`` for litellm's ``name``: counted, or estimated where need be."""
+    """Return the tokens of ``text`` for litellm's ``name``, estimated if counting fails."""
     counted = _counted if len(text) > _LONGEST else _remembered
     try:
         return counted(_bare(name), text)
-    except Exception:  # a tokenizer that chokes on a text must not end an attempt
+    except Exception:  # a failing tokenizer must not end an attempt
         return estimate_tokens(text)
 
 
@@ -39,13 +39,13 @@ def _counted(bare: str, text: str) -> int:
     return int(the_litellm().token_counter(model=bare, text=text))
 
 
-# Each request holds all messages of the one before.
+# Each request repeats all messages of the request before.
 _remembered = lru_cache(maxsize=_REMEMBERED)(_counted)
 
 
 @cache
 def counter_name(name: str) -> str:
-    """Return a name for what ``count_tokens`` counts with: equal names count alike."""
+    """Return the name of the tokenizer of ``count_tokens``; equal names give equal counts."""
     return f"litellm {version('litellm')} {_bare(name)}"
 
 
@@ -59,7 +59,7 @@ def size(messages: Sequence[Message], count: Count) -> int:
 
 
 def most_tokens(text: str) -> int:
-    """Return the most tokens that ``text`` can be: tokenizers make none of less than a byte."""
+    """Return an upper bound of the tokens of ``text``: each has at least one byte."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -1,4 +1,4 @@
-"""Messages, tools and replies in the shape in which litellm takes and gives them. Pure."""
+"""Convert messages, tools and replies from and to the format of litellm. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from llm.chat import Message, Tool, ToolCall
 
 _MOST_MARKERS_AT_END = 2
 _MARKER = {"type": "ephemeral"}
-# These want to be told that the last message is theirs to go on with.
+# These need a mark on the last message that the model continues.
 _PREFIX_PROVIDERS = frozenset({"deepseek", "mistral", "codestral"})
 _LONGEST_NAME = 64
-# A shorter beginning may well stand there twice.
+# A shorter beginning may occur twice by chance.
 _SHORTEST_ECHO = 16
 
 
@@ -24,14 +24,14 @@ def messages_as_sent(
     """Return ``messages`` in the OpenAI protocol.
 
     Args:
-        messages: a conversation; a last one of the assistant is to be gone on with.
-        markers: mark what Anthropic is to cache.
-        provider: litellm's name of it.
+        messages: a conversation; the model continues a last message of the assistant.
+        markers: mark the messages that Anthropic shall cache.
+        provider: litellm's name of the provider.
     """
     marked = _marked(messages) if markers else ()
     sent = [_as_sent(message, number in marked) for number, message in enumerate(messages)]
     if prefill(messages):
-        # Anthropic refuses white space there; nobody needs it.
+        # Anthropic refuses white space there, and no provider needs it.
         sent[-1]["content"] = _encodable(messages[-1].content.rstrip())
         if provider in _PREFIX_PROVIDERS:
             sent[-1]["prefix"] = True
@@ -39,22 +39,22 @@ def messages_as_sent(
 
 
 def prefill(messages: Sequence[Message]) -> str:
-    """Return the text that the model is to go on with, empty when there is none."""
+    """Return the text that the model shall continue, empty without one."""
     last = messages[-1] if messages else Message("user", "")
     return last.content if last.role == "assistant" and not last.tool_calls else ""
 
 
-def continuation(begun: str, content: str) -> str:
-    """Return what follows on ``begun`` in a reply to a request that ended with it.
+def continuation(prefix: str, content: str) -> str:
+    """Return the text after ``prefix`` in a reply to a request that ended with it.
 
-    Some providers repeat ``begun``; and because its final white space was not sent, the reply may
-    begin with it.
+    Some providers repeat ``prefix``; the reply may also begin with its final white space, which was
+    not sent.
     """
-    if not begun:
+    if not prefix:
         return content
-    stem = begun.rstrip()
+    stem = prefix.rstrip()
     content = content.removeprefix(stem) if len(stem) >= _SHORTEST_ECHO else content
-    for lost in begun[len(stem) :]:
+    for lost in prefix[len(stem) :]:
         if not content.startswith(lost):
             break
         content = content[1:]
@@ -67,7 +67,7 @@ def tools_as_sent(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def tool_calls_of(message: Any) -> tuple[ToolCall, ...]:  # noqa: ANN401 - litellm's
-    """Return the calls in a message of litellm; calls without an id get one."""
+    """Return the calls in a message of litellm, with ids for calls without one."""
     calls = getattr(message, "tool_calls", None) or ()
     return tuple(
         ToolCall(call.function.name or "", call.function.arguments or "", call.id or f"call_{n}")
@@ -76,10 +76,10 @@ def tool_calls_of(message: Any) -> tuple[ToolCall, ...]:  # noqa: ANN401 - litel
 
 
 def _marked(messages: Sequence[Message]) -> Collection[int]:
-    """Return which messages end a part that the next request will repeat: four at most.
+    """Return the messages that end a part which the next request repeats: four at most.
 
-    The system message and the first of the user hold what never changes; of the last two, one was
-    written to the cache by the request before, the other is written for the next.
+    The system message and the first of the user never change; of the last two, the request before
+    wrote one to the cache, and this one writes the other for the next.
     """
     system = [n for n, message in enumerate(messages) if message.role == "system"][:1]
     asked = [n for n, message in enumerate(messages) if message.role in ("user", "tool")]
@@ -103,19 +103,19 @@ def _as_sent(message: Message, marked: bool) -> dict[str, Any]:
 
 
 def _call_as_sent(call: ToolCall) -> dict[str, Any]:
-    # Providers read both, and refuse the whole conversation for what a model once garbled.
+    # Providers check both, and refuse the whole conversation for one broken call.
     name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:_LONGEST_NAME] or "unknown"
     function = {"name": name, "arguments": _readable(_encodable(call.arguments))}
     return {"id": call.id, "type": "function", "function": function}
 
 
 def _encodable(text: str) -> str:
-    """Return ``text`` with question marks for lone surrogates, which no request can hold."""
+    """Return ``text`` with question marks in place of lone surrogates, which cannot be sent."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _readable(arguments: str) -> str:
-    """Return ``arguments`` when they are a JSON object, else an object that holds them."""
+    """Return ``arguments`` if they are a JSON object, else an object that contains them."""
     try:
         readable = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Real repositories, a real server that speaks the OpenAI protocol, and small instances."""
+"""Fixtures: real repositories, a real server of the OpenAI protocol, and small instances."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def make_tree(make_mirror: MakeMirror, tmp_path: Path) -> MakeCheckout:
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    """A server on loopback that speaks the OpenAI chat protocol and answers as it is told."""
+    """A server on loopback that speaks the OpenAI chat protocol and gives the set answers."""
     with Provider() as server:
         yield server
 
 
 @pytest.fixture
 def log() -> logging.Logger:
-    """A logger that keeps quiet."""
+    """A logger without output."""
     return logging.Logger("test")
 
 
 def an_instance(**changes: object) -> Instance:
-    """Return an instance with sensible values."""
+    """Return an instance with default values."""
     values: dict[str, object] = {
         "instance_id": "own__thing-1",
         "repo": "own/thing",

@@ -15,7 +15,7 @@ class Answer:
     """One answer of the server.
 
     Attributes:
-        hang: seconds to keep silent before it.
+        hang: seconds to wait before the answer.
         drip: send the body a byte at a time, one a second.
         tool_calls: names and arguments (JSON text).
         cached: tokens read from the provider's cache.
@@ -38,7 +38,7 @@ class Answer:
 
 
 class Provider:
-    """Answers requests with ``answers`` in order; the last one goes on for ever."""
+    """Answers requests with ``answers`` in order; the last one repeats."""
 
     def __init__(self) -> None:
         self.answers: deque[Answer] = deque()

@@ -1,4 +1,4 @@
-"""What the commands import before they know what to do: nothing that takes long."""
+"""The commands import slow packages only where they use them."""
 
 from __future__ import annotations
 

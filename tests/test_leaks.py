@@ -39,7 +39,7 @@ EDIT = (
 
 
 def row() -> dict[str, Any]:
-    """Return a demo instance in which every hidden field holds a sentinel, also the eval_script."""
+    """Return a demo instance with a sentinel in every hidden field and in the eval_script."""
     rows = load_dataset("demo", "test").rows
     found = dict(next(r for r in rows if r["instance_id"] == "demo__textkit-1"))
     found["patch"] = DIFF.format("textkit/ZQHIDDEN_GOLD.py", SENTINELS["patch"])
@@ -102,7 +102,7 @@ def test_no_sentinel_in_any_message_command_log_or_file(
 
 
 def _spy(monkeypatch: pytest.MonkeyPatch, commands: list[object]) -> None:
-    """Note every process that the harness starts and every command given to a container."""
+    """Record every process that the harness starts and every command for a container."""
     real = subprocess.Popen.__init__
 
     def popen(self: Any, args: Any, *rest: Any, **named: Any) -> None:
@@ -150,7 +150,7 @@ def test_imports_run_one_way() -> None:
         assert not upward, f"{path}: {upward}"
     for path in [path for room in HARNESS for path in (TOP / room).rglob("*.py")]:
         assert not {m for m in imports(path) if m.split(".")[0] == "reports"}, path
-    # Benchmarks know gold patches; nothing that runs for users may know benchmarks.
+    # Benchmarks know gold patches, so no module for users may import them.
     for top in OURS:
         for path in (TOP / top).rglob("*.py") if (TOP / top).is_dir() else [TOP / top]:
             assert not {m for m in imports(path) if m.split(".")[0] == "benchmarks"}, path
@@ -162,7 +162,7 @@ def test_only_the_loader_and_reports_can_name_the_hidden_half() -> None:
         for path in (TOP / folder).rglob("*.py"):
             if path not in allowed:
                 assert "bench.instances.instances.Evaluation" not in imports(path), path
-                # `agent` imports nothing of `bench`, so its rows are others.
+                # `agent` imports nothing from `bench`, so its `rows` have another meaning.
                 hidden = {"rows", "split_row"} if folder in ("runs", "bench") else {"split_row"}
                 assert not hidden & _attributes(path), path
 

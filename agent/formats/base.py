@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
-from agent.prompts import render
 from llm.chat import Reply, Tool
 
 Reader = Callable[[str], str | None]
@@ -174,6 +173,8 @@ class EditFormat(ABC):
 
     def instructions(self, fence: str) -> str:
         """Return the rules and the example for the system message."""
+        from agent.prompts import render
+
         return render(f"format_{self.name.replace('-', '_')}", fence=fence)
 
     @abstractmethod

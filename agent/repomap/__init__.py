@@ -1,4 +1,4 @@
-"""The map of a repository that a conversation opens with."""
+"""The map of a repository at the start of a conversation."""
 
 from __future__ import annotations
 

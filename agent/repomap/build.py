@@ -1,4 +1,4 @@
-"""The map of one commit: built once, asked with many texts."""
+"""The map of one commit: built once, ranked for many texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from llm.chat import estimate_tokens
 from llm.tokens import Count
 
 CHARACTERS_PER_TOKEN = 4
-"""Where no model's own counter is given."""
+"""The estimate without a counter of the model."""
 
 _MARGIN = 2.0
 _SHORTEST_CHOICE = 4
@@ -61,8 +61,8 @@ class RepoMap:
         """Return the map for ``text``, at most ``tokens`` long.
 
         Args:
-            count: the model's own count of the tokens in a text; four characters are one without.
-            chat: files that the model sees anyway: they are left out.
+            count: the model's token counter; four characters a token by default.
+            chat: files that the model sees already; they are left out.
         """
         return render(self.select(text, tokens, count=count, chat=chat))
 
@@ -74,7 +74,7 @@ class RepoMap:
         count: Count | None = None,
         chat: Collection[str] = (),
     ) -> tuple[FileEntry, ...]:
-        """Return what ``render`` shows, as data."""
+        """Return the content of ``render`` as data."""
         ranking = self._ranker.rank(text)
         offered = self._offered(ranking, tokens * CHARACTERS_PER_TOKEN, chat)
         order = {file: place for place, file in enumerate(ranking.order)}
@@ -100,7 +100,7 @@ class RepoMap:
         """Return the choices in order, enough for any counter to find the limit among them."""
         index, definition = self.index, cache(self.index.definition)
         left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
-        # Nothing takes less than its name and a separator.
+        # Each choice takes at least its name and a separator.
         most = int(characters * _MARGIN) // _SHORTEST_CHOICE
         hidden = sum(int(index.first_unit[f + 1] - index.first_unit[f]) for f in left_out)
         material = Material(
@@ -174,7 +174,7 @@ def _longest(
 
 
 def tree_key(blobs: Mapping[str, str]) -> str:
-    """Return the hash of a tree: its files, and what decides how they are scanned."""
+    """Return the hash of a tree: its files, and the version of scanner and grammars."""
     digest = hashlib.sha256(f"{LAYOUT}:{SCANNER}:{grammars_version()}".encode())
     for path, blob in sorted(blobs.items()):
         digest.update(f"\0{path}\0{blob}".encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""Maps as texts, kept between runs: made once for each tree, text, budget and tokenizer."""
+"""Store maps as texts between runs, by tree, text, budget and tokenizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class RenderedMaps:
-    """The maps of one tree, which is only ranked for what is not kept yet.
+    """The maps of one tree, which is ranked only for maps that are not stored.
 
     Attributes:
         blobs: the tree's files, path to git blob hash.
@@ -36,8 +36,8 @@ class RenderedMaps:
 
         Args:
             root: a folder with the tree's files; read only where the store lacks their tags.
-            counter: names what ``count`` counts with, its version included: what is kept for one
-                name is not read for another. Empty where nobody knows: nothing is kept then.
+            counter: names the tokenizer of ``count`` with its version, as maps are stored by it;
+                empty where it is unknown: the map is not stored then.
         """
         if not counter:
             return self._made(root).render(text, tokens, count=count)
@@ -57,7 +57,7 @@ class RenderedMaps:
         return tree_key(self.blobs)
 
     def _made(self, root: Path) -> RepoMap:
-        # Here, as it takes numpy: most runs of a command make no map.
+        # Imported here because it loads numpy.
         from agent.repomap.build import RepoMap
 
         if not self._maps:
@@ -67,7 +67,7 @@ class RenderedMaps:
 
 @cache
 def code_version() -> str:
-    """Return a hash of the code that ranks and renders: any change of it may change a map."""
+    """Return a hash of the code that ranks and renders, as any change may change a map."""
     mentions = _PACKAGE.parent / "conversation" / "mentions.py"
     files = [*sorted(_PACKAGE.rglob("*.py")), mentions]
     return _hash(path.read_text(encoding="utf-8") for path in files)

@@ -1,4 +1,4 @@
-"""Chosen files and definitions as text."""
+"""Render the chosen files and definitions as text."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class FileEntry:
     """One file of the map.
 
     Attributes:
-        definitions: by their places in the file, at least those that are shown and all around them.
-        shown: place to form; definitions around a shown one are shown, too, if only by name.
+        definitions: by place in the file, at least those that are shown and those around them.
+        shown: place to form; definitions around a shown one are shown at least by name.
     """
 
     path: str
@@ -35,7 +35,7 @@ class FileEntry:
     shown: Mapping[int, Form]
 
     def visible(self) -> set[int]:
-        """Return the indexes of all definitions that the map names: the shown and those around."""
+        """Return the places of all definitions that the map names: shown ones and those around."""
         wanted = set(self.shown)
         for number in self.shown:
             parent = self.definitions[number].parent
@@ -48,7 +48,7 @@ class FileEntry:
 def render_file(entry: FileEntry) -> list[str]:
     """Return the lines for one file: its path, then definitions in their order, nested by indent.
 
-    Definitions that are shown by name only share lines behind those with signatures.
+    Definitions that are shown by name share lines after those with signatures.
     """
     children: dict[int, list[int]] = {}
     for number in sorted(entry.visible()):
@@ -96,7 +96,7 @@ def _wrapped(names: Sequence[str], indent: str) -> list[str]:
 
 
 def _printable(path: str) -> str:
-    """Return ``path`` on one line, with ``?`` for bytes that are no UTF-8: it goes to a model."""
+    """Return ``path`` for a model: on one line, with ``?`` for bytes that are no UTF-8."""
     return "?".join(path.splitlines()).encode("utf-8", "replace").decode()
 
 

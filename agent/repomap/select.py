@@ -1,4 +1,4 @@
-"""Which files and definitions to show, and how fully, in the order of what each is worth."""
+"""Choose the files and definitions to show, and how fully, by their worth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.repomap.scanning.tags import Definition
 # goes to bare names, which cost a quarter and still tell a model where to look.
 DOCUMENTED_SHARE = 0.15
 SIGNATURE_SHARE = 0.55
-# How fast the worth of a file falls with its rank, and what it is to that of a definition.
+# How fast the worth of a file falls with its rank, and its ratio to that of a definition.
 FILE_WORTH = 1.0
 FILE_RANK = 2.0
 UNIT_RANK = 10.0
@@ -29,7 +29,7 @@ class MapChoice:
 
 @dataclass(frozen=True)
 class Material:
-    """What there is to choose from, best first.
+    """The files and definitions to choose from, best first.
 
     Attributes:
         files: numbers of files; ``units``: numbers of definitions, only of these files.
@@ -44,11 +44,11 @@ class Material:
 
 
 def choices(material: Material, characters: int) -> Iterator[MapChoice]:
-    """Yield what to show in about ``characters``, the worthiest first, and on beyond them.
+    """Yield choices for about ``characters`` and beyond, the most valuable first.
 
-    The first definitions come with documentation or signature, as long as their share lasts;
-    what follows is merged from files and names by worth per character (the greedy rule for the
-    knapsack problem, Dantzig 1957), worth falling with the rank.
+    The first definitions come with documentation or signature until their share is used. Files
+    and names follow, merged by worth per character (the greedy rule for the knapsack problem,
+    Dantzig 1957); worth falls with the rank.
     """
     used, taken = 0.0, 0
     seen: set[int] = set()
@@ -66,7 +66,7 @@ def choices(material: Material, characters: int) -> Iterator[MapChoice]:
 
 
 def _merged(material: Material, taken: int) -> Iterator[MapChoice]:
-    """Yield files and names in turn, whichever is worth more for its length."""
+    """Yield files and names, in the order of worth per character."""
     paths, definition = material.paths, material.definition
     offers = [
         (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, MapChoice(file))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Bundled:
-    """Where the parts of a bundled dataset come from, as no host serves them.
+    """The parts of a bundled dataset, which no host serves.
 
     Attributes:
         path: the task repository.
-        build_mirrors: makes the mirrors of its repositories in a folder, and returns the folder.
-        build_images: has the engine hold the images of these instances.
+        build_mirrors: makes the mirrors of the repositories in a folder; returns the folder.
+        build_images: builds the images of instances.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""YAML that somebody else wrote, read within limits of size and depth, without aliases."""
+"""Read untrusted YAML within limits of size and depth, without aliases."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import yaml
 from core.parsing.untrusted import DEEPEST, TOO_DEEP, DamagedError, Keys
 
 MOST_YAML = 32 * 1024
-"""Of a YAML text, in bytes: PyYAML takes a second for so much."""
+"""The largest YAML text in bytes: PyYAML reads it in a second."""
 _BRACKETS = re.compile(r"[\[{\]}]")
 
 
 def line_of_yaml(text: str, keys: Keys) -> int:
-    """Return the line on which the value of a YAML text begins that ``keys`` lead to.
+    """Return the line of the value at ``keys`` in a YAML text.
 
     Raises:
-        yaml.YAMLError: ``yaml_of`` does not take the text.
+        yaml.YAMLError: ``yaml_of`` refuses the text.
     """
     node = yaml.compose(text, PlainLoader)
     for key in keys:
@@ -31,9 +31,9 @@ def line_of_yaml(text: str, keys: Keys) -> int:
 
 
 def _bracket_line(text: str) -> int:
-    """Return the line with a bracket within too many others, 0 where there is none.
+    """Return the first line with too deeply nested brackets, 0 without one.
 
-    Those in quotes count, too: a text of this kind has few of them.
+    Brackets in quotes count as well: these texts have few of them.
     """
     depth = 0
     for match in _BRACKETS.finditer(text):
@@ -44,7 +44,7 @@ def _bracket_line(text: str) -> int:
 
 
 class ShallowNodes(yaml.composer.Composer):
-    """Refuses deep nesting while it is read, before PyYAML takes minutes for it."""
+    """Refuses deep nesting while reading, because PyYAML takes minutes for it."""
 
     _depth = 0
 
@@ -52,7 +52,7 @@ class ShallowNodes(yaml.composer.Composer):
         """Return the next node.
 
         Raises:
-            yaml.MarkedYAMLError: it is nested too deep.
+            yaml.MarkedYAMLError: the nesting is too deep.
         """
         self._depth += 1
         if self._depth > DEEPEST:
@@ -65,7 +65,7 @@ class ShallowNodes(yaml.composer.Composer):
 
 
 class PlainLoader(ShallowNodes, yaml.SafeLoader):
-    """Loads YAML without aliases: a few of them stand for gigabytes."""
+    """Loads YAML without aliases, because a few of them can expand to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
         """See ``ShallowNodes``."""
@@ -76,10 +76,10 @@ class PlainLoader(ShallowNodes, yaml.SafeLoader):
 
 
 def yaml_of(text: str, loader: type[ShallowNodes] = PlainLoader, most: int = MOST_YAML) -> Any:  # noqa: ANN401
-    """Return what a YAML text holds.
+    """Return the value of a YAML text.
 
     Raises:
-        DamagedError: it is no YAML that ``loader`` takes, too large, or nested too deep.
+        DamagedError: ``loader`` cannot read it, or it is too large or nested too deep.
     """
     if (size := len(text.encode("utf-8", "surrogatepass"))) > most:
         raise DamagedError(f"it has {size:,} bytes, and {most:,} are the most")

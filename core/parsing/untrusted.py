@@ -1,7 +1,7 @@
-"""JSON that somebody else wrote, read within limits: one exception says what is wrong.
+"""Read untrusted JSON within limits; one exception describes any problem.
 
-Nesting is limited because whatever walks through a value calls itself once for each level; sizes
-are, because a file is held in memory several times over.
+The depth is limited because code that walks through a value is recursive, the size because a file
+is held in memory several times.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from core.errors import DamagedFileError
 
 MIB = 1 << 20
 MOST_BYTES = 256 * MIB
-"""Of a file of a run; the largest trajectories have some tens of MiB."""
+"""The largest file of a run; large trajectories have tens of MiB."""
 DEEPEST = 100
-"""Lists and objects within each other; our own files have ten."""
+"""The deepest nesting of lists and objects; the harness writes ten levels."""
 
 Keys = tuple[str | int, ...]
-"""Names and positions that lead from a value of JSON to one in it."""
+"""The path of names and positions to a value within a JSON value."""
 
 
 class DamagedError(ValueError):
-    """A text cannot be read; the message is one line, with the place where the parser knows it."""
+    """A text cannot be read; the message is one line, with the place if the parser knows it."""
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file of at most ``most`` bytes.
 
     Raises:
-        OSError: there is none, or it cannot be read.
-        DamagedError: it is something else, or larger.
+        OSError: the file does not exist or cannot be read.
+        DamagedError: it is no regular file, or too large.
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
@@ -49,8 +49,8 @@ def read_object(path: Path, fix: str) -> dict[str, Any]:
     """Return the object in a JSON file.
 
     Args:
-        path: of the file.
-        fix: what the user can do about a damaged one.
+        path: the file.
+        fix: what the user can do about a damaged file.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -71,13 +71,13 @@ def read_object(path: Path, fix: str) -> dict[str, Any]:
 
 
 def damage_at(path: Path, keys: Keys, problem: str, fix: str) -> DamagedFileError:
-    """Return that the value in a JSON file is wrong that ``keys`` lead to, with its line."""
+    """Return the error about the value at ``keys`` in a JSON file, with its line."""
     line = line_of(path.read_bytes().decode("utf-8", "replace"), keys)
     return DamagedFileError(path, f"{problem} (line {line})", fix)
 
 
-def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return what a JSON text holds.
+def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of a JSON text.
 
     Raises:
         DamagedError: it is not UTF-8, not JSON, or nested more than ``DEEPEST`` deep.
@@ -99,16 +99,16 @@ def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - whatever JSON holds
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
-# Strings, so that what stands in them is passed over; brackets; digits.
+# Strings, so that their content is skipped; brackets; digits.
 _TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]|\d+', re.DOTALL)
 TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
 def text_of(data: bytes) -> str:
-    """Return the text that ``data`` is in UTF-8.
+    """Decode ``data`` as UTF-8.
 
     Raises:
-        DamagedError: it is none.
+        DamagedError: the data are not UTF-8.
     """
     try:
         return data.decode("utf-8")
@@ -118,7 +118,7 @@ def text_of(data: bytes) -> str:
 
 
 def _deep_line(text: str) -> int:
-    """Return the line on which a text is nested too deep; all before is JSON."""
+    """Return the line on which a text is nested too deep; the text before it is JSON."""
     depth = 0
     for token in _TOKENS.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
@@ -150,9 +150,9 @@ def _parts(value: object) -> list[Any]:
 
 
 def line_of(text: str, keys: Keys) -> int:
-    """Return the line of a JSON text on which the value begins that ``keys`` lead to.
+    """Return the line of the value at ``keys`` in a JSON text.
 
-    Where there is no such value, the line of the innermost one that there is.
+    Without such a value, returns the line of the innermost existing value.
     """
     place = _after_space(text, 0)
     for key in keys:

@@ -1,4 +1,4 @@
-"""A limit of wall-clock time on a call that has none of its own."""
+"""Limit the wall-clock time of a call."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _POLL = 0.2
 def within(
     function: Callable[[], T], seconds: float, check: Callable[[], None] = lambda: None
 ) -> T:
-    """Return ``function()``, or raise its exception; ``check`` may end the waiting by raising.
+    """Return ``function()``, or raise its exception; ``check`` may end the wait by raising.
 
-    The call is left to a daemon thread, which never keeps the process alive: a server that sends
-    a byte now and then never trips a time-out per read, and a thread cannot be killed.
+    A time-out per read does not help against a server that sends a byte now and then, and a thread
+    cannot be killed, so the call runs in a daemon thread, which does not keep the process alive.
 
     Raises:
-        TimeoutError: it took longer than ``seconds`` in all.
+        TimeoutError: the call took longer than ``seconds``.
     """
     answers: queue.SimpleQueue[tuple[list[T], BaseException | None]] = queue.SimpleQueue()
 

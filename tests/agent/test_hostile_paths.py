@@ -1,4 +1,4 @@
-"""Whatever a model calls a file, and whatever lies in the checkout: nothing else is touched."""
+"""Hostile names of files and hostile checkouts: no other file changes."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_what_the_system_refuses_is_a_failed_edit(
 ) -> None:
     space = Workspace(_checkout(tmp_path))
     if os.geteuid() == 0:
-        # Root may write anywhere, but no name that the system finds too long.
+        # Root may write anywhere, but a name may be too long for the system.
         monkeypatch.setattr("agent.paths._LONGEST_NAME", 1_000)
         path = "x" * 256
     else:

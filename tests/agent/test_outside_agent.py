@@ -1,4 +1,4 @@
-"""Commands as agents: what reaches them, what is left of them, and what they say they spent."""
+"""Commands as agents: their input, their processes, and the costs that they report."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_only_named_variables_reach_it(tmp_path: Path, monkeypatch: pytest.Monke
     assert not Path(seen["HOME"]).exists(), "it was a fresh one, and it is gone"
 
 
-def test_secrets_that_it_prints_are_blotted_out(
+def test_secrets_that_it_prints_are_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
@@ -119,11 +119,11 @@ def test_time_is_up_for_it_and_all_that_it_started(tmp_path: Path) -> None:
         "import subprocess, sys, time\n"
         f"for new in (True, False): subprocess.Popen([sys.executable, '-c', {child!r}],"
         " start_new_session=new)\n"
-        "print('begun', flush=True); time.sleep(60)"
+        "print('started', flush=True); time.sleep(60)"
     )
     work, task = run(tmp_path, python(code), 2)
     assert work.error == "the agent was stopped after 2 s"
-    assert output(task) == "begun\n"
+    assert output(task) == "started\n"
     size = (tmp_path / "beat").stat().st_size
     assert size, "the children were alive"
     time.sleep(0.5)

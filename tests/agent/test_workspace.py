@@ -1,4 +1,4 @@
-"""What a model names is hostile input: nothing outside the checkout is read or written."""
+"""File names from a model are untrusted: only files of the checkout are read or written."""
 
 from __future__ import annotations
 

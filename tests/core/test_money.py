@@ -1,4 +1,4 @@
-"""Dollars as readers see them; sums and rounding are tested with the statistics."""
+"""Dollars in words; sums and rounding are tested with the statistics."""
 
 from __future__ import annotations
 

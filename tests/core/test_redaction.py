@@ -1,4 +1,4 @@
-"""Secrets are blotted out of whatever is written, in every form in which they come."""
+"""Secrets are redacted in all output, in every form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REDACT = Redactor({"MY_API_KEY": KEY})
         html.escape(KEY),
     ],
 )
-def test_each_form_is_blotted_out(form: str) -> None:
+def test_each_form_is_redacted(form: str) -> None:
     if form.islower():
         redact = Redactor({"MY_API_KEY": KEY.lower()})
         assert redact(f"a {form} b") == "a [MY_API_KEY] b"
@@ -48,7 +48,7 @@ def test_it_is_found_in_base64_wherever_it_begins(user: str, after: str) -> None
         shown = REDACT(f"Authorization: Basic {code}")
         assert "[MY_API_KEY]" in shown
         rest = shown.removeprefix("Authorization: Basic ").split("[MY_API_KEY]")
-        # Of the key itself only the odd bits at its ends may be left.
+        # Of the key itself only a few bits at its ends may remain.
         assert sum(map(len, rest)) <= (len(user) + len(after.encode())) * 4 // 3 + 7
 
 

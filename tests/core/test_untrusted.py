@@ -1,4 +1,4 @@
-"""JSON and YAML of others: limits hold before a parser takes its time, and errors name the line."""
+"""Untrusted JSON and YAML: limits hold before slow parsing, and errors name the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo, as ``make demo`` runs it: each of its six stories comes out as it should."""
+"""The demo, as ``make demo`` runs it: each of its six instances ends as expected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.instances.dataset import Selection, load_dataset
 from demo.setup import REPOSITORIES, build_mirrors
 
 TOP = Path(__file__).resolve().parents[2]
-STORIES = {
+EXPECTED = {
     "demo__textkit-1": ["plausible"],
     "demo__textkit-2": ["plausible"],
     "demo__bank-1": ["tests_failed", "plausible"],
@@ -35,7 +35,7 @@ STORIES = {
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A copy of the project in which the demo ran, and what it said."""
+    """A copy of the project after the demo, with its output."""
     home = tmp_path_factory.mktemp("demo")
     copy = home / "project"
     names = subprocess.run(
@@ -59,13 +59,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return copy, result.stdout
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_each_story_ends_as_it_should(demo: tuple[Path, str], name: str) -> None:
     prediction = json.loads((demo[0] / f"predictions/demo/{name}.json").read_text())
-    assert [r["status"] for r in prediction["all_results"]] == STORIES[name]
+    assert [r["status"] for r in prediction["all_results"]] == EXPECTED[name]
     falls_back = name == "demo__units-1"
     assert prediction["status"] == ("fallback" if falls_back else "plausible")
-    assert prediction["attempt"] == len(STORIES[name])
+    assert prediction["attempt"] == len(EXPECTED[name])
     verdict = json.loads((demo[0] / f"predictions/demo/verdicts/{name}.json").read_text())
     assert verdict["resolved"] is not falls_back
     assert verdict["gold_files"] == prediction["edited_files"]
@@ -84,7 +84,7 @@ def test_replies_are_called_scripted_wherever_they_are_shown(demo: tuple[Path, s
     folder, said = demo
     assert "scripted" in said
     assert "83.3 % of the selected" in said
-    for name in STORIES:
+    for name in EXPECTED:
         text = (folder / f"predictions/demo/{name}.md").read_text()
         assert "scripted-a" in text
 

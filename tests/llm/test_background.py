@@ -1,4 +1,4 @@
-"""The loop that all calls share."""
+"""The event loop of all calls."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from llm.background import Background, background
 
 def test_threads_that_ask_at_once_get_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = threading.Barrier(8)
-    begun = Background.__init__
+    original = Background.__init__
 
     def slow(self: Background) -> None:
         threading.Event().wait(0.05)
-        begun(self)
+        original(self)
 
     def ask(_: int) -> Background:
         waiting.wait()

@@ -1,4 +1,4 @@
-"""litellm's real client against a real server: what each answer means for an attempt or a run."""
+"""litellm's real client with a real server: the result of each answer for an attempt or a run."""
 
 from __future__ import annotations
 

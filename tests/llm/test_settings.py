@@ -1,4 +1,4 @@
-"""Settings of models: whose rule is heard, what a wrong file is told, and the table."""
+"""Settings of models: precedence of rules, errors in files, and the table."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_aliases_of_the_user_come_first(tmp_path: Path) -> None:
         ("? {a: b}\n: c", "is not YAML"),
     ],
 )
-def test_a_wrong_file_is_told_in_one_line(tmp_path: Path, text: str, words: str) -> None:
+def test_a_wrong_file_is_reported_in_one_line(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UserError) as caught:
         book(tmp_path, text)
     message = str(caught.value)
@@ -120,7 +120,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
     assert book(tmp_path, "").of("gpt-4o") == our_settings().of("gpt-4o")
 
 
-def test_the_map_fills_what_nobody_said() -> None:
+def test_the_map_fills_missing_settings() -> None:
     known = filled(ModelSettings(context=5), "gpt-4o")
     assert (known.context, known.max_output, known.tools, known.prefill) == (5, 16384, True, False)
     assert not known.cache_markers

@@ -1,4 +1,4 @@
-"""Token counts: real ones, and never from the network."""
+"""Token counts: real ones, without the network."""
 
 from __future__ import annotations
 

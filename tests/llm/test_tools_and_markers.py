@@ -1,4 +1,4 @@
-"""Tool calls, cache markers and prefill, as they go over the wire in two protocols."""
+"""Tool calls, cache markers and prefill, as sent in two protocols."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_model_of_temperature_gets_it_though_the_map_says_otherwise(provider: 
     assert provider.requests[0]["temperature"] == 0.0
 
 
-def test_anthropic_is_told_what_to_cache(provider: Provider, claude: LiteLLMModel) -> None:
+def test_anthropic_gets_marks_for_its_cache(provider: Provider, claude: LiteLLMModel) -> None:
     provider.will_answer(Answer("hi", cached=1000, written=200))
     turns = [Message(r, f"{r}{n}") for n in range(4) for r in ("user", "assistant")][:-1]
     reply = claude.complete([ASK[0], *turns])
@@ -185,7 +185,7 @@ def test_anthropic_goes_on_with_a_reply(provider: Provider, claude: LiteLLMModel
     assert reply.content == "return 1\n", "what was stripped is not doubled"
 
 
-def test_deepseek_is_told_to_go_on(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deepseek_gets_a_prefix_mark(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPSEEK_API_BASE", provider.url)
     monkeypatch.setenv("DEEPSEEK_API_KEY", "none")
     provider.will_answer("b = 2\n")
@@ -198,7 +198,7 @@ def test_deepseek_is_told_to_go_on(provider: Provider, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("begun", "content", "rest"),
+    ("prefix", "content", "rest"),
     [
         ("", "\nx", "\nx"),
         ("a", "b", "b"),
@@ -210,8 +210,8 @@ def test_deepseek_is_told_to_go_on(provider: Provider, monkeypatch: pytest.Monke
         (" \n", "\nb", "\nb"),
     ],
 )
-def test_the_rest_of_a_reply(begun: str, content: str, rest: str) -> None:
-    assert continuation(begun, content) == rest
+def test_the_rest_of_a_reply(prefix: str, content: str, rest: str) -> None:
+    assert continuation(prefix, content) == rest
 
 
 def test_traits_come_from_the_map_and_the_settings(provider: Provider) -> None:

@@ -50,9 +50,9 @@ def place_edits(lines: list[str], edits: Sequence[SearchReplace]) -> list[Placem
     """Apply ``edits`` to ``lines``, in place, and return the placement of each."""
     blocks = [Placement(edit, []) for edit in edits]
     effort = _Effort()
-    _round(lines, blocks, effort, settling=False)
+    _round(lines, blocks, effort, deciding=False)
     while any(block.span is None for block in blocks):
-        if not _round(lines, blocks, effort, settling=True):
+        if not _round(lines, blocks, effort, deciding=True):
             break
     return blocks
 
@@ -79,7 +79,7 @@ class _Effort:
 
 
 def _round(
-    lines: list[str], blocks: Sequence[Placement], effort: _Effort, *, settling: bool
+    lines: list[str], blocks: Sequence[Placement], effort: _Effort, *, deciding: bool
 ) -> bool:
     """Try each edit without a place; return whether one of them was placed.
 
@@ -90,7 +90,7 @@ def _round(
     for block in blocks:
         if block.span is not None:
             continue
-        if settling and not block.found and not waited:
+        if deciding and not block.found and not waited:
             continue
         looked = effort.look(lines, block.edit)
         if looked is None:
@@ -99,12 +99,12 @@ def _round(
         block.step, block.found = looked
         if _is_repeated(block, blocks):
             continue
-        if settling and _apply_equals(lines, block, blocks):
+        if deciding and _apply_equals(lines, block, blocks):
             return True
-        place = _choose(lines, block, blocks, settling=settling)
+        place = _choose(lines, block, blocks, deciding=deciding)
         if place is not None:
             _apply(lines, block, place, blocks)
-            if settling:
+            if deciding:
                 return True
         waited = waited or bool(block.found)
     return False
@@ -193,7 +193,7 @@ def _begins(line: str, header: str) -> bool:
 
 
 def _choose(
-    lines: Sequence[str], block: Placement, blocks: Sequence[Placement], *, settling: bool
+    lines: Sequence[str], block: Placement, blocks: Sequence[Placement], *, deciding: bool
 ) -> Place | None:
     """Return the only place of ``block``, or the one that its line or neighbours decide for."""
     found = block.found
@@ -205,7 +205,7 @@ def _choose(
         named = [place for place in found if place.start == block.edit.line - 1]
         if named:
             return named[0]
-    if not settling:
+    if not deciding:
         return None
     return _among_neighbours(lines, block, blocks)
 

@@ -9,8 +9,6 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from json_repair import repair_json
-
 from agent.formats.base import MalformedReplyError
 from agent.formats.reading.fences import fence_of
 from llm.chat import Reply, ToolCall
@@ -113,6 +111,8 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - JSON
 
 def _repaired(text: str) -> Any:  # noqa: ANN401 - JSON
     """Try json-repair; a result that loses or adds more than marks of structure is no repair."""
+    from json_repair import repair_json
+
     if not text.endswith("}") or len(text) > _LONGEST_REPAIRED:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a map ranks, held in numpy's arrays; importing this loads numpy with one thread."""
+"""Rank files and definitions with numpy, which is loaded here with one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who uses whom: references between units, and weighted personalised PageRank."""
+"""References between units, and weighted personalised PageRank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from agent.repomap.ranking.index import Ints
 from agent.repomap.ranking.lexicon import Floats, Lexicon, summed
 
-# A name with more definitions than this says nothing of which one is meant.
+# A name with more definitions than this does not identify one of them.
 _MOST_DEFINERS = 5
 _SHORTEST_NAME = 3
 _DAMPING = 0.6
@@ -31,7 +31,7 @@ class References:
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> References:
-        """Find the uses of all names that few definitions share."""
+        """Find the uses of all names with few definitions."""
         lengths = np.array([len(word) for word in lexicon.index.identifiers])
         users, defined, weights = [], [], []
         for definers in range(1, _MOST_DEFINERS + 1):
@@ -65,7 +65,7 @@ class References:
         return References(users, defined, self.weights)._without(users == defined)
 
     def importance(self, start: Floats) -> Floats:
-        """Return each node's rank when surfers begin at the nodes of ``start``, by its weights.
+        """Return the rank of each node for surfers that start at the nodes of ``start``, by weight.
 
         PageRank (Page et al. 1999) with weighted edges and a personalised start (Haveliwala
         2002), by power iteration; all zeros for no start. Surfers without an edge start again.

@@ -1,4 +1,4 @@
-"""All tags of one tree, turned inside out: from words to the places where they stand."""
+"""The inverted index of one tree: from words to their places."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Ints = NDArray[np.int32]
 FILE, TYPE, FUNCTION = 0, 1, 2
 
 LAYOUT = 4
-"""Part of the key in the store: what is packed in another layout must not be unpacked."""
+"""Part of the key in the store, because other layouts cannot be unpacked."""
 
-# None of them stands in what they part: paths hold no NUL, and one-line texts no separators.
+# The parts never contain them: paths hold no NUL, and one-line texts no separators.
 _UNIT, _FIELD, _DECORATOR = "\0", "\x1f", "\x1e"
 _UTF8 = ("utf-8", "surrogateescape")
 _MOST_COUNTED = 255
@@ -33,17 +33,17 @@ class Index:
     """The units of a tree, file by file: first the file's own unit, then its definitions.
 
     Attributes:
-        paths: sorted; those without definitions are here, too.
+        paths: sorted; includes files without definitions.
         first_unit: of each file, and the number of all units at the end.
         parents: unit around each unit; of a file's own unit the unit itself.
         names: place of each unit's name among ``identifiers``; -1 for a file's own unit, and for
             names of one character, which are no identifiers.
         kinds: of each unit one of ``FILE``, ``TYPE``, ``FUNCTION``.
-        rows: each unit's definition as text, which ``definition`` reads: few are ever asked for.
+        rows: each unit's definition as text, which ``definition`` parses: few are needed.
         identifiers: all words of all units, sorted.
         starts, units, counts: for identifier ``i``, ``units[starts[i]:starts[i + 1]]`` are the
             units where it stands, in order, ``counts`` how often (255 stands for more).
-        stems: sorted; what identifiers are made of.
+        stems: sorted; the parts of identifiers.
         stem_starts, stem_identifiers: for each stem the identifiers that hold it, likewise.
     """
 
@@ -68,7 +68,7 @@ class Index:
         return np.repeat(np.arange(len(self.paths), dtype=np.int32), sizes)
 
     def definition(self, unit: int) -> Definition:
-        """Return the definition of ``unit``; that of a file's own unit has no name."""
+        """Return the definition of ``unit``; for the file's own unit it has no name."""
         return _definition(self.rows[unit])
 
     def definitions_of(self, file: int) -> tuple[Definition, ...]:
@@ -77,7 +77,7 @@ class Index:
         return tuple(map(_definition, rows))
 
     def pack(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the parts of the index for a store, by name: whole it would be in memory twice."""
+        """Yield the parts of the index by name, as the whole would be in memory twice."""
         for part in fields(self):
             value = getattr(self, part.name)
             is_array = isinstance(value, np.ndarray)
@@ -85,10 +85,10 @@ class Index:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> Index:
-        """Return what ``pack`` packed.
+        """Return the index that ``pack`` packed.
 
         Raises:
-            ValueError: this is no index.
+            ValueError: the parts are no index.
         """
         try:
             values = {part.name: _unpacked(part.name, packed[part.name]) for part in fields(cls)}
@@ -120,7 +120,7 @@ def _definition(text: str) -> Definition:
 
 @dataclass(frozen=True)
 class _File:
-    """What the builder keeps of one file; the last three run in parallel, one entry a word."""
+    """The data of one file in the builder; the last three are parallel, one entry a word."""
 
     rows: tuple[str, ...]
     names: tuple[str, ...]
@@ -133,13 +133,13 @@ class _File:
 
 @dataclass
 class IndexBuilder:
-    """Takes the tags of one file after another and keeps little of them."""
+    """Builds an index from the tags of one file after another, in little memory."""
 
     _numbers: dict[str, int] = field(default_factory=dict)
     _files: dict[str, _File] = field(default_factory=dict)
 
     def add(self, path: str, tags: FileTags) -> None:
-        """Take the tags of ``path``."""
+        """Add the tags of ``path``."""
         numbers = self._numbers
         words, units, counts = array("i"), array("i"), array("B")
         for unit, found in enumerate(tags.words):

@@ -1,4 +1,4 @@
-"""How well each unit and each file of an index fits a query, one number per kind of evidence."""
+"""Score each unit and each file of an index for a query, by kind of evidence."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agent.repomap.ranking.query import Query
 
 @dataclass(frozen=True)
 class Fit:
-    """Numbers of no unit, comparable within one kind; zero is no evidence. One per unit or file.
+    """Scores of units or files, comparable within one kind; zero is no evidence.
 
     Attributes:
         words: BM25 over stems; ``identifiers``: BM25 over whole identifiers.
-        names: a name that is defined here stands in the text.
+        names: the text holds a name that is defined here.
         name_words: words of the text are parts of the name, or of the path.
-        qualified: 1 where the text has the name behind its class or module and a dot.
+        qualified: 1 where the text has the name with its class or module before a dot.
         traceback: 1 for the innermost frame, less for those around it.
     """
 
@@ -38,7 +38,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Fits:
-    """How well each unit and each file fits."""
+    """The scores of all units and of all files."""
 
     units: Fit
     files: Fit
@@ -103,7 +103,7 @@ def _raise(values: Floats, at: int, value: float) -> None:
 def _bm25(
     lexicon: Lexicon, identifiers: NDArray[np.integer], weight: float, into: tuple[Floats, Floats]
 ) -> None:
-    """Add to units and files what a word tells that stands there as any of ``identifiers``."""
+    """Add the BM25 score of a word to the units and files that hold any of ``identifiers``."""
     units, files = into
     where, counts = lexicon.postings(identifiers)
     in_units = summed(where, counts, len(units))
@@ -120,7 +120,7 @@ def _add_bm25(into: Floats, counts: Floats, norms: Floats, weight: float) -> Non
 
 
 def _idf(holding: int, number: int) -> float:
-    """Return BM25's inverse document frequency: next to nothing for a word that is everywhere."""
+    """Return BM25's inverse document frequency: nearly zero for a word in all documents."""
     return float(np.log(1 + (number - holding + 0.5) / (holding + 0.5)))
 
 

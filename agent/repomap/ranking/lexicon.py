@@ -1,4 +1,4 @@
-"""An index with the look-up tables that queries need."""
+"""The look-up tables of an index for queries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from agent.repomap.scanning.words import IDENTIFIER, parts
 
 Floats = NDArray[np.float64]
 Places = tuple[NDArray[np.integer], Floats]
-"""Numbers of units or files, and a share between 0 and 1 for each."""
+"""Numbers of units or files, each with a share between 0 and 1."""
 
 _FOLDER_SHARE = 0.5
-# BM25 (Robertson & Zaragoza 2009): how fast repetition stops counting, how much length does.
+# BM25 (Robertson & Zaragoza 2009): saturation of repetition, and weight of length.
 K1, _B = 1.2, 0.4
 
 
@@ -30,7 +30,7 @@ class Lexicon:
 
     @cached_property
     def files(self) -> FileIndex:
-        """All paths, to be found in texts."""
+        """The index of all paths for finding them in texts."""
         return FileIndex.of(self.index.paths)
 
     @cached_property
@@ -82,12 +82,12 @@ class Lexicon:
 
     @cached_property
     def definers(self) -> Ints:
-        """How many units each identifier is the name of."""
+        """The number of units that each identifier names."""
         return np.diff(self._defining[1])
 
     @cached_property
     def stem_counts(self) -> Floats:
-        """Of how many stems each identifier is made; at least one."""
+        """The number of stems of each identifier; at least one."""
         number = len(self.index.identifiers)
         counts = np.bincount(self.index.stem_identifiers, minlength=number)
         return np.maximum(counts, 1).astype(np.float64)
@@ -98,14 +98,14 @@ class Lexicon:
         return self.defining(np.array([] if number is None else [number], np.int64))
 
     def defining(self, identifiers: NDArray[np.integer]) -> Ints:
-        """Return the units of which ``identifiers`` are the names, in the order of those."""
+        """Return the units that ``identifiers`` name, in their order."""
         order, starts = self._defining
         units: Ints = order[_ranges(starts[identifiers], starts[identifiers + 1])]
         return units
 
     @cached_property
     def path_stems(self) -> dict[str, Places]:
-        """For each stem the files whose path holds it: the base name counts full, folders half."""
+        """For each stem the files with it in their path: the base name counts 1, folders half."""
         found: dict[str, dict[int, float]] = {}
         stems = cache(lambda text: [s for word in IDENTIFIER.findall(text) for s in parts(word)])
         for number, path in enumerate(self.index.paths):
@@ -124,19 +124,19 @@ class Lexicon:
         return self.index.stem_identifiers[starts[number] : starts[number + 1]]
 
     def postings(self, identifiers: NDArray[np.integer]) -> tuple[Ints, NDArray[np.uint8]]:
-        """Return the units where ``identifiers`` stand, and how often each time."""
+        """Return the units that hold ``identifiers``, and how often."""
         index = self.index
         at = _ranges(index.starts[identifiers], index.starts[identifiers + 1])
         return index.units[at], index.counts[at]
 
     def qualifiers(self, unit: int) -> tuple[str, str]:
-        """Return what may stand before the dot: the definition around ``unit``, and its module."""
+        """Return the names that may precede the dot: the definition around ``unit``, its module."""
         around = self.index.definition(int(self.index.parents[unit])).name
         base = self.index.paths[self.file_of[unit]].rpartition("/")[2]
         return around, base.partition(".")[0]
 
     def kind_factors(self, type_factor: float) -> Floats:
-        """Return ``type_factor`` for each class or the like, 1 for functions, 0 for files."""
+        """Return ``type_factor`` for each class or similar, 1 for functions, 0 for files."""
         factors: Floats = np.array([0.0, type_factor, 1.0])
         return factors[self.index.kinds]
 

@@ -1,4 +1,4 @@
-"""What an issue's text gives away about the place to look at."""
+"""Read the evidence in an issue's text about the files to change."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _FRAME = re.compile(r"File \"([^\"\n]+)\", line \d+, in (\w+)")
 _TESTS = re.compile(r"\b(?:failing|broken|flaky|add|missing|write|new) (?:\w+ )?tests?\b", re.I)
 _DOCUMENTATION = re.compile(r"\b(?:docs|documentation|tutorial|readme|changelog)\b", re.I)
 _TITLE_WEIGHS = 3.0
-# What stands in every issue, whatever it is about. Rareness in code does not tell: there, "would"
-# is a rare word.
+# Words of any issue. Rarity in code does not show that: there, "would" is a rare word.
 _EVERYDAY = """
     about above after again all also although always and another any anything are around ask back
     because been before being below between both bug but can cannot case cause change code com
@@ -48,7 +47,7 @@ class Query:
     Attributes:
         stems: words and parts of identifiers, everyday words left out.
         identifiers: as they stand, where they look like code.
-        qualified: names with what stands before their dot: ``("Add", "flatten")``.
+        qualified: names with the name before their dot: ``("Add", "flatten")``.
         frames: file and function of each traceback line, innermost last.
         asks_for_tests, asks_for_documentation: the title is about them.
     """
@@ -62,7 +61,7 @@ class Query:
 
 
 def read_query(text: str) -> Query:
-    """Return the evidence in ``text``, whose first line is taken for its title."""
+    """Return the evidence in ``text``; its first line counts as the title."""
     title, _, body = text.strip().partition("\n")
     stems: dict[str, float] = defaultdict(float)
     identifiers: dict[str, float] = defaultdict(float)
@@ -87,7 +86,7 @@ def read_query(text: str) -> Query:
 
 
 def _damped(count: float) -> float:
-    """Return the weight of a word said ``count`` times (BM25's third part, k3 = 2)."""
+    """Return the weight of a word that occurs ``count`` times (BM25's third part, k3 = 2)."""
     return 3.0 * count / (2.0 + count)
 
 

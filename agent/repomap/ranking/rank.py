@@ -1,7 +1,8 @@
-"""From evidence to one score for each file and each definition, with the reasons."""
+"""Combine evidence into one score for each file and each definition, with the reasons."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +12,21 @@ from numpy.typing import NDArray
 
 from agent.repomap.ranking.graph import References
 from agent.repomap.ranking.index import FILE, Index
-from agent.repomap.ranking.kinds import is_documentation, is_test
 from agent.repomap.ranking.lexical import Fits, weigh
 from agent.repomap.ranking.lexicon import Floats, Lexicon
 from agent.repomap.ranking.query import Query, read_query
 
-# Each kind of evidence is scaled to at most 1 and then weighs this much. Round numbers, on
-# purpose: values found by search fitted the develop instances better and all others worse.
+_TEST = re.compile(
+    r"(^|/)(tests?|testing|__tests__|specs?|testdata|test-data|fixtures?|benchmarks?|roottest)/"
+    r"|(^|/)(test_[^/]*|conftest\.py|[^/]*_(test|spec)\.\w+|[^/]*\.(test|spec)\.\w+"
+    r"|[^/]*Tests?\.\w+|runtests?\.py|[^/]*_tests?\.\w+)$"
+)
+_DOCUMENTATION = re.compile(
+    r"(^|/)(docs?|documentation|examples?|samples?|tutorials?|changelogs?)/"
+    r"|\.(rst|md|txt|ipynb|html)$"
+)
+# Each kind of evidence is scaled to at most 1 and multiplied by its weight. The weights are round
+# numbers: values found by search fitted the develop instances better and all others worse.
 _FILE_WEIGHTS = {
     "words": 1.0,
     "identifiers": 0.5,
@@ -39,10 +48,10 @@ _UNIT_WEIGHTS = {
     "calls": 0.3,
     "size": 0.1,
 }
-# A definition also takes this much of the score of the one around it, and of its file's score,
-# once by itself and once times its own evidence; the file takes this much of its best definition.
+# A definition adds this share of the score of the definition around it and of its file's score,
+# plain and times its own evidence; a file adds this share of the score of its best definition.
 _PARENT, _FILE, _PRODUCT, _BEST = 0.2, 1.0, 1.0, 0.3
-# What is left of the score of a test or of documentation, of what defines nothing, of a class.
+# Factors for tests, documentation, files without definitions, and classes.
 _SIDE, _NOTHING_DEFINED, _TYPE = 0.25, 0.3, 0.9
 # Surfers start at this many files, more often at better ones.
 _STARTS = 100
@@ -51,7 +60,7 @@ _SEEDS = ("words", "identifiers", "defines")
 
 @dataclass(frozen=True)
 class RankedFile:
-    """A file and why it is where it is; ``reasons`` are kinds of evidence, strongest first."""
+    """A file with its score; ``reasons`` are kinds of evidence, strongest first."""
 
     path: str
     score: float
@@ -63,7 +72,7 @@ class Ranking:
     """The scores for one text.
 
     Attributes:
-        order: all files, those that the text names first.
+        order: all files; the files that the text names come first.
         file_of: the file of each unit.
         file_scores, unit_scores: by number of file and unit; zero for a file's own unit.
         shares: what each kind of evidence adds to each file's score.
@@ -107,12 +116,12 @@ class Ranker:
 
     @cached_property
     def references(self) -> References:
-        """Who uses whom."""
+        """References between units."""
         return References.of(self.lexicon)
 
     @cached_property
     def graph(self) -> References:
-        """Who uses whom among files."""
+        """References between files."""
         return self.references.between_files(self.lexicon)
 
     @cached_property
@@ -120,8 +129,8 @@ class Ranker:
         """Which files are tests, are documentation, define nothing."""
         paths = self.index.paths
         return (
-            np.array([is_test(path) for path in paths], bool),
-            np.array([is_documentation(path) for path in paths], bool),
+            np.array([_is_test(path) for path in paths], bool),
+            np.array([_is_documentation(path) for path in paths], bool),
             np.diff(self.index.first_unit) == 1,
         )
 
@@ -147,7 +156,7 @@ class Ranker:
         )
 
     def _factors(self, query: Query) -> Floats:
-        """Return what is left of each file's score for what kind of file it is."""
+        """Return the factor of each file for its kind."""
         tests, documentation, nothing = self.kinds
         factors = np.ones(len(self.index.paths))
         factors[tests & (not query.asks_for_tests)] *= _SIDE
@@ -210,3 +219,13 @@ def _strongest(scores: Floats) -> Floats:
         return scores**2
     limit = np.partition(scores, -_STARTS)[-_STARTS]
     return np.where(scores > limit, scores, 0.0) ** 2
+
+
+def _is_test(path: str) -> bool:
+    """Return whether ``path`` looks like a test or a file for tests."""
+    return _TEST.search(path) is not None
+
+
+def _is_documentation(path: str) -> bool:
+    """Return whether ``path`` looks like documentation or an example."""
+    return _DOCUMENTATION.search(path) is not None

@@ -1,4 +1,4 @@
-"""Which nodes of each grammar define something, as tree-sitter queries."""
+"""Tree-sitter queries for the definitions of each language."""
 
 from __future__ import annotations
 

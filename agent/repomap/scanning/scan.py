@@ -1,4 +1,4 @@
-"""From the bytes of a file to its tags."""
+"""Scan the bytes of a file for its tags."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMENT = re.compile(r"^\s*(?:///?!?|/\*+|\*+|#+)\s*(.*?)\s*(?:\*+/)?\s*$")
 
 
 def scan(data: bytes, language: str) -> FileTags:
-    """Return the tags of ``data``; what is binary, or longer than four megabytes, has none."""
+    """Return the tags of ``data``; binary files and files above four megabytes have none."""
     if len(data) > _MOST_BYTES or b"\0" in data:
         return FileTags()
     spans = find_spans(data, language)

@@ -1,4 +1,4 @@
-"""Where definitions lie in a source: by tree-sitter, or by a cheaper scan of their first lines."""
+"""Find definitions in a source with tree-sitter, or with a cheaper scan of their first lines."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def find_spans(data: bytes, language: str) -> list[Span]:
 
 
 def scanned(data: bytes, head_of: re.Pattern[bytes] = _ANY_HEAD) -> list[Span]:
-    """Return the definitions whose first lines look like one; indentation says where they end."""
+    """Return the definitions by the form of their first lines; indentation ends them."""
     heads = list(head_of.finditer(data))
     ends = [len(data)] * len(heads)
     unfinished: list[int] = []
@@ -102,7 +102,7 @@ def _span(node: Node, kind: str) -> Span | None:
 
 
 def _name(node: Node) -> Node | None:
-    """Return the node of the defined name: for C it lies deep in the declarator."""
+    """Return the node of the defined name; in C it lies deep in the declarator."""
     inner: Node | None = node
     while inner is not None:
         found = inner.child_by_field_name("name") or inner.child_by_field_name("type")

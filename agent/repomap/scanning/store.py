@@ -13,7 +13,7 @@ from agent.grammars import grammars_version, language_of
 from agent.repomap.scanning.tags import SCANNER, FileTags
 
 _BATCH = 200
-# Indexes of whole trees take up to 10 MB and are soon useless: a run needs those at hand.
+# Indexes of whole trees take up to 10 MB and soon expire: a run needs only its own trees.
 _TREES_KEPT = 8
 # Maps as texts take about 8 kB each.
 _TEXTS_KEPT = 4096
@@ -31,14 +31,14 @@ _FORGET_TEXTS = "DELETE FROM texts WHERE rowid <= (SELECT max(rowid) FROM texts)
 
 @dataclass(frozen=True)
 class TagStore:
-    """A cache that may be lost, broken or read-only at any time: that only costs time."""
+    """A cache that may be lost, damaged or read-only at any time, which only costs time."""
 
     path: Path
 
     def tags(self, blobs: Mapping[str, str], root: Path) -> Iterator[tuple[str, FileTags]]:
         """Yield path and tags for ``blobs`` (path to hash) in no order; ``root`` has the files.
 
-        One file's tags are alive at a time: those of a large repository take much memory.
+        Only the tags of one file are in memory: those of a large repository take much.
         """
         languages = {path: language_of(path) for path in blobs}
         wanted = {path: _key(lang, blobs[path]) for path, lang in languages.items() if lang}
@@ -55,7 +55,7 @@ class TagStore:
         missing = [key for key in sorted(by_key) if key not in found]
         if not missing:
             return
-        # Parsers are not needed where nothing is new, and take time to import.
+        # Parsers take time to import, and are not needed where no file is new.
         from agent.repomap.scanning.scan import scan
 
         for batch in _batches(missing):
@@ -68,11 +68,11 @@ class TagStore:
             self._save(partial(_insert, rows))
 
     def tree(self, key: str) -> dict[str, bytes]:
-        """Return the parts that ``keep_tree`` kept under ``key``, none when it is not there."""
+        """Return the parts that ``keep_tree`` stored for ``key``; none without them."""
         return dict(self._query("SELECT part, value FROM trees WHERE tree = ?", [key]))
 
     def keep_tree(self, key: str, parts: Iterable[tuple[str, bytes]]) -> None:
-        """Keep ``parts``, each with a name, as one of the newest trees."""
+        """Store named ``parts`` as the newest tree."""
 
         def save(database: sqlite3.Connection) -> None:
             database.execute("DELETE FROM trees WHERE tree = ?", (key,))
@@ -83,14 +83,14 @@ class TagStore:
         self._save(save)
 
     def text(self, key: str) -> str | None:
-        """Return the text that ``keep_text`` kept under ``key``, None when it is not there."""
+        """Return the text that ``keep_text`` stored for ``key``, None without it."""
         found = self._query("SELECT key, value FROM texts WHERE key = ?", [key])
         with suppress(UnicodeError, AttributeError):
             return found[0][1].decode("utf-8", "surrogatepass") if found else None
         return None
 
     def keep_text(self, key: str, text: str) -> None:
-        """Keep ``text`` as one of the newest."""
+        """Store ``text`` as the newest."""
         value = text.encode("utf-8", "surrogatepass")
 
         def save(database: sqlite3.Connection) -> None:
@@ -137,7 +137,7 @@ def _batches(keys: list[str]) -> Iterator[list[str]]:
 
 
 def _read(path: Path) -> bytes:
-    """Return the bytes of a file; one that cannot be read is empty."""
+    """Return the bytes of a file; none for an unreadable file."""
     try:
         return path.read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""What is known of one file: its definitions, and which words stand in each of them."""
+"""The definitions of one file, and the words in each of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 SCANNER = 3
-"""Part of the key in the store: a changed scanner must not read what an older one stored."""
+"""Part of the key in the store, so that a changed scanner does not read older tags."""
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A function, a class or the like.
+    """A function, a class or similar.
 
     Attributes:
         kind: ``type`` (may hold others) or ``function``.
@@ -22,7 +22,7 @@ class Definition:
         last: its last line.
         parent: index of the definition around it in its file, -1 when there is none.
         signature: its head on one line, without the body.
-        decorators: what stands before it, each on one line.
+        decorators: each on one line.
         doc: first line of its docstring or of the comment above it.
     """
 
@@ -58,10 +58,10 @@ class FileTags:
 
     @classmethod
     def unpack(cls, packed: bytes) -> FileTags:
-        """Return what ``pack`` packed.
+        """Return the tags that ``pack`` packed.
 
         Raises:
-            ValueError: these are no tags.
+            ValueError: the data are no tags.
         """
         try:
             rows, joined, units = json.loads(zlib.decompress(packed))

@@ -1,4 +1,4 @@
-"""Which files a folder holds, and their git blob hashes, with or without git."""
+"""List the files of a folder with their git blob hashes, with or without git."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
 
 def blobs_below(root: Path) -> dict[str, str]:
-    """Return path to blob hash for the files of ``root``, as they are in the folder now.
+    """Return path to blob hash for the current files of ``root``.
 
-    In a git checkout those are the tracked files, else all but hidden ones; links are left out.
-    Files without a grammar have an empty hash outside git: their contents tell the map nothing.
+    In a git checkout these are the tracked files, else all but hidden files; links are left out.
+    Outside git, files without a grammar have an empty hash, as the map does not read them.
 
     Raises:
         UserError: ``root`` is no folder.
@@ -34,7 +34,7 @@ def blob_hash(data: bytes) -> str:
 
 
 def _tracked(root: Path) -> dict[str, str]:
-    """Return the tracked files; what git's stat cache does not know as clean is hashed anew."""
+    """Return the tracked files; those that are not clean in git's stat cache are hashed again."""
     listing = git_result("ls-files", "--stage", "-z", cwd=root)
     if listing.returncode:
         return {}

@@ -1,20 +1,20 @@
-"""How texts and sources fall apart into words."""
+"""Split texts and sources into words."""
 
 from __future__ import annotations
 
 import re
 
 IDENTIFIER = re.compile(r"[^\W\d]\w+")
-"""What counts as an identifier: two characters or more, as single letters tell nothing."""
+"""An identifier: two or more characters, as single letters are no evidence."""
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]{2,}|[^\W\d_A-Za-z]+")
-# Endings that change a word's number or tense, not its matter (after Porter 1980, steps 1a-1b).
+# Endings that change the number or tense of a word (after Porter 1980, steps 1a-1b).
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", ""))
 _SHORTEST_STEM = 4
 
 
 def parts(identifier: str) -> tuple[str, ...]:
-    """Return the stemmed words of which ``identifier`` is made: ``get_HTTPLines`` has three."""
+    """Return the stemmed words in ``identifier``: ``get_HTTPLines`` has three."""
     found = (stem(part.lower()) for part in _PART.findall(identifier) if len(part) > 1)
     return tuple(dict.fromkeys(found))
 

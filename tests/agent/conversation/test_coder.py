@@ -1,4 +1,4 @@
-"""Conversations with a model that says what it is told to: what is asked, applied and told."""
+"""Conversations with a scripted model: requests, edits and feedback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
 
 @dataclass
 class Script:
-    """Says its replies in order."""
+    """Returns its replies in order."""
 
     replies: list[Reply]
     traits: Traits = field(default_factory=Traits)

@@ -1,4 +1,4 @@
-"""Windows that fill up, replies that are cut off, calls that are answered, budgets by topic."""
+"""Full windows, replies that are cut off, answers to calls, budgets by topic."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
         ("`main.py`, please", ("src/app/main.py",)),
         ("**setup.py**", ("setup.py",)),
         ("in .github/ci.yml", (".github/ci.yml",)),
-        # Each of these the reference agent misses.
+        # The reference agent misses each of these.
         ("(src/app/util.py)", ("src/app/util.py",)),
         ("at lib/util.py:347 and ./setup.py", ("lib/util.py", "setup.py")),
         ("lib/util.py:347:12: error", ("lib/util.py",)),

@@ -1,4 +1,4 @@
-"""Failing tests as the model is told of them: within a budget, and never twice the same."""
+"""Reports of failing tests to the model: within a budget, without repetition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_names_come_first_and_then_why() -> None:
     )
 
 
-def test_what_tests_share_is_told_once() -> None:
+def test_a_shared_cause_is_reported_once() -> None:
     alike = [Failure(f"test_{n}", f"frame {n}\nboom", cause="boom") for n in range(9)]
     text = describe(alike)
     assert text.count("boom") == 1
@@ -33,7 +33,7 @@ def test_names_are_capped_and_counted() -> None:
     assert "test_030" not in text
 
 
-def test_what_became_of_the_last_failures_is_told() -> None:
+def test_changes_since_the_last_failures_are_reported() -> None:
     moved = Failure(A.name, A.detail.replace("t.py:3", "t.py:4"))
     other = Failure(B.name, "t.py:9: TypeError")
     new = Failure("t.py::test_new", "new reason")

@@ -1,4 +1,4 @@
-"""What tests of edit formats share: a reply applied to texts by their paths."""
+"""Helpers for tests of edit formats: apply a reply to texts by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks as models really write them, and as the reference misreads them."""
+"""SEARCH/REPLACE blocks as models write them, some of which the reference misreads."""
 
 from __future__ import annotations
 

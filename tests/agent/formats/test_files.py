@@ -1,4 +1,4 @@
-"""Edits that end in files: what they keep of them, and what they may not touch."""
+"""Edits written to files: what they preserve, and which files they refuse."""
 
 from __future__ import annotations
 

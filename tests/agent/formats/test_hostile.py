@@ -1,4 +1,4 @@
-"""Replies that once crashed a run, told a lie, or took far longer than they are long."""
+"""Replies that once crashed a run, gave a wrong report, or took too much time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_block_with_thousands_of_dividers_has_few_readings() -> None:
 
 
 @pytest.mark.parametrize("matching", Matching)
-def test_edits_beyond_the_limit_are_told_as_not_tried(matching: Matching) -> None:
+def test_edits_beyond_the_limit_are_reported_as_not_tried(matching: Matching) -> None:
     replies = "".join(block("a.py", f"x{n}\n", f"y{n}\n") for n in range(MOST_EDITS + 7))
     files = {"a.py": "".join(f"x{n}\n" for n in range(MOST_EDITS + 7))}
     edit_format = get_format("diff", matching)
@@ -66,7 +66,7 @@ def test_edits_beyond_the_limit_are_told_as_not_tried(matching: Matching) -> Non
     assert f"y{MOST_EDITS - 1}\nx{MOST_EDITS}\n" in (report.contents["a.py"] or "")
 
 
-def test_long_lines_are_not_told_in_full() -> None:
+def test_long_lines_are_not_reported_in_full() -> None:
     report = apply("diff", block("a.py", "x" * 1_000_000 + "\n", "y\n"), {"a.py": "z" * 1_000_000})
     assert report.failed
     assert len(feedback(report)) < 10_000

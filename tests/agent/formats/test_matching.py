@@ -1,4 +1,4 @@
-"""The steps of the tolerant search, their order, and what settles between several places."""
+"""The steps of the tolerant search, their order, and the choice between several places."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_blocks_in_another_function_settle_nothing() -> None:
     assert [result.applied for result in report.results] == [True, False]
 
 
-def test_the_nearest_lines_and_what_is_already_there_are_told() -> None:
+def test_the_nearest_lines_and_existing_replacements_are_reported() -> None:
     report = apply("diff", block("a.py", "    retrun 1\n", "        return 1\n"), {"a.py": CLASS})
     text = problem(report)
     assert "    3          return 1" in text

@@ -1,4 +1,4 @@
-"""V4A patches: every action, with the prose and the slips that models add."""
+"""V4A patches: every action, with the prose and errors of models."""
 
 from __future__ import annotations
 

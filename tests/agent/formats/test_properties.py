@@ -1,4 +1,4 @@
-"""What must hold for all files and all replies, in every format."""
+"""Properties of all files and all replies, in every format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from llm.chat import Reply, ToolCall
 
-# Lines as code, documentation and other people's replies have them.
+# Lines as in code, documentation and replies.
 _LINES = st.sampled_from(
     [
         "",
@@ -74,7 +74,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
     form: str, before: list[str], after: list[str], crlf: bool, final: bool, encoding: str
 ) -> None:
     newline = "\r\n" if crlf else "\n"
-    # A last line that is empty and has no end is no line, and one line has no line ends.
+    # An empty last line without an end is no line, and a single line has no line ends.
     assume(final or not before or (before[-1] and (not after or after[-1])))
     assume(not crlf or (len(before) > 1) or final)
     with TemporaryDirectory() as folder:
@@ -93,7 +93,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
         assert not report.failed, (reply, report.failed)
         write_report(report, space)
         kept = newline if before else "\n"
-        # A file of ASCII has no encoding to keep, but for a byte-order mark.
+        # An ASCII file has no encoding to preserve, except for a byte-order mark.
         kept_encoding = "utf-8" if text.isascii() and encoding == "latin-1" else encoding
         expected = _joined(after, kept, final=final or not before)
         if text != wanted:
@@ -136,7 +136,7 @@ def test_no_reply_changes_a_file_that_no_edit_names(
     named = {edit.path for edit in edits} | {getattr(edit, "to", "") for edit in edits}
     report = edit_format.apply(edits, files.get, ())
     assert set(report.contents) <= named
-    # A file is named by its path, or by the last part of it at least.
+    # A file is named by its path, or at least by the last part of it.
     said = f"{text} {reply.tool_calls}"
     assert all(path.rsplit("/", 1)[-1] in said for path in report.contents)
     assert len(report.results) == len(edits)

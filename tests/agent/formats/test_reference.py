@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks: parsing, the reference agent's matching steps, what failure tells."""
+"""SEARCH/REPLACE blocks: parsing, the reference agent's matching steps, and failures."""
 
 from __future__ import annotations
 
@@ -152,20 +152,20 @@ def test_a_failing_block_for_a_missing_file_creates_nothing() -> None:
     assert "no file no.py" in report.failed[0].problem
 
 
-def test_matching_blocks_stay_when_others_fail_and_the_model_is_told() -> None:
+def test_matching_blocks_stay_when_others_fail_and_the_model_learns_it() -> None:
     text = "def f():\n    return compute(1)\n\n\ndef g():\n    return 2\n"
     reply = block("a.py", "def f():\n    return compute(2)\n", "pass\n") + block(
         "a.py", "    return 2\n", "    return 3\n"
     )
     report = apply(reply, {"a.py": text})
     assert report.contents["a.py"] == text.replace("return 2", "return 3")
-    told = feedback(report)
-    assert "1 of 2 edits" in told
-    assert "    2      return compute(1)" in told
-    assert "do not send them again" in told
+    message = feedback(report)
+    assert "1 of 2 edits" in message
+    assert "    2      return compute(1)" in message
+    assert "do not send them again" in message
 
 
-def test_told_when_the_replacement_is_already_there() -> None:
+def test_an_existing_replacement_is_reported() -> None:
     report = apply(block("a.py", "old()\n", "new()\n"), {"a.py": "new()\n"})
     assert "already in a.py" in feedback(report)
 

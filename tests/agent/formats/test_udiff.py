@@ -1,4 +1,4 @@
-"""Unified diffs as models write them: wrong numbers, forgotten marks, prose, no end."""
+"""Unified diffs as models write them: wrong numbers, missing marks, prose, no end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other Pythons as compilers: the real ones, as far as this machine has them."""
+"""Other interpreters as compilers: real ones, if installed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_compiler_that_fails_has_no_verdict_and_ours_judges(tmp_path: Path, sc
 def test_ours_gives_the_same_verdicts() -> None:
     ours = [found is None for found in OwnCompiler().check(FILES)]
     theirs = [found is None for found in InterpreterCompiler(Path(sys.executable)).check(FILES)]
-    # In our process the text is no longer encoded, so a cookie means nothing.
+    # In this process the text is decoded already, so a cookie has no effect.
     assert ours[:3] == theirs[:3]
 
 

@@ -1,4 +1,4 @@
-"""Findings as they are shown to the model."""
+"""Descriptions of findings for the model."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_many_findings_are_cut_and_counted() -> None:
     assert shown.endswith("… and 30 more.")
 
 
-def test_the_message_stays_short_whatever_the_files_are() -> None:
+def test_the_message_stays_short_for_any_files() -> None:
     paths = [f"file_{number}.py" for number in range(20)]
     text = ("x = '" + "y" * 5000 + "'\n") * 30
     found = [Finding(path, line, "z" * 3000) for path in paths for line in (1, 15, 30)]

@@ -1,4 +1,4 @@
-"""Python: what compiles nowhere, what uses names that nobody defined, and what was so before."""
+"""Python: syntax errors, undefined names, and problems from before the edit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_fatal_problems_are_found(text: str, problem: str) -> None:
         "'\\d'\n",
     ],
 )
-def test_what_is_not_fatal_is_nobodys_business(text: str) -> None:
+def test_what_is_not_fatal_is_not_reported(text: str) -> None:
     assert lint(None, text) == []
 
 
@@ -105,7 +105,7 @@ def test_what_is_broken_on_purpose_is_not_held_against_the_edit() -> None:
 
 @dataclass
 class Fussy:
-    """A compiler to which certain words are syntax errors."""
+    """A compiler that reports certain words as syntax errors."""
 
     words: Sequence[str]
     asked: list[Sequence[tuple[str, str]]] = field(default_factory=list)
@@ -178,7 +178,7 @@ def test_names_are_not_judged_where_pyflakes_would_look_back_at_thousands(unit: 
     assert lint("a = 1\n", unit * 600 + "def h():\n    return missing\n") == []
 
 
-def test_thousands_of_undefined_names_are_told_when_none_was_there_before() -> None:
+def test_thousands_of_undefined_names_are_reported_when_none_was_there_before() -> None:
     names = "".join(f"name_{n}\n" for n in range(4_000))
     assert len(lint("a = 1\n", names)) == 4_000
     assert lint(names, names.replace("name_7\n", "name_7  \n")) == []

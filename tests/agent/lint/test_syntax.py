@@ -1,4 +1,4 @@
-"""Other languages: syntax errors that the edit brought in, and files that nobody can judge."""
+"""Other languages: syntax errors that the edit introduces, and files that cannot be checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps as texts: made once, and never read for another tree, text, budget or tokenizer."""
+"""Stored maps: made once, and never used for another tree, text, budget or tokenizer."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_without_a_name_for_the_counter_nothing_is_kept(tmp_path: Path) -> None:
         shown(maps(tmp_path), counter="", count=refuse)
 
 
-def test_a_broken_text_is_made_anew_and_old_ones_are_forgotten(
+def test_a_broken_text_is_made_again_and_old_ones_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = shown(maps(tmp_path))

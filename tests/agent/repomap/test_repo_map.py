@@ -1,4 +1,4 @@
-"""The repo map as a whole, on small real trees. Each test's name says what it guards against."""
+"""The repo map as a whole, on small real trees. Each test's name states its rule."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def paths(repo_map: RepoMap, text: str) -> list[str]:
         "see https://github.com/acme/shop/blob/main/shop/mail.py#L2",
     ],
 )
-def test_a_named_file_comes_first_whatever_else_is_said(shop: RepoMap, text: str) -> None:
+def test_a_named_file_comes_first_with_any_other_text(shop: RepoMap, text: str) -> None:
     text = f"Cart.total of the cart is wrong, rounded and discounted\n{text}"
     assert paths(shop, text)[0] == "shop/mail.py"
     assert shop.ranked(text)[0].reasons[0] == "named"
@@ -156,7 +156,7 @@ _HERE = Path(__file__)
 
 
 class _Shop:
-    """The index of FILES without a folder: hypothesis and tmp_path do not go together."""
+    """The index of FILES without a folder, as hypothesis does not allow tmp_path."""
 
     def __init__(self) -> None:
         from agent.repomap.ranking.index import IndexBuilder
@@ -219,7 +219,7 @@ def test_neither_hash_seed_nor_folder_nor_cache_changes_the_map(tmp_path: Path) 
     assert map_in(other, "4", tmp_path / "a.sqlite") == first
 
 
-def test_equal_scores_are_in_the_order_of_paths_whatever_the_hash_seed(tmp_path: Path) -> None:
+def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(tmp_path: Path) -> None:
     root = written(tmp_path / "tree", {f"m{n}.py": "def f(): ...\n" for n in range(9)})
     maps = [map_in(root, seed, tmp_path / f"{seed}.sqlite", "?") for seed in ("1", "2")]
     headings = [line for line in maps[0].split("\n") if line.endswith(":")]
@@ -237,7 +237,7 @@ def test_another_checkout_of_the_same_blobs_reads_no_file(tmp_path: Path) -> Non
 
 
 def test_the_contents_of_the_store_do_not_change_the_map(tmp_path: Path) -> None:
-    """Tags arrive in another order when some are known: numbers must not depend on it."""
+    """Tags come in another order when some are stored: numbers must not depend on it."""
     root = written(tmp_path / "tree")
     blobs = blobs_below(root)
     cold = RepoMap.of(blobs, root, TagStore(tmp_path / "a.sqlite"))
@@ -267,7 +267,7 @@ def test_a_broken_store_only_costs_time(tmp_path: Path, content: bytes) -> None:
     assert "class Cart" in RepoMap.of(blobs_below(root), root, TagStore(store)).render("cart", 99)
 
 
-def test_broken_values_in_the_store_are_made_anew(tmp_path: Path) -> None:
+def test_broken_values_in_the_store_are_made_again(tmp_path: Path) -> None:
     root, store = written(tmp_path / "tree"), TagStore(tmp_path / "tags.sqlite")
     blobs = blobs_below(root)
     want = RepoMap.of(blobs, root, store).render("cart", 400)
