@@ -144,9 +144,9 @@ def price_entry(name: str) -> dict[str, Any] | None:
 
 @cache
 def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> ModelSettings:
-    """Return ``settings`` with what litellm knows of ``name`` where they say nothing.
+    """Return ``settings``, with missing values from litellm's data on ``name``.
 
-    What stays None is unknown, and ``temperature`` then depends on its value.
+    None means unknown; whether the model takes a temperature then depends on its value.
     """
     entry = map_entry(name)
     known = ModelSettings(
@@ -163,7 +163,7 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
 
 
 def traits(settings: ModelSettings) -> Traits:
-    """Return what a conversation must know of a model with the filled ``settings``."""
+    """Return the traits of a model with the filled ``settings``."""
     reminder = settings.reminder or Reminder.SYSTEM
     return Traits(settings.context, bool(settings.prefill), reminder)
 
@@ -171,7 +171,7 @@ def traits(settings: ModelSettings) -> Traits:
 def takes_temperature(
     settings: ModelSettings, name: str, temperature: float, api_base: str | None
 ) -> bool:
-    """Tell whether the model with the filled ``settings`` takes this ``temperature``."""
+    """Return whether the model with the filled ``settings`` takes ``temperature``."""
     if settings.temperature is not None:
         return settings.temperature
     litellm = the_litellm()
@@ -180,7 +180,7 @@ def takes_temperature(
     bare, provider = provider_of(name, api_base)
     effort = {"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {}
     if effort and provider == "anthropic":
-        return False  # it refuses a temperature beside thinking
+        return False  # refuses a temperature with thinking
     try:
         get_optional_params(
             model=bare,
@@ -195,7 +195,7 @@ def takes_temperature(
 
 
 def _wants_markers(name: str, api_base: str | None) -> bool:
-    """Anthropic caches only what is marked, whoever sells its models."""
+    """Return whether it is a model of Anthropic, which caches only marked messages."""
     return "claude" in name.lower() and not api_base
 
 
