@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from core.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.outside import Wrap
+    from agent.command_agent import Wrap
     from agent.protocol import Agent
 
 GROUP = "swe_retry_harness.agents"
@@ -42,7 +42,7 @@ def load_agent(
 
         return BuiltinAgent()
     if is_command(name):
-        from agent.outside import command_agent
+        from agent.command_agent import command_agent
 
         return command_agent(name.removeprefix(PREFIX), env, seconds, wrap)
     from agent.protocol import Agent

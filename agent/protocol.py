@@ -1,6 +1,6 @@
 """The protocol of agents: an agent edits one checkout and reports how it ended.
 
-``agent.builtin`` is the built-in agent; ``agent.outside`` runs any command. Other agents are
+``agent.builtin`` is the built-in agent; ``agent.command_agent`` runs any command. Other agents are
 Python entry points of the group ``swe_retry_harness.agents``, or named as ``module:attribute``
 (docs/agents.md).
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import Ending, Limits, Result
+from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
 from agent.formats.base import Matching, OnFailure
 from agent.lint import Linter
@@ -62,7 +62,7 @@ class Task:
     model_name: str
     edit_format: str
     temperature: float
-    limits: Limits
+    limits: ConversationLimits
     run_tests: Callable[[Changes], TestReport] | None
     transcript: Transcript
     log: Callable[[str], None]

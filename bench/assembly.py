@@ -22,7 +22,7 @@ from runs.calls.modelsource import LiveModels, ReplayedModels, replay_folder
 from runs.checks import check_models
 from runs.jobs import JobKind, WorkerAccess
 from runs.session import ModelUse
-from runs.storage.starts import prices_used
+from runs.storage.manifest import prices_used
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]

@@ -28,24 +28,24 @@ from bench.cli.commands import describe_run
 from bench.cli.config import ModelChoice, RunConfig
 from bench.cli.selection import Selection
 from bench.instances.dataset import Dataset, load_dataset
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path
 from core.git import git
-from core.stop import Stop
+from core.shutdown import Shutdown
 from demo import register
 from demo.setup import build_mirrors
 from llm.chat import Message, Reply, Tool, Traits, Usage, estimate_tokens
 from llm.gate import Gate
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.calls.modelsource import Turn
-from runs.engines.local import LocalPool
+from runs.engines.threads import ThreadEngine
 from runs.jobs import JobAccess, WorkerAccess
-from runs.progress.board import Board, Unseen
+from runs.options import Scale, Spending
 from runs.progress.display import make_display, stream_of
+from runs.progress.state import NoProgress, ProgressState
 from runs.run import Run, open_run
-from runs.scale import Money, Scale
-from runs.session import make_hub
+from runs.session import make_coordinator
 from runs.slots import Slots
 from runs.storage.store import RunStore
 from runs.storage.timings import Timings
@@ -225,22 +225,24 @@ def _run(
         out=cache / "out",
         cache=cache,
         scale=Scale(workers=1),
-        money=Money(allow_unpriced=True),
+        money=Spending(allow_unpriced=True),
     )
-    store, stop = RunStore(options.out, name), Stop()
+    store, stop = RunStore(options.out, name), Shutdown()
     use = make_model_use(config, options)
-    hub = make_hub(store, options.scale, options.money, use, stop, print)
+    coordinator = make_coordinator(store, options.scale, options.money, use, stop, print)
     worker = WorkerAccess(cache, name, Slots(1, stop), stop, print)
     services = replace(
         ServicesFactory(config, options)(worker), mirrors=models.mirrors, models=models
     )
-    access = JobAccess(hub, Unseen(), logging.Logger("benchmark"))
-    engine = LocalPool(1, lambda job: job.work(services, access), print)
-    display = make_display(stream_of(lambda _: None), Board(len(instances)), Decimal)
+    access = JobAccess(coordinator, NoProgress(), logging.Logger("benchmark"))
+    engine = ThreadEngine(1, lambda job: job.work(services, access), print)
+    display = make_display(stream_of(lambda _: None), ProgressState(len(instances)), Decimal)
     timings = Timings(cache / "timings.json")
     jobs = [InstanceJob(instance) for instance in instances]
     open_run(store, describe_run(config, dataset.identity()), [job.key for job in jobs])
-    run = Run(store, hub, engine, display, timings, make_kind(config, options, store, print).save)
+    run = Run(
+        store, coordinator, engine, display, timings, make_kind(config, options, store, print).save
+    )
     run.execute(jobs)
 
 

@@ -34,7 +34,7 @@ _BACKEND = 'build-backend = "planted_missing_backend"'
 _COMMENT = "\n# planted: a harmless edit beside the broken build\n"
 
 
-class Kind(str, Enum):
+class BreakageKind(str, Enum):
     """The kind of a breakage."""
 
     IMPORT = "import of the package"
@@ -47,7 +47,7 @@ class Kind(str, Enum):
 class Breakage:
     """A broken tree; ``changes`` are those of a session."""
 
-    kind: Kind
+    kind: BreakageKind
     what: str
     changes: Mapping[str, bytes]
 
@@ -75,13 +75,13 @@ class Planter:
         drawn = self.chance.sample(self.executed, len(self.executed))
         bodies = [b for function in drawn if (b := self._in_function(function))]
         return [
-            *(self._at_import(Kind.IMPORT, self.package, line) for line in imports),
+            *(self._at_import(BreakageKind.IMPORT, self.package, line) for line in imports),
             *bodies[:each],
             *self._builds(drawn[0].path)[:each],
             *(self._module(n, function) for n, function in enumerate(_spread(drawn)[:each])),
         ]
 
-    def _at_import(self, kind: Kind, path: str, line: str) -> Breakage:
+    def _at_import(self, kind: BreakageKind, path: str, line: str) -> Breakage:
         return Breakage(kind, f"{path}: {line}", _inserted(path, self._text(path), line))
 
     def _in_function(self, function: Function) -> Breakage | None:
@@ -93,7 +93,7 @@ class Planter:
         lines.insert(place[0] - 1, f"{place[1]}{_RAISE}\n")
         data = "".join(lines).encode()
         what = f"{function.path}: {function.name} raises"
-        return Breakage(Kind.FUNCTION, what, {function.path: data})
+        return Breakage(BreakageKind.FUNCTION, what, {function.path: data})
 
     def _builds(self, beside: str) -> list[Breakage]:
         """Return broken builds, with a harmless edit of ``beside`` so that tests are selected."""
@@ -102,7 +102,9 @@ class Planter:
         for path in _BUILD_FILES:
             if path in self.files:
                 for what, changes in _broken_builds(path, self._text(path)):
-                    found.append(Breakage(Kind.BUILD, f"{path}: {what}", {**changes, **harmless}))
+                    found.append(
+                        Breakage(BreakageKind.BUILD, f"{path}: {what}", {**changes, **harmless})
+                    )
         return self.chance.sample(found, len(found))
 
     def _module(self, number: int, function: Function) -> Breakage:
@@ -118,7 +120,7 @@ class Planter:
             "does not parse": {path: f"{text}\ndef planted(:\n".encode()},
         }
         what = list(ways)[number % len(ways)]
-        return Breakage(Kind.MODULE, f"{path}: {what}", ways[what])
+        return Breakage(BreakageKind.MODULE, f"{path}: {what}", ways[what])
 
     def _text(self, path: str) -> str:
         return self.read(path) or ""

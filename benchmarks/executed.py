@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from agent.workspace import Workspace
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.regression.related import directives, related_tests
 from bench.regression.runners import Runner, runner_of
-from bench.regression.testlogs import Results, read_run, told
+from bench.regression.testlogs import Results, read_run, with_report_file
 from bench.repos.patches import is_test_path
 from benchmarks.regression import InstanceTests
 from environments import run_once
@@ -100,7 +100,7 @@ class Executed:
         runner = runner_of(session.test_command) or Runner.PYTEST
         command = f"{session.test_command} {shlex.quote(directives(runner, test))}"
         token = secrets.token_hex(16)
-        plain = run_once(session, {}, told(command, runner, token), seconds)
+        plain = run_once(session, {}, with_report_file(command, runner, token), seconds)
         files = self.checks.base.tracked_files()
         run = read_run(plain.output, self.instance, runner, token, files)
         passing = passing_functions(run.results)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.workspace import Workspace
-from bench.instances.instances import Instance, Spec
-from bench.instances.requirements import wanted_packages
+from bench.instances.instance import Instance, Spec
+from bench.instances.project import wanted_packages
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.git import git

@@ -21,7 +21,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.cli import run_cli
-from bench.instances.instances import derived_image, split_row
+from bench.instances.instance import derived_image, split_row
 from bench.repos.mirrors import Mirrors
 from benchmarks.evaluation_rows import GoldRuns, Row, evaluation_columns
 from benchmarks.image_layers import TOOLS, Base, Builder

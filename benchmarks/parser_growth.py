@@ -20,13 +20,13 @@ from agent import lint
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import describe
 from agent.formats import format_names, get_format
-from agent.formats.base import MalformedReplyError, Matching, Scope, feedback
+from agent.formats.base import MalformedReplyError, Matching, ReplyScope, feedback
 from agent.formats.reading.fences import shortest_fence
 from bench.regression.feedback import failures_of
 from bench.regression.runners import Runner
 from benchmarks.hostile_inputs import ARGUMENTS, LOGS, PATH, REPLIES, SOURCES, Make
 from llm.chat import Message, Reply, ToolCall
-from llm.wire import messages_as_sent
+from llm.openai_format import messages_as_sent
 
 # Sorting and the CPU's caches make linear algorithms slightly slower than linear.
 _TOLERANCE = 1.35
@@ -79,7 +79,7 @@ def _reply(form: str, matching: Matching, text: str) -> None:
     edit_format = get_format(form, matching)
     files = {PATH: _FILE, "package/same.py": _REPEATING}
     try:
-        edits = edit_format.parse(Reply(text), Scope(_KNOWN, (PATH,)))
+        edits = edit_format.parse(Reply(text), ReplyScope(_KNOWN, (PATH,)))
     except MalformedReplyError:
         return
     feedback(edit_format.apply(edits, files.get, (PATH,)))
@@ -89,9 +89,9 @@ def _reply(form: str, matching: Matching, text: str) -> None:
 def _call(form: str, text: str) -> None:
     edit_format = get_format(form)
     call = ToolCall(edit_format.tools[0]["name"], text)
-    edits = edit_format.parse(Reply("", tool_calls=(call,)), Scope(_KNOWN, (PATH,)))
+    edits = edit_format.parse(Reply("", tool_calls=(call,)), ReplyScope(_KNOWN, (PATH,)))
     feedback(edit_format.apply(edits, {PATH: _FILE}.get, (PATH,)))
-    edit_format.parse(Reply(text), Scope())
+    edit_format.parse(Reply(text), ReplyScope())
     messages_as_sent([Message("assistant", "", (call,)), Message("user", "x")])
 
 

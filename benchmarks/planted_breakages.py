@@ -21,13 +21,13 @@ import typer
 
 from agent.workspace import Workspace
 from bench.cli.cli import run_cli
-from bench.instances.instances import Instance, split_row
-from bench.regression.preexisting import TestLimits
+from bench.instances.instance import Instance, split_row
+from bench.regression.suite import TestLimits
 from bench.repos.mirrors import Mirrors
 from benchmarks.breakages import Breakage, Planter
 from benchmarks.executed import Executed, Function, modules, package_of
 from benchmarks.instance_images import read_rows
-from benchmarks.regression import InstanceTests, Place, end_cleanly, word
+from benchmarks.regression import InstanceTests, TestBench, end_cleanly, word
 from core.errors import UserError
 from core.plaintext import table as aligned
 from environments.base import EnvironmentKind
@@ -65,7 +65,7 @@ def main(
         raise UserError(f"{rows} has no row {unknown[0]}; give ids that it has")
     work = out.expanduser().resolve()
     work.mkdir(parents=True, exist_ok=True)
-    place = Place(Mirrors(mirrors), work, TestLimits(test_timeout, 600))
+    place = TestBench(Mirrors(mirrors), work, TestLimits(test_timeout, 600))
     counts: dict[Key, Counter[str]] = {}
     for name in ids:
         instance, _ = split_row(known[name])
@@ -79,7 +79,7 @@ def main(
     sys.exit(any(count[_PLAUSIBLE] for count in counts.values()))
 
 
-def plant(instance: Instance, place: Place, each: int, chance: random.Random) -> list[Breakage]:
+def plant(instance: Instance, place: TestBench, each: int, chance: random.Random) -> list[Breakage]:
     """Return the breakages of an instance; the executed functions are found locally.
 
     Raises:
@@ -111,7 +111,7 @@ def executed_functions(
 
 
 def verdicts(
-    instance: Instance, kind: EnvironmentKind, planted: Sequence[Breakage], place: Place
+    instance: Instance, kind: EnvironmentKind, planted: Sequence[Breakage], place: TestBench
 ) -> Iterator[tuple[Breakage, str]]:
     """Yield and print each breakage with its verdict."""
     with place.tests_of(instance, kind) as checks:

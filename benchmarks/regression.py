@@ -13,9 +13,9 @@ from pathlib import Path
 
 from agent.workspace import Workspace
 from bench.cli.config import TestChoice
-from bench.instances.instances import Instance
-from bench.instances.requirements import project_of
-from bench.regression.preexisting import Preexisting, TestLimits
+from bench.instances.instance import Instance
+from bench.instances.project import project_of
+from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from environments import Changes, Environment, Session
@@ -24,7 +24,7 @@ from environments.choice import make_environment
 
 
 @dataclass(frozen=True)
-class Place:
+class TestBench:
     """Folders and limits for regression tests.
 
     Attributes:
@@ -63,9 +63,9 @@ class Place:
 
     def _tests(
         self, instance: Instance, environment: Environment, session: Session, base: Checkout
-    ) -> Preexisting:
+    ) -> RegressionTests:
         log = logging.getLogger(f"{__name__}.{environment.name}.{instance.instance_id}")
-        return Preexisting(
+        return RegressionTests(
             instance=instance,
             session=session,
             choice=TestChoice.RELATED,
@@ -85,7 +85,7 @@ class InstanceTests:
     kind: EnvironmentKind
     base: Checkout
     session: Session
-    tests: Preexisting
+    tests: RegressionTests
 
     def outcome(self, changes: Changes) -> bool | None:
         """Return False if a test newly fails, None if the result is unknown."""

@@ -19,7 +19,7 @@ import typer
 from agent.conversation.checks import Checks
 from agent.conversation.coder import Coder
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import Limits
+from agent.conversation.outcomes import ConversationLimits
 from agent.formats import get_format
 from agent.formats.base import (
     ApplyReport,
@@ -27,15 +27,15 @@ from agent.formats.base import (
     EditResult,
     MalformedReplyError,
     Reader,
-    Scope,
+    ReplyScope,
     SearchReplace,
 )
+from agent.formats.matching.find_lines import find_places
 from agent.formats.matching.lines import to_lines
-from agent.formats.matching.tolerant import find_places
 from agent.formats.reference import ReferenceDiffFormat
 from agent.workspace import Workspace
 from bench.instances.dataset import load_dataset
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from core.git import git_result
@@ -76,9 +76,9 @@ class _Comparison(ReferenceDiffFormat):
     kinds: list[str] = field(default_factory=list)
     replies: int = 0
     _reply: Reply = field(default_factory=lambda: Reply(""))
-    _scope: Scope = field(default_factory=Scope)
+    _scope: ReplyScope = field(default_factory=ReplyScope)
 
-    def parse(self, reply: Reply, scope: Scope) -> Sequence[SearchReplace]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
         self._reply, self._scope = reply, scope
         self.replies += 1
         try:
@@ -180,7 +180,7 @@ def _attempts(
         git_result("clean", "-ffdxq", cwd=root)
         attempt_edits = _Comparison(f"{instance.instance_id} attempt {number}")
         space = Workspace(root)
-        limits = Limits(until_exhausted=True)
+        limits = ConversationLimits(until_exhausted=True)
         coder = Coder(space, index, ReplayModel(attempt), attempt_edits, Checks(space), limits)
         coder.run(instance.problem_statement, "")
         yield attempt_edits

@@ -21,13 +21,13 @@ from typing import Annotated
 import typer
 
 from bench.cli.cli import run_cli
-from bench.instances.instances import Instance, split_row
-from bench.regression.preexisting import TestLimits
+from bench.instances.instance import Instance, split_row
+from bench.regression.suite import TestLimits
 from bench.repos.mirrors import Mirrors
-from bench.repos.patches import fit_patch
+from bench.repos.patches import submittable_patch
 from benchmarks.evaluation_rows import Row
 from benchmarks.instance_images import read_rows
-from benchmarks.regression import Place, end_cleanly, word
+from benchmarks.regression import TestBench, end_cleanly, word
 from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
 from environments import Changes, UnavailableError
@@ -80,7 +80,7 @@ def main(
     if gold:
         found += shown(Gold(out, mirrors.resolve(), workers, timeout).verdicts(chosen))
     if recorded is not None:
-        place = Place(Mirrors(mirrors), out / "cache", TestLimits(300, 600))
+        place = TestBench(Mirrors(mirrors), out / "cache", TestLimits(300, 600))
         for row in chosen:
             found += shown(candidates(row, recorded, place))
     apart = [one.patch for one in found if not one.agree]
@@ -169,7 +169,7 @@ def _verdict(path: Path) -> str:
     return status if status in ("resolved", "unresolved") else _NONE
 
 
-def candidates(row: Row, recorded: Path, place: Place) -> Iterator[Verdicts]:
+def candidates(row: Row, recorded: Path, place: TestBench) -> Iterator[Verdicts]:
     """Yield the regression tests' results on the recorded attempts' patches by environment."""
     instance, _ = split_row(row)
     path = recorded / f"{instance.instance_id}.json"
@@ -185,18 +185,21 @@ def candidates(row: Row, recorded: Path, place: Place) -> Iterator[Verdicts]:
         yield Verdicts(f"{instance.instance_id} {number}", said)
 
 
-def _changes(instance: Instance, patch: str, place: Place) -> Changes | None:
+def _changes(instance: Instance, patch: str, place: TestBench) -> Changes | None:
     """Return the files that a patch changes, without excluded files."""
     place.work.mkdir(parents=True, exist_ok=True)
     try:
         with place.checkout(instance) as base:
-            return patched(base, [fit_patch(patch).patch])
+            return patched(base, [submittable_patch(patch).patch])
     except PatchError:
         return None
 
 
 def _outcomes(
-    instance: Instance, kind: EnvironmentKind, changes: Mapping[int, Changes | None], place: Place
+    instance: Instance,
+    kind: EnvironmentKind,
+    changes: Mapping[int, Changes | None],
+    place: TestBench,
 ) -> dict[int, str]:
     try:
         with place.tests_of(instance, kind) as checks:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from core.errors import UserError
 from environments.base import Environment, EnvironmentKind
-from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect
-from environments.local.local import LocalEnvironment
+from environments.docker.environment import DockerEnvironment
+from environments.local.environment import LocalEnvironment
 from environments.none import NoEnvironment
 
 

@@ -6,8 +6,8 @@ import contextlib
 import re
 from typing import Any
 
-from environments.docker.docker import label_of
 from environments.docker.engine import engine_errors
+from environments.docker.environment import label_of
 from environments.local.cgroups import remove_groups
 
 __all__ = ["remove_containers", "remove_groups", "remove_named"]

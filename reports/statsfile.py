@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from reports.statistics.collect import RunStats
-from reports.statistics.comparing import Comparison
+from reports.statistics.comparing import RunComparison
 
 
 def stats_json(stats: RunStats) -> dict[str, Any]:
@@ -22,9 +22,9 @@ def stats_schema() -> dict[str, Any]:
     return TypeAdapter(RunStats).json_schema(mode="serialization")
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: RunComparison) -> dict[str, Any]:
     """Return a comparison as JSON holds it."""
-    plain: dict[str, Any] = TypeAdapter(Comparison).dump_python(comparison, mode="json")
+    plain: dict[str, Any] = TypeAdapter(RunComparison).dump_python(comparison, mode="json")
     return plain
 
 

@@ -12,14 +12,14 @@ from agent.formats import get_format
 from core.address import has_password
 from core.errors import UserError
 from llm.options import ModelChoice
-from llm.pricing import dearest_price
+from llm.prices import dearest_price
 from llm.registry import filled, missing_key, provider_of
-from runs.scale import Money, RunOptions
+from runs.options import RunOptions, Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
 
 
-def check_models(config: RunOptions, money: Money) -> None:
+def check_models(config: RunOptions, money: Spending) -> None:
     """Check every model of a run that calls them.
 
     Raises:
@@ -76,7 +76,7 @@ def _check_tools(model: ModelChoice, config: RunOptions) -> None:
         raise UserError(f"{model.given} cannot call functions; use @diff or @whole")
 
 
-def _is_unpriced(model: ModelChoice, money: Money) -> bool:
+def _is_unpriced(model: ModelChoice, money: Spending) -> bool:
     known = money.prices.get(model.name) or dearest_price(model.name)
     return known is None and not money.allow_unpriced
 
@@ -90,7 +90,7 @@ def _refuse_unpriced(models: Sequence[ModelChoice]) -> NoReturn:
     )
 
 
-def _check_output(model: ModelChoice, config: RunOptions, money: Money) -> None:
+def _check_output(model: ModelChoice, config: RunOptions, money: Spending) -> None:
     """Refuse a budget in dollars if the longest reply of a call is unknown."""
     known = filled(model.settings, model.name, config.api_base)
     if money.in_dollars and not (config.max_output_tokens or known.max_output):

@@ -10,12 +10,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
-from core.stop import Stop
-from runs.calls.hub import CallHub, Hub
-from runs.progress.board import Steps
+from core.shutdown import Shutdown
+from runs.calls.coordinator import CallCoordinator, WorkerCalls
+from runs.progress.state import Steps
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slots
-from runs.storage.shapes import is_safe_key
+from runs.storage.layouts import is_safe_key
 
 T_co = TypeVar("T_co", covariant=True)
 J = TypeVar("J", bound="Job")
@@ -52,7 +52,7 @@ class WorkerAccess:
     cache: Path
     key: str
     slots: Slots
-    stop: Stop
+    stop: Shutdown
     warn_once: Callable[[str], None]
 
     @property
@@ -65,7 +65,7 @@ class WorkerAccess:
 class JobAccess:
     """How a job reaches its run: for permission to call a model, its progress and its log."""
 
-    calls: CallHub
+    calls: WorkerCalls
     steps: Steps
     log: logging.Logger
 
@@ -111,7 +111,7 @@ class JobKind:
     """
 
     services: Callable[[WorkerAccess], Any]
-    save: Callable[[Finished[Any], Hub], None]
+    save: Callable[[Finished[Any], CallCoordinator], None]
     finish: Callable[[], None] = lambda: None
     packages: tuple[str, ...] = ()
     cpus: float = 1.0

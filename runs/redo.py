@@ -10,7 +10,7 @@ from core.atomic import write_json_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import read_object
 from runs.calls.budget import BudgetLimits
-from runs.calls.hub import Hub
+from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind, Journal, last_denial
 from runs.progress.statuses import InstanceStatus
 from runs.storage.store import RunStore
@@ -111,7 +111,9 @@ def _stopped_by(store: RunStore, name: str, limits: BudgetLimits, *, predicted: 
     return denial.scope.value
 
 
-def prepare(store: RunStore, hub: Hub, redo: Redo, ids: Sequence[str]) -> list[str]:
+def prepare(
+    store: RunStore, coordinator: CallCoordinator, redo: Redo, ids: Sequence[str]
+) -> list[str]:
     """Put aside what is to be redone and return the ids, in the order of ``ids``.
 
     The same redo, when it was cut short, goes on: what it has redone is not redone again.
@@ -129,7 +131,7 @@ def prepare(store: RunStore, hub: Hub, redo: Redo, ids: Sequence[str]) -> list[s
     chosen = [name for name in ids if name in wanted]
     _LastRedo(redo, tuple(chosen), put_aside=False).write(store)
     for name in chosen:
-        _put_aside(store, hub, redo, name)
+        _put_aside(store, coordinator, redo, name)
     _LastRedo(redo, tuple(chosen), put_aside=True).write(store)
     return chosen
 
@@ -138,13 +140,13 @@ def _is_unfinished(store: RunStore, wanted: Collection[str], name: str) -> bool:
     return name in wanted and not store.prediction(name).exists()
 
 
-def _put_aside(store: RunStore, hub: Hub, redo: Redo, name: str) -> None:
+def _put_aside(store: RunStore, coordinator: CallCoordinator, redo: Redo, name: str) -> None:
     result = store.result(name)
     if result is None:  # it was put aside before a kill
         return
     if result.get("status") not in {status.value for status in _GO_ON} or name in redo.ids:
-        hub.recover(name)
-        hub.journal(name).retire()
+        coordinator.recover(name)
+        coordinator.journal(name).retire()
     store.put_aside(name)
 
 

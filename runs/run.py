@@ -13,7 +13,7 @@ from typing import Any
 
 from core.errors import UserError
 from core.plaintext import counted
-from runs.calls.hub import Hub
+from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import last_denial
 from runs.calls.ledger import tokens, total
 from runs.engines import Engine
@@ -22,7 +22,7 @@ from runs.progress.display import Display
 from runs.progress.statuses import InstanceStatus
 from runs.progress.summary_json import RunSummary
 from runs.redo import Plan
-from runs.storage.starts import differences, note_end
+from runs.storage.manifest import differences, note_end
 from runs.storage.store import RunStore
 from runs.storage.timings import Timings
 
@@ -36,11 +36,11 @@ class Run:
     """
 
     store: RunStore
-    hub: Hub
+    coordinator: CallCoordinator
     engine: Engine
     display: Display
     timings: Timings
-    save: Callable[[Finished[Any], Hub], None]
+    save: Callable[[Finished[Any], CallCoordinator], None]
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
     _over_budget: dict[str, str] = field(default_factory=dict)
     _errors: list[str] = field(default_factory=list)
@@ -62,14 +62,14 @@ class Run:
                 for finished in self.engine.run(ordered, self._may_start):
                     self._take(finished)
         finally:
-            self.hub.ledger.sync()
+            self.coordinator.ledger.sync()
             with suppress(OSError):  # a full disk must not hide what went wrong first
                 note_end(self.store)
         keys = [job.key for job in jobs]
         return self._summary(keys, plan or Plan((), 0, {}, ()), time.monotonic() - started)
 
     def _summary(self, keys: Sequence[str], left: Plan, seconds: float) -> RunSummary:
-        lines = self.hub.ledger.lines()
+        lines = self.coordinator.ledger.lines()
         over = {**left.over_budget, **self._over_budget}
         return RunSummary(
             run=self.store.run,
@@ -83,12 +83,12 @@ class Run:
             over_budget=over,
             errors=(*left.errors, *self._errors),
             broken=left.broken,
-            stopped=self.hub.stopping() or self.hub.budget_used,
-            interrupted=bool(self.hub.stopping()),
+            stopped=self.coordinator.stopping() or self.coordinator.budget_used,
+            interrupted=bool(self.coordinator.stopping()),
         )
 
     def _may_start(self) -> bool:
-        return not self.hub.stopping() and not self.hub.budget_used
+        return not self.coordinator.stopping() and not self.coordinator.budget_used
 
     def _is_done(self, key: str) -> bool:
         return self.store.prediction(key).exists()
@@ -100,16 +100,16 @@ class Run:
         with suppress(OSError):  # it only decides an order
             self.timings.note(key, finished.seconds)
         try:
-            self.save(finished, self.hub)
+            self.save(finished, self.coordinator)
         except OSError as error:  # a full disk must not take what others do
             status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
         if status is InstanceStatus.BUDGET:
-            denial = last_denial(self.hub.entries(key))
+            denial = last_denial(self.coordinator.entries(key))
             self._over_budget[key] = denial.scope.value if denial else "the budget"
         elif status is InstanceStatus.ERROR and self._is_done(key):
             self._errors.append(key)
         self._counts[status] = self._counts.get(status, 0) + 1
-        cost = self.hub.ledger.spent_on(key)
+        cost = self.coordinator.ledger.spent_on(key)
         self.display.finished(key, status, self.store.redact(reason), cost)
 
 
@@ -132,7 +132,7 @@ def open_run(
     """
     recorded = store.read_run()
     differ = recorded_differences(store, description["deciding"])
-    if recorded is None or not store.begun():
+    if recorded is None or not store.has_results():
         kept = {key: value for key, value in (recorded or {}).items() if key == "starts"}
         recorded = {**description, "selected": [], **kept}
     elif differ:
@@ -152,7 +152,7 @@ def check_remains(store: RunStore) -> None:
     """
     if store.read_run() is not None:
         return
-    if store.begun():
+    if store.has_results():
         raise UserError(
             f"{store.folder} has predictions but no run.json: they were not made by this "
             "harness; choose another --run"
@@ -181,6 +181,6 @@ def changed_address(store: RunStore, address: str | None) -> str:
 def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[str]:
     """Return in words how a started run differs in what decides results."""
     recorded = store.read_run()
-    if recorded is None or not store.begun():
+    if recorded is None or not store.has_results():
         return []
     return differences(recorded.get("deciding"), deciding)

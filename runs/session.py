@@ -13,28 +13,28 @@ from pathlib import Path
 from typing import Any
 
 from core.money import known_sum
-from core.stop import Stop
+from core.shutdown import Shutdown
 from runs.calls.budget import Budget
-from runs.calls.hub import Hub, charge_budget
+from runs.calls.coordinator import CallCoordinator, charge_budget
 from runs.calls.journal import Journal
 from runs.calls.ledger import Ledger
-from runs.calls.throttle import Throttle, ThrottlePolicy
+from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy
 from runs.engines import Driver, make_engine
 from runs.engines.ray.nodes import clean
 from runs.jobs import Job, JobKind, check_keys
 from runs.leftovers import marked_children, run_key
-from runs.progress.board import Board
+from runs.options import Scale, Spending
 from runs.progress.display import Display, make_display, stream_of
+from runs.progress.state import ProgressState
 from runs.progress.summary_json import RunSummary
 from runs.redo import Plan
 from runs.run import Run
-from runs.scale import Money, Scale
 from runs.signals import heeding_signals
 from runs.storage.damage import ledger_was_damaged, owner_of, set_damage_aside
+from runs.storage.manifest import note_start
+from runs.storage.run_log import run_log
 from runs.storage.runlock import forget
-from runs.storage.starts import note_start
 from runs.storage.store import RunStore
-from runs.storage.story import run_log
 from runs.storage.timings import Timings
 
 Say = Callable[[str], None]
@@ -50,7 +50,7 @@ class ModelUse:
 
     Attributes:
         timeout: seconds that a call may take.
-        prices: by model, see ``runs.storage.starts``.
+        prices: by model, see ``runs.storage.manifest``.
         address: of ``--api-base``, without a password.
     """
 
@@ -108,10 +108,10 @@ class RunSession:
     store: RunStore
     cache: Path
     scale: Scale
-    money: Money
+    money: Spending
     kind: JobKind
     models: ModelUse
-    choose: Callable[[Hub, Say], tuple[Sequence[Job], Plan]]
+    choose: Callable[[CallCoordinator, Say], tuple[Sequence[Job], Plan]]
     say: Say
 
     def run(self) -> RunSummary:
@@ -121,11 +121,11 @@ class RunSession:
             UserError: the user has to fix something; finished work is kept.
         """
         prepare_process()
-        stop = Stop()
+        stop = Shutdown()
         try:
             with (
                 marked_children(run_key(self.store.folder)),
-                run_log(self.store.story, self.store.redact) as log,
+                run_log(self.store.log_file, self.store.redact) as log,
             ):
                 voice = Voice(_both(self.say, log.info), log.info)
                 for line in set_damage_aside(self.store):
@@ -135,23 +135,25 @@ class RunSession:
         finally:
             self._clean()
 
-    def _execute(self, stop: Stop, log: logging.Logger, voice: Voice) -> RunSummary:
-        hub = make_hub(self.store, self.scale, self.money, self.models, stop, log.warning)
-        jobs, plan = self.choose(hub, voice)
+    def _execute(self, stop: Shutdown, log: logging.Logger, voice: Voice) -> RunSummary:
+        coordinator = make_coordinator(
+            self.store, self.scale, self.money, self.models, stop, log.warning
+        )
+        jobs, plan = self.choose(coordinator, voice)
         check_keys(jobs)
-        hub.ledger.begin()
-        board = Board(len(jobs))
+        coordinator.ledger.mark()
+        board = ProgressState(len(jobs))
         board.descriptions = {job.key: job.description for job in jobs}
-        hub.called = board.called
+        coordinator.called = board.called
 
         def spent() -> Decimal:
-            return known_sum(line.cost for line in hub.ledger.since_begun())
+            return known_sum(line.cost for line in coordinator.ledger.since_mark())
 
         display = make_display(stream_of(self.say), board, spent)
         warn_once = Once(_both(display.note, log.warning))
         engine = make_engine(
             Driver(
-                self.kind, self.scale, self.cache, self.store, hub, stop, board,
+                self.kind, self.scale, self.cache, self.store, coordinator, stop, board,
                 run_key(self.store.folder), warn_once, log,
             )
         )  # fmt: skip
@@ -159,7 +161,7 @@ class RunSession:
         note_start(self.store, self.models.prices, self.models.address)
         voice.display = display
         try:
-            run = Run(self.store, hub, engine, display, timings, self.kind.save)
+            run = Run(self.store, coordinator, engine, display, timings, self.kind.save)
             return run.execute(jobs, plan)
         finally:
             voice.display = None
@@ -175,15 +177,17 @@ class RunSession:
         clean(self.store, self.cache, containers=self.kind.containers)
 
 
-def make_hub(
-    store: RunStore, scale: Scale, money: Money, models: ModelUse, stop: Stop, say: Say
-) -> Hub:
-    """Return the run's hub, charged with what its ledger holds; calls left open are ended."""
-    hub = Hub(
+def make_coordinator(
+    store: RunStore, scale: Scale, money: Spending, models: ModelUse, stop: Shutdown, say: Say
+) -> CallCoordinator:
+    """Return the coordinator, charged with the calls in the ledger; calls left open are ended."""
+    coordinator = CallCoordinator(
         journals=store.journals,
         ledger=Ledger.load(store.ledger),
         budget=Budget(money.limits),
-        throttle=Throttle(scale.rates, ThrottlePolicy(probe_patience=models.timeout + _PATIENCE)),
+        rate_limiter=RateLimiter(
+            scale.rates, RateLimiterPolicy(probe_patience=models.timeout + _PATIENCE)
+        ),
         stop=stop,
         providers=models.providers,
         give_up_after=scale.give_up_after,
@@ -195,9 +199,9 @@ def make_hub(
         name = owner_of(store, path)
         # The ledger of a finished job is complete: it was flushed before the prediction.
         if damaged or not store.prediction(name).exists():
-            hub.recover(name, Journal(path))
-    charge_budget(hub)
-    return hub
+            coordinator.recover(name, Journal(path))
+    charge_budget(coordinator)
+    return coordinator
 
 
 def prepare_process() -> None:

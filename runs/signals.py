@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from core.stop import Stop
+from core.shutdown import Shutdown
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
@@ -32,7 +32,7 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def heeding_signals(
-    stop: Stop, say: Callable[[str], None], clean_up: Callable[[], None]
+    stop: Shutdown, say: Callable[[str], None], clean_up: Callable[[], None]
 ) -> Iterator[None]:
     """Turn the first SIGINT or SIGTERM into a stop; at the second end the process at once.
 

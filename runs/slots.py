@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from core.errors import StoppedError
-from core.stop import Stop
+from core.shutdown import Shutdown
 from llm.chat import ChatModel, Message, Reply, Tool, Traits
-from runs.progress.board import Step
+from runs.progress.state import WorkStep
 
 _PATIENCE = 0.5
 """Seconds between two looks at whether the run is stopping."""
@@ -29,7 +29,7 @@ class Slots:
     """
 
     count: int
-    stop: Stop = field(default_factory=Stop)
+    stop: Shutdown = field(default_factory=Shutdown)
     _taken: int = 0
     _waiting: deque[threading.Event] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -142,7 +142,7 @@ class WaitingModel:
 
     model: ChatModel
     slot: Slot
-    step: Callable[[Step], None]
+    step: Callable[[WorkStep], None]
     settle: Callable[[], None]
 
     @property
@@ -156,9 +156,9 @@ class WaitingModel:
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         """See ``ChatModel``."""
-        self.step(Step.ASKING)
+        self.step(WorkStep.ASKING)
         with self.slot.given_back():
             self.settle()
             reply = self.model.complete(messages, tools)
-        self.step(Step.EDITING)
+        self.step(WorkStep.EDITING)
         return reply

@@ -14,7 +14,7 @@ from core.errors import UserError
 from runs.calls.ledger import by_instance, read_ledger
 from runs.engines.ray.nodes import clean
 from runs.progress.overview import StatusOf, overview, recorded_status
-from runs.progress.standing import lines
+from runs.progress.run_status import lines
 from runs.storage.damage import damaged_lines
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore

@@ -33,7 +33,7 @@ DOTTED = re.compile(r"\w+(\.\w+)+")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
 # The loader splits a row. Of all that harness.py imports, it alone may name the evaluation half.
-LOADER = ("bench/instances/instances.py", "bench/instances/dataset.py")
+LOADER = ("bench/instances/instance.py", "bench/instances/dataset.py")
 BANNED = (
     "mend", "anew", "begun", "whoever", "nobody knows", "blot out", "parcel", "clerks", "crew",
     "flights", "mailbox", "last rites",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from demo import register
 from demo.setup import commit_all
@@ -25,7 +25,7 @@ _SLOWEST = (
     "runs/engines/test_ray.py",
     "runs/test_stopping.py",
     "demo/test_demo.py",
-    "bench/regression/test_preexisting.py",
+    "bench/regression/test_suite.py",
     "bench/cli/test_options.py",
     "reports/pages/test_pages_browser.py",
     "bench/cli/test_secrets.py",

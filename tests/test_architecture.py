@@ -109,10 +109,10 @@ def test_a_name_of_the_evaluation_half_is_seen(tmp_path: Path) -> None:
     files = {
         "harness.py": 'launch("bench.cli.main")\n',
         "report.py": "import reports.rows\n",
-        "bench/cli/main.py": "import bench.instances.instances\ndef f():\n    import runs.run\n",
-        "bench/instances/instances.py": "class Evaluation:\n    test_patch: str\n",
+        "bench/cli/main.py": "import bench.instances.instance\ndef f():\n    import runs.run\n",
+        "bench/instances/instance.py": "class Evaluation:\n    test_patch: str\n",
         "runs/run.py": "",
-        "reports/rows.py": 'from bench.instances.instances import Evaluation\nx = "hints_text"\n',
+        "reports/rows.py": 'from bench.instances.instance import Evaluation\nx = "hints_text"\n',
     }
     top = plant(tmp_path, files)
     assert hidden_names(top) == set()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from agent.conversation.checks import Checks
 from agent.conversation.context import AFTER_CUT, ContextWindow, without_oldest
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import Ending, Limits, Outcome, Result
+from agent.conversation.outcomes import ConversationLimits, Ending, Outcome, Result
 from agent.conversation.reflections import ReflectionsUsed, Topic
 from agent.conversation.showing import show_files
 from agent.formats.base import (
@@ -17,7 +17,7 @@ from agent.formats.base import (
     EditFormat,
     MalformedReplyError,
     OnFailure,
-    Scope,
+    ReplyScope,
     after_failures,
     feedback,
 )
@@ -71,7 +71,7 @@ class Coder:
     model: ChatModel
     edit_format: EditFormat
     checks: Checks
-    limits: Limits = field(default_factory=Limits)
+    limits: ConversationLimits = field(default_factory=ConversationLimits)
     on_failure: OnFailure = OnFailure.KEEP
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -202,7 +202,7 @@ class Coder:
         try:
             known = self.files.paths | self.workspace.edited()
             whole = replace(reply, content=text)
-            edits = self.edit_format.parse(whole, Scope(known, tuple(self._chat)))
+            edits = self.edit_format.parse(whole, ReplyScope(known, tuple(self._chat)))
         except MalformedReplyError as error:
             self._edit = False
             problem = render("malformed", problem=error)

@@ -25,7 +25,7 @@ class Ending(str, Enum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConversationLimits:
     """The limits of a conversation.
 
     Attributes:

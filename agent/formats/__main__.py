@@ -18,7 +18,7 @@ from agent.formats.base import (
     MalformedReplyError,
     Matching,
     OnFailure,
-    Scope,
+    ReplyScope,
     after_failures,
     feedback,
 )
@@ -57,7 +57,7 @@ def apply(
         _refuse(f"{reply}: {error.strerror}")
     space = Workspace(root.resolve())
     known = _files(root)
-    report = _applied(edit_format, text, Scope(known), space, on_failure)
+    report = _applied(edit_format, text, ReplyScope(known), space, on_failure)
     if isinstance(report, ApplyReport) and not dry_run:
         report = write_report(report, space)
     result = _described(report)
@@ -77,7 +77,7 @@ def _refuse(problem: str) -> None:
 
 
 def _applied(
-    edit_format: EditFormat, text: str, scope: Scope, space: Workspace, on_failure: OnFailure
+    edit_format: EditFormat, text: str, scope: ReplyScope, space: Workspace, on_failure: OnFailure
 ) -> ApplyReport | str:
     try:
         edits = edit_format.parse(Reply(text), scope)

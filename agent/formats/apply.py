@@ -20,7 +20,7 @@ from agent.formats.base import (
 )
 from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
 from agent.formats.matching.lines import final_newline, to_lines, to_text
-from agent.formats.matching.settle import Placement, place_edits
+from agent.formats.matching.place_edits import Placement, place_edits
 
 Numbered = tuple[int, Edit]
 

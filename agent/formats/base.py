@@ -139,7 +139,7 @@ class ApplyReport:
 
 
 @dataclass(frozen=True)
-class Scope:
+class ReplyScope:
     """The files that a reply may name.
 
     Attributes:
@@ -178,7 +178,7 @@ class EditFormat(ABC):
         return render(f"format_{self.name.replace('-', '_')}", fence=fence)
 
     @abstractmethod
-    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the edits of ``reply``, in order.
 
         An unreadable part is an ``Unreadable`` where the rest of the reply can be read.
@@ -189,7 +189,7 @@ class EditFormat(ABC):
 
     @abstractmethod
     def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``Scope``."""
+        """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``ReplyScope``."""
 
     @abstractmethod
     def render(self, path: str, before: str | None, after: str | None) -> Reply:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agent.formats.apply import EngineFormat
 from agent.formats.base import (
     Edit,
-    Scope,
+    ReplyScope,
 )
 from agent.formats.matching.hunks import hunks
 from agent.formats.reading.blocks import CLOSE, DIVIDER, OPEN, read_blocks
@@ -23,7 +23,7 @@ class DiffFormat(EngineFormat):
     name = "diff"
     joins = True
 
-    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the blocks of ``reply``; see ``EditFormat.parse``."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         return tuple(read_blocks(text.split("\n"), scope))

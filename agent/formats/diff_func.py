@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent.formats.base import Edit, MalformedReplyError, Scope, SearchReplace, Unreadable
+from agent.formats.base import Edit, MalformedReplyError, ReplyScope, SearchReplace, Unreadable
 from agent.formats.functions import FunctionFormat, tool
 from agent.formats.matching.hunks import hunks
 from agent.formats.reading.calls import first_of, text_of
@@ -37,7 +37,7 @@ class DiffFunctionFormat(FunctionFormat):
         ),
     )
 
-    def _edit(self, path: str, item: Mapping[str, Any], scope: Scope) -> Edit:
+    def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit:
         old, new = text_of(first_of(item, _OLD)), text_of(first_of(item, _NEW))
         if old is None or new is None:
             missing = "original_lines" if old is None else "updated_lines"
@@ -46,7 +46,7 @@ class DiffFunctionFormat(FunctionFormat):
             path = resolve_existing(path, scope)
         return SearchReplace(path, _ended(old), _ended(new))
 
-    def _from_code(self, code: str, scope: Scope) -> Mapping[str, Any]:
+    def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:
         raise MalformedReplyError(
             "There is no function python. Call replace_lines with `path`, `original_lines` and "
             "`updated_lines`."

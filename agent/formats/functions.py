@@ -12,7 +12,7 @@ from agent.formats.apply import EngineFormat
 from agent.formats.base import (
     Edit,
     MalformedReplyError,
-    Scope,
+    ReplyScope,
     Unreadable,
 )
 from agent.formats.reading.calls import PATH_NAMES, arguments_of, calls_of, first_of
@@ -30,11 +30,11 @@ class FunctionFormat(EngineFormat):
     lists: tuple[str, ...]
     """Names of an argument that holds a list of edits."""
 
-    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the edits of all calls of ``reply``, in order."""
         return tuple(edit for call in calls_of(reply) for edit in self._call(call, scope))
 
-    def _call(self, call: ToolCall, scope: Scope) -> Iterator[Edit]:
+    def _call(self, call: ToolCall, scope: ReplyScope) -> Iterator[Edit]:
         try:
             arguments = self._arguments(call, scope)
         except MalformedReplyError as error:
@@ -49,7 +49,7 @@ class FunctionFormat(EngineFormat):
         for item in several if isinstance(several, list) else [arguments]:
             yield self._checked(item, arguments, scope)
 
-    def _checked(self, item: Any, arguments: Mapping[str, Any], scope: Scope) -> Edit:  # noqa: ANN401
+    def _checked(self, item: Any, arguments: Mapping[str, Any], scope: ReplyScope) -> Edit:  # noqa: ANN401
         if not isinstance(item, dict):
             return Unreadable(
                 "", f"an edit of {self.function} is not an object: {reprlib.repr(item):.200}"
@@ -59,7 +59,7 @@ class FunctionFormat(EngineFormat):
             return Unreadable("", f"a call of {self.function} has no `path`.")
         return self._edit(clean_name(given), item, scope)
 
-    def _arguments(self, call: ToolCall, scope: Scope) -> Mapping[str, Any]:
+    def _arguments(self, call: ToolCall, scope: ReplyScope) -> Mapping[str, Any]:
         """Read the arguments; models with a code interpreter call ``python`` with bare code."""
         try:
             return arguments_of(call, (*PATH_NAMES, *self.lists, *self.contents, "explanation"))
@@ -69,7 +69,7 @@ class FunctionFormat(EngineFormat):
             return self._from_code(call.arguments, scope)
 
     @abstractmethod
-    def _from_code(self, code: str, scope: Scope) -> Mapping[str, Any]:
+    def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:
         """Return the arguments that bare code stands for.
 
         Raises:
@@ -77,7 +77,7 @@ class FunctionFormat(EngineFormat):
         """
 
     @abstractmethod
-    def _edit(self, path: str, item: Mapping[str, Any], scope: Scope) -> Edit:
+    def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit:
         """Return the edit of ``path`` that the arguments ``item`` describe."""
 
     def _written(self, **arguments: str) -> Reply:

@@ -14,7 +14,7 @@ from agent.formats.base import (
     DeleteFile,
     Edit,
     MoveFile,
-    Scope,
+    ReplyScope,
     SearchReplace,
     Unreadable,
     WholeFile,
@@ -35,7 +35,7 @@ class PatchFormat(EngineFormat):
 
     name = "patch"
 
-    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the edits in order; an action without a change is unreadable."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         sections = _sections(text.removesuffix("\n").split("\n"))
@@ -67,7 +67,7 @@ class _Section:
     lines: list[str] = field(default_factory=list)
     to: str = ""
 
-    def edits(self, scope: Scope) -> Iterator[Edit]:
+    def edits(self, scope: ReplyScope) -> Iterator[Edit]:
         path = clean_name(self.given)
         if self.verb == "Add":
             yield WholeFile(path, with_ends(_added(self.lines)), new=True)

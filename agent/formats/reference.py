@@ -12,7 +12,7 @@ from agent.formats.base import (
     EditResult,
     MalformedReplyError,
     Reader,
-    Scope,
+    ReplyScope,
     SearchReplace,
 )
 from agent.formats.diff import DiffFormat
@@ -34,7 +34,7 @@ class ReferenceDiffFormat(DiffFormat):
 
     plain_mentions = True
 
-    def parse(self, reply: Reply, scope: Scope) -> Sequence[SearchReplace]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
         """Return the blocks of ``reply``; an unreadable block makes all of them fail.
 
         Raises:

@@ -10,7 +10,7 @@ from agent.formats.base import (
     DeleteFile,
     Edit,
     MoveFile,
-    Scope,
+    ReplyScope,
     SearchReplace,
 )
 from agent.formats.matching.hunks import hunks, marked, unmarked
@@ -32,7 +32,7 @@ class UnifiedDiffFormat(EngineFormat):
 
     name = "udiff"
 
-    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return an edit for each hunk, in order; text around diffs is ignored."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         return tuple(_files(text.removesuffix("\n").split("\n"), scope))
@@ -56,7 +56,7 @@ def _head(before: str | None, search: str, replace: str) -> str:
     return f"@@ -{first},{len(old)} +{first},{len(new)} @@"
 
 
-def _files(lines: Sequence[str], scope: Scope) -> Iterator[Edit]:
+def _files(lines: Sequence[str], scope: ReplyScope) -> Iterator[Edit]:
     at = 0
     renamed: tuple[str, str] | None = None
     while at < len(lines):
@@ -94,7 +94,7 @@ def _has_hunks(lines: Sequence[str], start: int) -> bool:
     return False
 
 
-def _file(old: str, new: str, body: Sequence[Hunk], scope: Scope) -> Iterator[Edit]:
+def _file(old: str, new: str, body: Sequence[Hunk], scope: ReplyScope) -> Iterator[Edit]:
     if new == _NOWHERE:
         gone = with_ends(_side(_content(body), "-"))
         yield DeleteFile(without_bogus_folders(old, scope), gone or None)

@@ -8,7 +8,7 @@ from itertools import islice
 from agent.formats.apply import EngineFormat
 from agent.formats.base import (
     Edit,
-    Scope,
+    ReplyScope,
     Unreadable,
     WholeFile,
 )
@@ -34,7 +34,7 @@ class WholeFormat(EngineFormat):
     name = "whole"
     joins = True
 
-    def parse(self, reply: Reply, scope: Scope) -> Sequence[Edit]:
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the files of ``reply``; fences without a name are no files."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
         return tuple(_files(text.split("\n"), scope))
@@ -58,7 +58,7 @@ class WholeFormat(EngineFormat):
         return partial + reply if opened and closes else reply
 
 
-def _files(lines: list[str], scope: Scope) -> Iterator[Edit]:
+def _files(lines: list[str], scope: ReplyScope) -> Iterator[Edit]:
     index = 0
     while index < len(lines):
         fence = fence_of(lines[index])
@@ -77,7 +77,7 @@ def _files(lines: list[str], scope: Scope) -> Iterator[Edit]:
         index = len(lines) if end is None else end + 1
 
 
-def _name(lines: Sequence[str], index: int, scope: Scope) -> tuple[str | None, int]:
+def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | None, int]:
     """Return the file of the fence at ``index``, and where its content begins."""
     known = scope.known
     info = (fence_of(lines[index]) or ("", ""))[1]

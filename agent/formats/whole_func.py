@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent.formats.base import Edit, MalformedReplyError, Scope, Unreadable, WholeFile
+from agent.formats.base import Edit, MalformedReplyError, ReplyScope, Unreadable, WholeFile
 from agent.formats.functions import FunctionFormat, tool
 from agent.formats.reading.calls import first_of, text_of
 from agent.formats.reading.names import resolve_likely
@@ -35,13 +35,13 @@ class WholeFunctionFormat(FunctionFormat):
         ),
     )
 
-    def _edit(self, path: str, item: Mapping[str, Any], scope: Scope) -> Edit:
+    def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit:
         content = text_of(first_of(item, _CONTENT))
         if content is None:
             return Unreadable(path, f"the call of write_file for {path} has no `content`.")
         return WholeFile(resolve_likely(path, scope), content)
 
-    def _from_code(self, code: str, scope: Scope) -> Mapping[str, Any]:
+    def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:
         candidates = list(scope.chat or scope.known)
         if len(candidates) != 1 or has_errors(candidates[0], code):
             raise MalformedReplyError(

@@ -11,33 +11,33 @@ from functools import partial
 
 from agent.builtin import BuiltinAgent
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import Ending, Limits, Result
+from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
 from agent.lint import Compiler, InterpreterCompiler, Linter, OwnCompiler, RememberingCompiler
 from agent.protocol import Changes, Task, Transcript, Work
 from agent.repomap import RenderedMaps
 from bench.attempts.candidates import AttemptStatus, Candidate, attempt_status
 from bench.attempts.endings import ended_early, faults_of, status_of
-from bench.attempts.judge import judge
+from bench.attempts.outcomes import check_outcomes
 from bench.attempts.predicted import examine, files_in_submodules
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.regression.configuration.testconfig import ConfigurationEdits
-from bench.regression.preexisting import Preexisting
+from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout
-from bench.repos.lefttree import Dropped, UnfitTreeError, take_over
-from bench.repos.patches import fit_patch, take_patch
+from bench.repos.lefttree import Dropped, UnusableTreeError, take_over
+from bench.repos.patches import submittable_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
 from environments.base import EnvironmentKind
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256
 from llm.gate import Answered, Ask, Failed
 from runs.calls.gate import AttemptGate
-from runs.calls.journal import Entry
+from runs.calls.journal import InstanceEntry
 from runs.calls.modelsource import NotRecordedError, Turn
 from runs.jobs import JobAccess
-from runs.progress.board import Step
+from runs.progress.state import WorkStep
 from runs.slots import Slot, WaitingModel
 
 
@@ -63,12 +63,12 @@ class Attempt:
     checkout: Checkout
     files: FileIndex
     repo_map: RenderedMaps | None
-    tests: Preexisting | None
+    tests: RegressionTests | None
     linter: Linter
     access: JobAccess
     save: Callable[[AttemptRecord], None]
     slot: Slot
-    recorded: list[tuple[str, Entry]]
+    recorded: list[tuple[str, InstanceEntry]]
     ran: list[Changes] = field(default_factory=list)
 
     def run(self) -> AttemptRecord:
@@ -99,13 +99,13 @@ class Attempt:
             traits=traits,
             temperature=turn.temperature,
         )
-        self._step(turn.name, Step.MAP)
+        self._step(turn.name, WorkStep.MAP)
         record = self._work(record, self._task(record, turn))
         return replace(record, seconds=time.monotonic() - started)
 
     def _gate(self) -> AttemptGate:
         return AttemptGate(
-            hub=self.access.calls,
+            coordinator=self.access.calls,
             instance_id=self.instance.instance_id,
             attempt=self.number,
             recorded_calls=self.recorded,
@@ -127,7 +127,7 @@ class Attempt:
             model_name=turn.name,
             edit_format=turn.edit_format,
             temperature=self.services.config.temperature(record.try_),
-            limits=Limits(config.max_reflections, until_exhausted=replay_on),
+            limits=ConversationLimits(config.max_reflections, until_exhausted=replay_on),
             run_tests=partial(self._tested, turn.name) if self.tests else None,
             linter=self.linter,
             matching=config.matching,
@@ -190,13 +190,13 @@ class Attempt:
             gate.end(ticket, Answered(task.transcript.calls[-1].reply))
             return work
 
-    def _step(self, model: str, step: Step) -> None:
+    def _step(self, model: str, step: WorkStep) -> None:
         self.access.steps.step(self.instance.instance_id, self.number, model, step)
 
     def _tested(self, model: str, changes: Changes) -> TestReport:
         assert self.tests is not None
         self.services.worker.stop.check()
-        self._step(model, Step.TESTING)
+        self._step(model, WorkStep.TESTING)
         report = self.tests.run(changes)
         self.ran.append(self.tests.tested)
         return report
@@ -204,17 +204,17 @@ class Attempt:
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
         try:
             left = () if work.result else self._taken_over()
-        except UnfitTreeError as error:
+        except UnusableTreeError as error:
             early = ended_early(work.ending or Ending.FAILED, task.limits)
             status = early or AttemptStatus.ERROR
             words = "; ".join(filter(None, (work.error, str(error))))
             return replace(_said(record, task.transcript, status), error=words)
-        result = work.result or judge(self.checkout, task.linter, task.run_tests)
+        result = work.result or check_outcomes(self.checkout, task.linter, task.run_tests)
         if work.ending is not None:
             result = replace(result, ending=work.ending)
         # The tree of an outside agent counts as its commit would: without ignored files.
         raw = take_patch(self.checkout, ignored=work.result is not None)
-        fit = fit_patch(raw)
+        fit = submittable_patch(raw)
         # Lint comes before tests, so that none ran on the last tree where it is not clean.
         ran = self.ran[-1] if self.ran and result.lint else None
         found = examine(self.checkout, raw, fit.patch, ran)
@@ -222,7 +222,7 @@ class Attempt:
         test = None if ran is None or found.differing else result.test
         candidate = Candidate(
             attempt=self.number,
-            fit_patch=fit.patch,
+            submittable_patch=fit.patch,
             applies=found.applies,
             edit=result.edit,
             lint=result.lint,

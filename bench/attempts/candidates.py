@@ -65,7 +65,7 @@ class Candidate:
     """
 
     attempt: int
-    fit_patch: str = ""
+    submittable_patch: str = ""
     applies: bool = True
     edit: bool | None = None
     lint: bool | None = None
@@ -77,7 +77,7 @@ class Candidate:
     @property
     def usable(self) -> bool:
         """Whether there is a patch that can be predicted."""
-        return bool(self.fit_patch.strip()) and self.applies
+        return bool(self.submittable_patch.strip()) and self.applies
 
     @property
     def plausible(self) -> bool:
@@ -87,7 +87,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class CandidateChoice:
     """The winner (None when no attempt has a usable patch), and why."""
 
     winner: Candidate | None
@@ -130,7 +130,7 @@ def rank(candidate: Candidate) -> tuple[int, ...]:
     return (marked, tier(candidate), *goodness, candidate.attempt)
 
 
-def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> Choice:
+def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> CandidateChoice:
     """Choose what to predict: the first plausible candidate, else the least bad one.
 
     Plausible candidates that edit test configuration go after those that do not. With
@@ -140,16 +140,18 @@ def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> C
     plausible.sort(key=lambda c: (c.edits_test_configuration, require_tests and c.test is not True))
     if plausible:
         winner = plausible[0]
-        return Choice(winner, InstanceStatus.PLAUSIBLE, _why_plausible(winner))
+        return CandidateChoice(winner, InstanceStatus.PLAUSIBLE, _why_plausible(winner))
     usable = sorted((c for c in candidates if c.usable), key=rank)
     if all(c.status in BROKEN for c in candidates):
         kept = usable[0] if usable else None
-        return Choice(kept, InstanceStatus.ERROR, _why_broken(len(candidates), kept))
+        return CandidateChoice(kept, InstanceStatus.ERROR, _why_broken(len(candidates), kept))
     if not usable:
         made = counted(len(candidates), "attempt")
         reason = f"no attempt left a patch that can be predicted ({made})"
-        return Choice(None, InstanceStatus.EMPTY, reason)
-    return Choice(usable[0], InstanceStatus.FALLBACK, _why_least_bad(usable, len(candidates)))
+        return CandidateChoice(None, InstanceStatus.EMPTY, reason)
+    return CandidateChoice(
+        usable[0], InstanceStatus.FALLBACK, _why_least_bad(usable, len(candidates))
+    )
 
 
 def _why_plausible(winner: Candidate) -> str:
@@ -165,13 +167,13 @@ def _why_broken(count: int, winner: Candidate | None) -> str:
     return f"no attempt ended normally ({counted(count, 'attempt')}){kept}"
 
 
-def _why_least_bad(ranked: Sequence[Candidate], begun: int) -> str:
+def _why_least_bad(ranked: Sequence[Candidate], attempts: int) -> str:
     best = ranked[0]
     outcomes = ", ".join(
         f"{name} {'unknown' if value is None else 'clean' if value else 'failed'}"
         for name, value in (("edit", best.edit), ("lint", best.lint), ("tests", best.test))
     )
-    made = counted(begun, "attempt")
+    made = counted(attempts, "attempt")
     text = f"no attempt is plausible ({made}); attempt {best.attempt} is the least bad: "
     text += f"{_TIERS[tier(best)]} ({outcomes}){_note(best)}"
     if len(ranked) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.conversation.outcomes import Ending, Limits
+from agent.conversation.outcomes import ConversationLimits, Ending
 from bench.attempts.candidates import BROKEN, AttemptStatus
 from bench.attempts.predicted import Examined
 from bench.regression.configuration.testconfig import ConfigurationEdits
@@ -19,7 +19,7 @@ _EARLY = {
 }
 
 
-def status_of(found: Examined, ending: Ending, limits: Limits) -> AttemptStatus | None:
+def status_of(found: Examined, ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:
     """Return the status of a patch that is never plausible, else how the conversation ended."""
     early = ended_early(ending, limits)
     if early in BROKEN or not found.applies:
@@ -44,7 +44,7 @@ def _some(paths: Sequence[str]) -> str:
     return ", ".join(map(ascii, paths[:_NAMED])) + more
 
 
-def ended_early(ending: Ending, limits: Limits) -> AttemptStatus | None:
+def ended_early(ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:
     """Return the status of a conversation that did not end by its outcomes."""
     if ending in _EARLY:
         return _EARLY[ending]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attempts.candidates import PLAUSIBLE, Candidate
-from bench.repos.patches import fit_patch
+from bench.repos.patches import submittable_patch
 from runs.progress.overview import recorded_status
 from runs.progress.statuses import InstanceStatus
 from runs.storage.store import RunStore
@@ -49,5 +49,5 @@ def is_plausible(prediction: Mapping[str, Any]) -> bool:
     edit, lint, test = (
         prediction.get(f"{name}_outcome") is True for name in ("edit", "lint", "test")
     )
-    patch = fit_patch(prediction.get("model_patch") or "").patch
+    patch = submittable_patch(prediction.get("model_patch") or "").patch
     return Candidate(1, patch, True, edit, lint, test).plausible

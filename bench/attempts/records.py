@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from bench.attempts.candidates import NEVER_PLAUSIBLE, AttemptStatus, Candidate
-from bench.repos.patches import fit_patch
+from bench.repos.patches import submittable_patch
 from core.money import as_number, total
 from llm.chat import Call, Message, ToolCall, Traits
 from llm.replay import reply_of_json
@@ -113,10 +113,10 @@ class AttemptRecord:
             KeyError, TypeError, ValueError: it has another layout.
         """
         said, status = raw["recorded"], AttemptStatus(raw["status"])
-        fit = fit_patch(said["model_patch"])
+        fit = submittable_patch(said["model_patch"])
         candidate = Candidate(
             attempt=int(raw["attempt"]),
-            fit_patch=fit.patch,
+            submittable_patch=fit.patch,
             applies=not (status is AttemptStatus.ERROR and fit.patch and not raw["error"]),
             edit=said["edit_outcome"],
             lint=said["lint_outcome"],

@@ -13,10 +13,10 @@ from bench.attempts.transcript import title_of, transcript
 from bench.cli.config import RunConfig
 from core.money import as_number
 from llm.chat import Call
-from runs.calls.hub import Hub
-from runs.calls.ledger import REPLAYED, Line
+from runs.calls.coordinator import CallCoordinator
+from runs.calls.ledger import REPLAYED, LedgerLine
 from runs.jobs import Finished
-from runs.storage.starts import all_versions, note_returned
+from runs.storage.manifest import all_versions, note_returned
 from runs.storage.store import RunStore
 
 
@@ -33,7 +33,7 @@ class Saver:
     say: Callable[[str], None]
     _returned: set[tuple[str, str]] = field(default_factory=set)
 
-    def __call__(self, finished: Finished[InstanceWork], hub: Hub) -> None:
+    def __call__(self, finished: Finished[InstanceWork], coordinator: CallCoordinator) -> None:
         """Save what was done on an instance.
 
         Raises:
@@ -44,16 +44,16 @@ class Saver:
             if work.solved is None:
                 self._keep_unfinished(finished, work.records)
             else:
-                self._save(work.solved, hub)
+                self._save(work.solved, coordinator)
         finally:
             self._note_returned(work.records)
 
-    def _save(self, solved: Solved, hub: Hub) -> None:
+    def _save(self, solved: Solved, coordinator: CallCoordinator) -> None:
         name = solved.instance.instance_id
         if self.config.replay is not None:
             for line in _replayed(name, solved.attempts):
-                hub.ledger.add(line)
-        hub.ledger.sync()
+                coordinator.ledger.add(line)
+        coordinator.ledger.sync()
         label = self.config.model_name_or_path
         trajectory = self._trajectory(name, solved)
         self.store.save_instance(name, prediction(solved, label), trajectory, transcript(solved))
@@ -94,15 +94,15 @@ class Saver:
                 note_returned(self.store, new)
 
 
-def _replayed(name: str, records: Sequence[AttemptRecord]) -> Iterable[Line]:
+def _replayed(name: str, records: Sequence[AttemptRecord]) -> Iterable[LedgerLine]:
     """Yield the ledger's lines of replayed replies: what they once cost."""
     for record in records:
         for number, call in enumerate(record.calls, 1):
             yield _replayed_line(f"{name}:{record.attempt}:{number}", name, record, call)
 
 
-def _replayed_line(key: str, name: str, record: AttemptRecord, call: Call) -> Line:
-    return Line(
+def _replayed_line(key: str, name: str, record: AttemptRecord, call: Call) -> LedgerLine:
+    return LedgerLine(
         call=key,
         kind=REPLAYED,
         instance_id=name,

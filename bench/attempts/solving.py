@@ -14,13 +14,13 @@ from agent.conversation.mentions import FileIndex
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempts.attempt import Attempt, linter_for
-from bench.attempts.candidates import AttemptStatus, Choice, choose
+from bench.attempts.candidates import AttemptStatus, CandidateChoice, choose
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
 from bench.cli.config import TestChoice
-from bench.instances.instances import Instance
-from bench.instances.requirements import project_of
-from bench.regression.preexisting import Preexisting, TestLimits
+from bench.instances.instance import Instance
+from bench.instances.project import project_of
+from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, LeakError, make_checkout, renew_checkout
 from bench.repos.snapshots import Snapshot
 from bench.repos.spread import make_spread
@@ -31,7 +31,7 @@ from environments.base import EnvironmentKind
 from runs.calls.gate import recorded_calls
 from runs.calls.modelsource import ReplayedModels
 from runs.jobs import Finished, JobAccess
-from runs.progress.board import Step
+from runs.progress.state import WorkStep
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot
 
@@ -42,7 +42,7 @@ class Solved:
 
     instance: Instance
     attempts: tuple[AttemptRecord, ...]
-    choice: Choice
+    choice: CandidateChoice
 
     @property
     def winner(self) -> AttemptRecord | None:
@@ -76,7 +76,7 @@ class Solver:
             StoppedError: the run is stopping.
         """
         config, instance = self.services.config, self.instance
-        self._step(Step.CHECKOUT)
+        self._step(WorkStep.CHECKOUT)
         mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
         snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
         make_spread(self.services.worker.work)
@@ -94,7 +94,9 @@ class Solver:
         choice = choose(candidates, require_tests=config.require_tests)
         return Solved(instance, tuple(self.records), explained(choice, self.records))
 
-    def _all_attempts(self, snapshot: Snapshot, folder: Path, tests: Preexisting | None) -> None:
+    def _all_attempts(
+        self, snapshot: Snapshot, folder: Path, tests: RegressionTests | None
+    ) -> None:
         config = self.services.config
         index = FileIndex.of(snapshot.blobs)
         outside, tags = config.outside_agent, self.services.tags
@@ -126,7 +128,7 @@ class Solver:
             if self._all_without_money():
                 break
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: WorkStep) -> None:
         self.access.steps.step(self.instance.instance_id, 0, "", step)
 
     def _all_without_money(self) -> bool:
@@ -151,7 +153,7 @@ class Solver:
             return record.status is AttemptStatus.PLAUSIBLE
         return record.candidate.plausible
 
-    def _tests(self, snapshot: Snapshot, root: Path) -> Preexisting | None:
+    def _tests(self, snapshot: Snapshot, root: Path) -> RegressionTests | None:
         config = self.services.config
         if config.tests is TestChoice.NONE or config.environment is EnvironmentKind.NONE:
             return None
@@ -164,11 +166,11 @@ class Solver:
             )
             self.access.log.warning("no tests: %s", error)
             return None
-        return self._preexisting(base, session)
+        return self._regression_tests(base, session)
 
-    def _preexisting(self, base: Checkout, session: Session) -> Preexisting:
+    def _regression_tests(self, base: Checkout, session: Session) -> RegressionTests:
         config = self.services.config
-        return Preexisting(
+        return RegressionTests(
             instance=self.instance,
             session=session,
             choice=config.tests,
@@ -183,7 +185,7 @@ class Solver:
         )
 
 
-def explained(choice: Choice, records: Sequence[AttemptRecord]) -> Choice:
+def explained(choice: CandidateChoice, records: Sequence[AttemptRecord]) -> CandidateChoice:
     """Name what broke an instance, or the budget that might have made it plausible."""
     if choice.status is InstanceStatus.ERROR:
         last = records[-1].error.strip().splitlines()

@@ -21,7 +21,7 @@ from core.address import without_logins
 from core.errors import InfrastructureError, UserError
 from core.options import option, option_group
 from core.redaction import DOTENV_VARIABLE, Redactor
-from runs.scale import RUN
+from runs.options import RUN
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
 from runs.storage.versions import HARNESS_VERSION
 

@@ -26,8 +26,8 @@ from environments.options import AGENT, TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelBook, ModelChoice, names_of
 from llm.settings import SettingsBook, load_settings
 from runs.calls.budget import MONEY
-from runs.calls.throttle import SCALE
-from runs.scale import RUN
+from runs.calls.rate_limiter import SCALE
+from runs.options import RUN
 
 GROUPS = (RunConfig, ModelBook, TryAgent, Options, About)
 PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)

@@ -23,7 +23,7 @@ from bench.attempts.solving import InstanceJob
 from bench.cli.config import RunConfig, TestChoice, validated
 from bench.cli.preflight import preflight
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from core.address import recorded_address
 from core.money import in_words
 from core.plaintext import counted
@@ -31,17 +31,17 @@ from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect, engine_answers
 from environments.docker.images import pull_ahead
-from runs.calls.hub import Hub
+from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import recorded_label, replay_folder
 from runs.checks import check_folder, check_models
 from runs.engines.ray.nodes import clean
+from runs.options import EngineKind
 from runs.progress.summary_json import RunSummary
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
-from runs.scale import EngineKind
 from runs.session import RunSession
+from runs.storage.manifest import all_versions, note_images, timestamp
 from runs.storage.runlock import run_lock
-from runs.storage.starts import all_versions, note_images, timestamp
 from runs.storage.store import RunStore
 
 
@@ -149,22 +149,22 @@ class _Session:
         self._print(summary)
         return summary.exit_code
 
-    def _choose(self, hub: Hub, say: Say) -> tuple[Sequence[InstanceJob], Plan]:
+    def _choose(self, coordinator: CallCoordinator, say: Say) -> tuple[Sequence[InstanceJob], Plan]:
         if changed := changed_address(self.store, recorded_address(self.config.api_base)):
             say(changed)
-        plan = self._plan(hub, say)
+        plan = self._plan(coordinator, say)
         todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
         self._pull(todo, say)
         recordings = make_recordings(self.config, self.options)
         return [InstanceJob(instance, recordings) for instance in todo], plan
 
-    def _plan(self, hub: Hub, say: Say) -> Plan:
+    def _plan(self, coordinator: CallCoordinator, say: Say) -> Plan:
         ids = [instance.instance_id for instance in self.selected]
         if self.options.redo:
             # Another configuration must not put the files of this run aside.
             self._open(ids)
             redo = Redo.parse(self.options.redo, ids)
-            chosen = prepare(self.store, hub, redo, ids)
+            chosen = prepare(self.store, coordinator, redo, ids)
             say(f"{counted(len(ids), 'instance')} selected, {len(chosen)} to redo")
             rest = [name for name in ids if name not in chosen]
             left = plan(self.store, self.options.money.limits, rest)

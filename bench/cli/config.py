@@ -20,7 +20,7 @@ from environments.base import AgentSandbox, EnvironmentKind
 from environments.options import TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
 from llm.settings import settings_sha256
-from runs.scale import RUN, RunOptions
+from runs.options import RUN, RunOptions
 from runs.storage.versions import HARNESS_VERSION
 
 __all__ = ["AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "TestChoice", "validated"]

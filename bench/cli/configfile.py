@@ -17,7 +17,7 @@ from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import MIB, DamagedError
 from environments.options import absolute
 from llm.settings import TextLoader
-from runs.scale import TOP
+from runs.options import TOP
 from runs.storage.store import RUN_FILE, RunStore
 
 CONTINUE = "continue_"

@@ -11,14 +11,14 @@ from bench.cli.selection import INSTANCES, Selection
 from bench.instances.bundled import BUNDLED, Bundled
 from core.options import Folder, option, option_group
 from environments.options import AGENT
-from llm.models import RetryPolicy
+from llm.client import RetryPolicy
 from llm.options import LIMITS
 from llm.settings import SettingsBook, our_settings
-from runs.scale import Money, Places, Scale, Start
+from runs.options import RunFolders, Scale, Spending, Start
 
 
 @option_group
-class Options(Start, Places):
+class Options(Start, RunFolders):
     """The options of ``harness.py`` that are not part of the run's configuration.
 
     Attributes:
@@ -49,7 +49,7 @@ class Options(Start, Places):
         given=Path,
     )
     scale: Scale = field(default_factory=Scale)
-    money: Money = field(default_factory=Money)
+    money: Spending = field(default_factory=Spending)
     retries: RetryPolicy = option(
         None,
         "Calls again after a transient error.",

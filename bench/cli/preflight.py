@@ -14,7 +14,7 @@ from agent.formats import get_format
 from agent.prompts import render
 from bench.assembly import make_agent
 from bench.cli.config import ModelChoice, RunConfig
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.errors import UserError
 from core.money import as_text, in_words
@@ -23,9 +23,9 @@ from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from environments.docker.images import missing_images
 from llm.chat import estimate_tokens
-from llm.pricing import Price, cheapest_price, dearest_price
+from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import filled, missing_key
-from runs.scale import Money
+from runs.options import Spending
 
 _GB = 1e9
 
@@ -96,7 +96,7 @@ class Preflight:
 
 def preflight(
     config: RunConfig,
-    money: Money,
+    money: Spending,
     todo: Sequence[Instance],
     mirrors: Mirrors,
     folder: Path,
@@ -129,7 +129,7 @@ def preflight(
 
 
 def cost_bounds(
-    config: RunConfig, money: Money, todo: Sequence[Instance]
+    config: RunConfig, money: Spending, todo: Sequence[Instance]
 ) -> tuple[Decimal | None, Decimal | None]:
     """Return the least and the most dollars that a run over ``todo`` can cost.
 
@@ -145,7 +145,7 @@ def cost_bounds(
     return _least(config, money, todo), _most(config, money, len(todo))
 
 
-def _least(config: RunConfig, money: Money, todo: Sequence[Instance]) -> Decimal | None:
+def _least(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Decimal | None:
     price = money.prices.get(config.models[0].name) or cheapest_price(config.models[0].name)
     if price is None:
         return None
@@ -155,7 +155,7 @@ def _least(config: RunConfig, money: Money, todo: Sequence[Instance]) -> Decimal
     return sum((price.bound(prompt, 1) for prompt in prompts), Decimal())
 
 
-def _most(config: RunConfig, money: Money, count: int) -> Decimal | None:
+def _most(config: RunConfig, money: Spending, count: int) -> Decimal | None:
     limits, calls = money.limits, 1 + config.max_reflections.most
     known = [_most_of_call(model, config, money.prices.get(model.name)) for model in config.models]
     each = [cost * calls * config.tries for cost in known if cost is not None]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from core.errors import UserError
 from core.options import option, option_group
 

@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import Limits
+from agent.conversation.outcomes import ConversationLimits
 from agent.lint import Linter
 from agent.protocol import Task, Transcript, Work
 from agent.repomap import RenderedMaps, TagStore
 from bench.assembly import Options, Say, make_agent, make_mirrors
 from bench.cli.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.lefttree import UnfitTreeError, take_over
-from bench.repos.patches import fit_patch, take_patch
+from bench.repos.lefttree import UnusableTreeError, take_over
+from bench.repos.patches import submittable_patch, take_patch
 from bench.repos.snapshots import Snapshot
 from core.money import in_words, total
 from core.processes import remove_tree
@@ -70,9 +70,9 @@ def _left(checkout: Checkout, *, ours: bool) -> tuple[str, tuple[str, ...]]:
     """Return the patch that would be predicted, and in words what is wrong with the tree."""
     try:
         dropped = () if ours else take_over(checkout)
-    except UnfitTreeError as error:
+    except UnusableTreeError as error:
         return "", (str(error),)
-    fit = fit_patch(take_patch(checkout, ignored=ours))
+    fit = submittable_patch(take_patch(checkout, ignored=ours))
     return fit.patch, tuple(f"dropped: {found}" for found in dropped)
 
 
@@ -96,7 +96,7 @@ def _task(
         model_name=turn.name,
         edit_format=turn.edit_format,
         temperature=config.temperature(1),
-        limits=Limits(config.max_reflections),
+        limits=ConversationLimits(config.max_reflections),
         run_tests=None,
         transcript=Transcript(),
         log=lambda _: None,

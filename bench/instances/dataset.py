@@ -13,7 +13,7 @@ import yaml
 
 from bench.instances.bundled import BUNDLED
 from bench.instances.hub import Row, rows_of_hub
-from bench.instances.instances import Instance, split_row
+from bench.instances.instance import Instance, split_row
 from core.errors import UserError
 
 ALIASES = {

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.regression.related import directives
 from bench.regression.runners import Runner
-from bench.regression.testlogs import Results, TestRun, passing, read_run, told
+from bench.regression.testlogs import Results, TestRun, passing, read_run, with_report_file
 from core.atomic import sweep, write_json_atomic
-from core.stop import waited_for
+from core.shutdown import waited_for
 from environments import CommandResult, Prepared
 
 ALL_TESTS = ""
@@ -71,7 +71,7 @@ class TestFiles:
     def run(self, prepared: Prepared, path: str, seconds: float) -> tuple[CommandResult, TestRun]:
         """Run the tests of ``path``; output of the code under test does not count as results."""
         token = secrets.token_hex(16)
-        command = told(self.command(path), self.runner, token)
+        command = with_report_file(self.command(path), self.runner, token)
         result = prepared.run(command, seconds)
         return result, read_run(result.output, self.instance, self.runner, token, self.files)
 
@@ -141,7 +141,7 @@ class Baselines:
 
     def _file(self, path: str) -> Path:
         tests = self.tests
-        command = told(tests.command(path), tests.runner, "")
+        command = with_report_file(tests.command(path), tests.runner, "")
         base = tests.instance.base_commit
         key = json.dumps([tests.instance.instance_id, base, command, self.identity, self.longest])
         name = hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from bench.instances.instances import Instance
-from bench.regression.credible import credible, one_per_line, tame
+from bench.instances.instance import Instance
+from bench.regression.crosscheck import cross_checked, limited_output, one_per_line
 from bench.regression.junit import report_results, split_report, with_report
 from bench.regression.runners import Runner, runner_of
 
@@ -56,7 +56,7 @@ class TestRun:
     results: Results
 
 
-def told(command: str, runner: Runner, token: str) -> str:
+def with_report_file(command: str, runner: Runner, token: str) -> str:
     """Return the command whose output ``read_run`` reads with the same ``token``.
 
     Code under test prints into this output. ``token`` is a new random word per run, unknown to it.
@@ -67,13 +67,13 @@ def told(command: str, runner: Runner, token: str) -> str:
 def read_run(
     output: str, instance: Instance, runner: Runner, token: str, files: Collection[str]
 ) -> TestRun:
-    """Read the output of a command made by ``told``; ``files`` are those of the tree."""
+    """Read the output of a command of ``with_report_file``; ``files`` are those of the tree."""
     if runner is Runner.PYTEST:
         log, report = split_report(output, token)
         return TestRun(log, report_results(report, files))
-    text = tame(output)
+    text = limited_output(output)
     parsed = _parsed(one_per_line(text, runner), instance, runner)
-    return TestRun(output, credible(parsed, text, runner))
+    return TestRun(output, cross_checked(parsed, text, runner))
 
 
 def _parsed(output: str, instance: Instance, runner: Runner) -> dict[str, str]:

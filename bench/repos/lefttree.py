@@ -32,7 +32,7 @@ _EXCLUDE = Path(".git/info/exclude")
 _SHOWN = 80
 
 
-class UnfitTreeError(Exception):
+class UnusableTreeError(Exception):
     """The tree of an agent cannot be compared with its base commit."""
 
 
@@ -58,19 +58,19 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
         What was dropped, without ignored files; tracked files among it are restored.
 
     Raises:
-        UnfitTreeError: the folder is gone, too much differs, or it cannot be changed.
+        UnusableTreeError: the folder is gone, too much differs, or it cannot be changed.
         InfrastructureError: git or the disk failed.
     """
     root = checkout.root
     if root.is_symlink() or not root.is_dir():
         what = "put something else in place of" if os.path.lexists(root) else "removed"
-        raise UnfitTreeError(f"the agent {what} its checkout: there is nothing to compare")
+        raise UnusableTreeError(f"the agent {what} its checkout: there is nothing to compare")
     try:
         return tuple(_taken_over(checkout))
     except OSError as error:
         if error.errno in OF_THE_MACHINE:
             raise InfrastructureError(f"cannot read the tree {root}: {error}") from error
-        raise UnfitTreeError(f"the tree that the agent left cannot be read: {error}") from error
+        raise UnusableTreeError(f"the tree that the agent left cannot be read: {error}") from error
 
 
 def _taken_over(checkout: Checkout) -> Iterator[Dropped]:
@@ -149,7 +149,7 @@ def _refuse_too_much(checkout: Checkout) -> None:
     places = [root / path for path in (*touched, *_listed(root, "ls-files", *_OTHERS))]
     size = sum(place.lstat().st_size for place in places if os.path.lexists(place))
     if len(places) > _MOST_FILES or size > _MOST_BYTES:
-        raise UnfitTreeError(
+        raise UnusableTreeError(
             f"the agent left {len(places):,} new or changed files with {_megabytes(size)}; a patch "
             f"may hold {_MOST_FILES:,} files with {_megabytes(_MOST_BYTES)}"
         )

@@ -64,7 +64,7 @@ class FilePatch:
 
 
 @dataclass(frozen=True)
-class FitPatch:
+class SubmittablePatch:
     """The part of a patch that may be predicted, and the paths that were excluded."""
 
     patch: str
@@ -81,7 +81,7 @@ def is_test_path(path: str) -> bool:
     return bool(folders & _TEST_FOLDERS) or in_root or bool(_TEST_NAME.search(parts[-1]))
 
 
-def is_unfit(path: str, *, new: bool) -> bool:
+def is_excluded(path: str, *, new: bool) -> bool:
     """Tell whether a change of ``path`` is excluded from predictions (docs/predictions.md)."""
     parts = PurePosixPath(path).parts
     if is_test_path(path):
@@ -144,15 +144,15 @@ def _unquote(name: bytes, *, strip: bool) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def fit_patch(patch: str) -> FitPatch:
+def submittable_patch(patch: str) -> SubmittablePatch:
     """Exclude tests, new test configuration and build output from ``patch``."""
     kept, dropped = [], []
     for part in split_patch(patch.encode("utf-8", "surrogateescape")):
-        if is_unfit(part.path, new=part.new):
+        if is_excluded(part.path, new=part.new):
             dropped.append(part.path)
         else:
             kept.append(part.data)
-    return FitPatch(b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped))
+    return SubmittablePatch(b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped))
 
 
 def patch_paths(patch: str) -> tuple[str, ...]:

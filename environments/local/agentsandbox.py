@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.agents import load_agent
-from agent.outside import CommandAgent
+from agent.command_agent import CommandAgent
 from agent.protocol import Agent
 from core.errors import UserError
 from environments.base import AgentSandbox
@@ -25,7 +25,7 @@ done"""
 
 @dataclass(frozen=True)
 class SandboxedCommand:
-    """Makes the command line of an agent in a sandbox; see ``agent.outside.Wrap``.
+    """Makes the command line of an agent in a sandbox; see ``agent.command_agent.Wrap``.
 
     Attributes:
         readable: visible paths besides the system's programs.

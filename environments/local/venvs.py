@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from core.processes import run_limited, without_secrets
-from core.stop import waited_for
+from core.shutdown import waited_for
 from environments.base import Project, UnavailableError, VenvSpec
 from environments.local.buildsteps import BuildSteps
 from environments.local.seals import seal, unchanged

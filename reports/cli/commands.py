@@ -14,11 +14,11 @@ from core.redaction import Redactor
 from reports.cli.console import count_lines
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.cli.reporting import Report, report_on
-from reports.combine.combine import combine
-from reports.combine.combining import labels
+from reports.combine.merge import labels
+from reports.combine.write import combine
 from reports.pages.comparison import Compared
 from reports.pages.markdown import comparison_table, run_tables
-from reports.statistics.comparing import Comparison, compare
+from reports.statistics.comparing import RunComparison, compare
 from reports.statsfile import comparison_json, stats_json
 from runs.storage.store import RunStore
 
@@ -105,7 +105,7 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
 
 
 def _compared(
-    reports: Sequence[Report], found: Sequence[Comparison], options: ReportOptions
+    reports: Sequence[Report], found: Sequence[RunComparison], options: ReportOptions
 ) -> Iterator[str]:
     if options.as_json:
         every = [stats_json(report.stats) for report in reports]

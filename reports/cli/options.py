@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core.options import Folder, option, option_group
 from reports.submission.splits import Layout
-from runs.scale import default_cache
+from runs.options import default_cache
 
 Say = Callable[[str], None]
 

@@ -17,11 +17,11 @@ from reports.data.predictions import ALL_PREDS, Prediction, read_predictions, wr
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_run
 from reports.evaluation.evaluators.base import Verdict
-from reports.evaluation.judging import Judging
+from reports.evaluation.requested import RequestedEvaluation
 from reports.evaluation.results import leaderboard_lists
 from reports.statistics.collect import RunStats, collect
 from reports.statsfile import stats_json
-from runs.storage.starts import note_evaluation
+from runs.storage.manifest import note_evaluation
 from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 
 
@@ -66,7 +66,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     predictions = read_predictions(store)
     reads = options.only_reads
     path = store.folder / ALL_PREDS if reads else write_all_preds(store, predictions)
-    judging = Judging(store, options, store.read_run() or {}, say)
+    judging = RequestedEvaluation(store, options, store.read_run() or {}, say)
     judged = judging.evaluate(predictions)
     verdicts = judged.verdicts
     dataset = judging.dataset_at_hand()

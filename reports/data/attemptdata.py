@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
-from bench.repos.patches import fit_patch, patch_paths
+from bench.repos.patches import patch_paths, submittable_patch
 from llm.chat import Usage
 from reports.data.jsonvalues import (
     dollars,
@@ -118,7 +118,7 @@ def attempts_of(
 
 def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
     patch = writable(data.get("model_patch"))
-    fit = fit_patch(patch)
+    fit = submittable_patch(patch)
     edit, lint, test = (flag(data.get(f"{name}_outcome")) for name in ("edit", "lint", "test"))
     derived = attempt_status(Candidate(attempt, fit.patch, True, edit, lint, test)).value
     return AttemptData(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.attempts.prior import is_plausible
-from bench.repos.patches import fit_patch
+from bench.repos.patches import submittable_patch
 from core.atomic import write_text_atomic
 from core.errors import UserError
 from core.parsing.untrusted import damage_at
@@ -66,7 +66,7 @@ def _read(store: RunStore, path: Path) -> Prediction:
     data = store.read_as_written(path)
     if "model_patch" not in data:
         raise damage_at(path, (), "is not a prediction: it lacks `model_patch`", _FIX)
-    fit = fit_patch(data["model_patch"] or "")
+    fit = submittable_patch(data["model_patch"] or "")
     resolved = data.get("resolved")
     return Prediction(
         instance_id=str(data["instance_id"]),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bench.instances.instances import derived_image
+from bench.instances.instance import derived_image
 from bench.repos.patches import patch_paths
 from reports.data.jsonvalues import text, texts
 

@@ -18,11 +18,11 @@ from reports.data.rows import Row, gold_files_of, image_of, repository_of, year_
 from reports.data.turns import fill_turns, turn_order
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 from reports.evaluation.verdicts import known_verdict, read_verdict_file
-from runs.calls.ledger import Line, by_instance, read_ledger
+from runs.calls.ledger import LedgerLine, by_instance, read_ledger
 from runs.calls.ledger import total as ledger_total
 from runs.progress.overview import overview
-from runs.progress.standing import Entry
-from runs.storage.jsonlines import Damage
+from runs.progress.run_status import InstanceEntry
+from runs.storage.jsonlines import DamagedLine
 from runs.storage.store import RunStore
 
 __all__ = ["AttemptData", "CallData", "InstanceData", "RunData", "read_run"]
@@ -49,9 +49,9 @@ class RunData:
     instances: tuple[InstanceData, ...]
     selected: tuple[str, ...]
     models: tuple[str, ...]
-    unfinished: tuple[Entry, ...] = ()
-    ledger: tuple[Line, ...] = field(default=(), repr=False)
-    damaged: tuple[Damage, ...] = ()
+    unfinished: tuple[InstanceEntry, ...] = ()
+    ledger: tuple[LedgerLine, ...] = field(default=(), repr=False)
+    damaged: tuple[DamagedLine, ...] = ()
 
     @property
     def cost(self) -> Decimal | None:
@@ -121,7 +121,7 @@ class _Reading:
     store: RunStore
     models: Sequence[str]
     rows: Mapping[str, Row]
-    ledger: Mapping[str, Sequence[Line]]
+    ledger: Mapping[str, Sequence[LedgerLine]]
 
     def instance(self, prediction: Prediction, content: Mapping[str, Any]) -> InstanceData:
         """Return one instance; ``content`` is its prediction file."""
@@ -170,8 +170,8 @@ class _Reading:
         return ledger_total(own) if own else dollars(content.get("cost"))
 
 
-def _grouped(lines: Iterable[Line]) -> dict[str, list[Line]]:
-    grouped: dict[str, list[Line]] = {}
+def _grouped(lines: Iterable[LedgerLine]) -> dict[str, list[LedgerLine]]:
+    grouped: dict[str, list[LedgerLine]] = {}
     for line in lines:
         grouped.setdefault(line.instance_id, []).append(line)
     return grouped

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.instances.instances import Evaluation
+from bench.instances.instance import Evaluation
 from bench.repos.patches import patch_paths
 from core.atomic import write_json_atomic, write_text_atomic
 from core.parsing.untrusted import damage_at, read_object
 from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
-from runs.storage.shapes import shown
+from runs.storage.layouts import shown
 from runs.storage.store import RunStore
 
 OTHERS = "attempts"

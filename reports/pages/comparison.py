@@ -14,7 +14,7 @@ from reports.pages.markdown import NOT_EVALUATED, of, p_value, percent, within
 from reports.pages.overview import NO_PREDICTION, VerdictMark, verdict_mark
 from reports.pages.tables import Table
 from reports.statistics.collect import RunStats
-from reports.statistics.comparing import Comparison
+from reports.statistics.comparing import RunComparison
 
 
 class Agreement(str, Enum):
@@ -110,12 +110,14 @@ class ComparisonView:
         return f"{', '.join(first)} and {last}"
 
 
-def comparison_view(runs: Sequence[Compared], comparisons: Sequence[Comparison]) -> ComparisonView:
+def comparison_view(
+    runs: Sequence[Compared], comparisons: Sequence[RunComparison]
+) -> ComparisonView:
     """Return the content of the page for two or more ``runs``, each compared with each other."""
     return ComparisonView(tuple(runs), tuple(map(_pair, comparisons)), _rows(runs))
 
 
-def _pair(found: Comparison) -> Pair:
+def _pair(found: RunComparison) -> Pair:
     pairs = found.table
     head = ("", f"resolved by {found.b}", f"not by {found.b}")
     rows = (
@@ -126,7 +128,7 @@ def _pair(found: Comparison) -> Pair:
     return Pair(title, Table(title, head, rows), tuple(_facts(found)))
 
 
-def _facts(found: Comparison) -> Iterator[tuple[str, str]]:
+def _facts(found: RunComparison) -> Iterator[tuple[str, str]]:
     yield f"resolved by {found.a}", of(found.resolved_a)
     yield f"resolved by {found.b}", of(found.resolved_b)
     if found.interval and found.difference is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from core.money import column
 from core.plaintext import counted, one_line, table
 from reports.statistics.collect import RunStats
-from reports.statistics.comparing import Comparison
+from reports.statistics.comparing import RunComparison
 from reports.statistics.denominators import short_split
 from reports.statistics.methods.intervals import Interval, Share
 
@@ -110,14 +110,14 @@ def _scored(share: Share) -> str:
     return f"{words} (95 % Wilson interval {within(share.interval)})" if share.interval else words
 
 
-def p_value(found: Comparison) -> str:
+def p_value(found: RunComparison) -> str:
     """Return the result of McNemar's test as text."""
     if found.p_value is None:
         return "not evaluated: no instance has a verdict in both runs"
     return f"p = {found.p_value:.4g}"
 
 
-def comparison_table(found: Comparison) -> Iterator[str]:
+def comparison_table(found: RunComparison) -> Iterator[str]:
     """Yield the paired table of two runs, the test, and the differing instances."""
     a, b, pairs = found.a, found.b, found.table
     headings = ("", f"resolved by {b}", f"not by {b}")

@@ -23,7 +23,7 @@ from reports.pages.render import Renderer
 from reports.plots.data import FigureData, comparison_data, figure_data
 from reports.plots.write import Picture, write_figures
 from reports.statistics.collect import RunStats
-from reports.statistics.comparing import Comparison
+from reports.statistics.comparing import RunComparison
 from runs.storage.store import RunStore
 
 _INSTANCES = "instances"
@@ -87,7 +87,7 @@ def write_pages(
 def write_comparison(
     out: Path,
     runs: Sequence[Compared],
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[RunComparison],
     redact: Redactor,
 ) -> Path:
     """Write the page of a comparison into ``out/comparisons/``; return the path of ``report.html``.

@@ -10,7 +10,7 @@ from core.redaction import Redactor
 from reports.data.rundata import InstanceData, RunData
 from reports.statistics.breakdown import UNKNOWN
 from reports.statistics.collect import RunStats
-from reports.statistics.comparing import Comparison
+from reports.statistics.comparing import RunComparison
 from reports.statistics.confusion import Confusion
 from reports.statistics.methods.intervals import Interval, Share
 
@@ -104,7 +104,7 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
     )
 
 
-def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[Comparison]) -> FigureData:
+def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[RunComparison]) -> FigureData:
     """Return the data for the picture of a comparison."""
     return FigureData(
         scores=tuple(_score(run) for run in runs if run.scores.selected.share is not None),

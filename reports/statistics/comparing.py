@@ -19,7 +19,7 @@ from reports.statistics.methods.paired import (
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Two runs on the instances that have a verdict in both.
 
     Attributes:
@@ -51,12 +51,12 @@ class Comparison:
     only_b: tuple[str, ...]
 
 
-def compare(a: RunData, b: RunData) -> Comparison:
+def compare(a: RunData, b: RunData) -> RunComparison:
     """Compare two runs on the instances that have a verdict in both."""
     of_a, of_b = _verdicts(a), _verdicts(b)
     common = sorted({*of_a} & {*of_b})
     table = PairedTable.of((of_a[name], of_b[name]) for name in common)
-    return Comparison(
+    return RunComparison(
         a=a.name,
         b=b.name,
         left_out=len({*of_a} ^ {*of_b}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reports.submission.checks.findings import Finding, Kind
+from reports.submission.checks.findings import Kind, PackageFinding
 from reports.submission.reading import Folder, Sort
 from reports.submission.splits import Split, entry_date
 
@@ -25,7 +25,7 @@ class Places:
 
     artifacts: Folder | None
     entry: Folder | None
-    faults: tuple[Finding, ...]
+    faults: tuple[PackageFinding, ...]
 
     @property
     def split(self) -> Split | None:
@@ -50,13 +50,15 @@ def locate(root: Folder) -> Places:
     return Places(next(iter(artifacts), None), next(iter(entries), None), tuple(faults))
 
 
-def _faults(found: list[Folder], content: str, half: str) -> Iterator[Finding]:
+def _faults(found: list[Folder], content: str, half: str) -> Iterator[PackageFinding]:
     if not found:
         problem = f"no folder contains {content}"
-        yield Finding(Kind.MISSING, ".", problem, f"add {half} to the package")
+        yield PackageFinding(Kind.MISSING, ".", problem, f"add {half} to the package")
     for other in found[1:]:
         problem = f"{half} are here and in {found[0].place()}"
-        yield Finding(Kind.DUPLICATE, other.place(), problem, "keep one of them in the package")
+        yield PackageFinding(
+            Kind.DUPLICATE, other.place(), problem, "keep one of them in the package"
+        )
 
 
 def _has(folder: Folder, name: str) -> bool:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from core.parsing.untrusted import DamagedError, json_of, line_of, text_of
-from reports.submission.checks.findings import Finding, Kind, UnusableError
+from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 
 MIB = 1 << 20
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
-class Limits:
+class SizeLimits:
     """Sizes in bytes.
 
     Attributes:
@@ -53,14 +53,14 @@ class Folder:
 
     root: Path
     path: Path
-    limits: Limits = field(default_factory=Limits)
+    limits: SizeLimits = field(default_factory=SizeLimits)
 
     @classmethod
-    def of(cls, root: Path, limits: Limits | None = None) -> Folder:
+    def of(cls, root: Path, limits: SizeLimits | None = None) -> Folder:
         """Return the folder of a package."""
         # The absolute path contains the split's name.
         whole = root.absolute()
-        return cls(whole, whole, limits or Limits())
+        return cls(whole, whole, limits or SizeLimits())
 
     def below(self, name: str) -> Folder:
         """Return the folder ``name`` in this one."""
@@ -170,7 +170,7 @@ class Folder:
     ) -> UnusableError:
         """Return the exception for a fault of the file ``name`` at ``keys``."""
         place = self.spot(name, *keys) if keys else self.place(name)
-        return UnusableError(Finding(kind, place, problem, fix))
+        return UnusableError(PackageFinding(kind, place, problem, fix))
 
 
 def _gunzip(packed: bytes) -> Iterator[bytes]:

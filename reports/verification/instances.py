@@ -11,7 +11,7 @@ from typing import Any
 from bench.attempts.records import AttemptRecord
 from bench.attempts.saving import prediction
 from bench.attempts.transcript import transcript
-from bench.repos.patches import fit_patch
+from bench.repos.patches import submittable_patch
 from core.money import as_number
 from reports.verification.difference import (
     Difference,
@@ -124,6 +124,6 @@ def _wrong(
         yield Spot(("messages",), f"do not fit the calls: {words}")
     recorded = ("recorded", "cost")
     yield from all_differences(raw["recorded"]["cost"], as_number(record.cost), recorded, same)
-    dropped = fit_patch(record.model_patch).dropped
+    dropped = submittable_patch(record.model_patch).dropped
     if spot := first_difference(raw["dropped_files"], dropped, ("dropped_files",)):
         yield spot

@@ -11,7 +11,7 @@ from core.money import as_text
 from core.plaintext import counted
 from reports.data.rundata import RunData
 from reports.verification.difference import Difference
-from runs.calls.ledger import REPLAYED, Line
+from runs.calls.ledger import REPLAYED, LedgerLine
 
 Costs = Counter[Decimal | None]
 _REPLIED = ("answered", REPLAYED)
@@ -33,7 +33,7 @@ def ledger_differences(path: Path, run: RunData) -> Iterator[Difference]:
         yield Difference(path, f"has calls of {name!a}, which is not an instance of this run")
 
 
-def _missing(lines: Sequence[Line], run: RunData) -> Iterator[str]:
+def _missing(lines: Sequence[LedgerLine], run: RunData) -> Iterator[str]:
     """Yield calls that the ledger lacks; it may contain more calls, of redone attempts."""
     paid = _paid(lines)
     for instance in run.instances:
@@ -48,7 +48,7 @@ def _missing(lines: Sequence[Line], run: RunData) -> Iterator[str]:
                 )
 
 
-def _paid(lines: Sequence[Line]) -> Mapping[tuple[str, int], Costs]:
+def _paid(lines: Sequence[LedgerLine]) -> Mapping[tuple[str, int], Costs]:
     paid: dict[tuple[str, int], Costs] = {}
     for line in lines:
         if line.kind in _REPLIED:

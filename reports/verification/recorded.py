@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bench.attempts.candidates import Choice, choose
+from bench.attempts.candidates import CandidateChoice, choose
 from bench.attempts.records import AttemptRecord
 from bench.attempts.solving import Solved, explained
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from runs.progress.statuses import InstanceStatus
 
 
 def chosen_again(
     records: Sequence[AttemptRecord], winner: int | None, *, require_tests: bool
-) -> Choice:
+) -> CandidateChoice:
     """Return the choice among ``records``, given the trajectory's ``winner``.
 
     For attempts with failed edits the trajectory does not record whether the patch applied; such a
@@ -38,7 +38,7 @@ def solved_of(name: str, trajectory: Mapping[str, Any], records: Sequence[Attemp
     """
     number = trajectory["winner"]
     winner = next((r.candidate for r in records if r.attempt == number), None)
-    choice = Choice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])
+    choice = CandidateChoice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])
     # The files contain only the name and the title of an instance.
     instance = Instance(name, "", "", str(trajectory.get("title", "")), "", "")
     return Solved(instance, tuple(records), choice)

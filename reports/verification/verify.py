@@ -16,7 +16,7 @@ from reports.data.otherpatches import rounds
 from reports.data.predictions import read_predictions
 from reports.data.rows import Row
 from reports.data.rundata import read_run
-from reports.evaluation.judging import Judging
+from reports.evaluation.requested import RequestedEvaluation
 from reports.statistics.collect import collect
 from reports.statistics.methods.intervals import Share
 from reports.statsfile import stats_json
@@ -76,7 +76,7 @@ class _Verification:
         predictions = read_predictions(self.store)
         run = read_run(self.store)
         yield from ledger_differences(self.store.ledger, run)
-        judging = Judging(self.store, self.options, described, self.say)
+        judging = RequestedEvaluation(self.store, self.options, described, self.say)
         others = list(chain.from_iterable(rounds(run)))
         older = not is_current(described)
         same = nearly if older else eq
@@ -91,7 +91,7 @@ class _Verification:
         yield from derived.differences()
 
     def _stats(
-        self, judging: Judging, rows: Sequence[Row], *, older: bool
+        self, judging: RequestedEvaluation, rows: Sequence[Row], *, older: bool
     ) -> Iterator[Mapping[str, Any]]:
         """Yield the valid contents of ``stats.json``; the report may not have had the rows."""
         for some in [rows, ()] if rows else [()]:
@@ -100,7 +100,7 @@ class _Verification:
             yield with_unknown_shares(made) if older else made
 
 
-def _dataset(judging: Judging) -> Dataset | None:
+def _dataset(judging: RequestedEvaluation) -> Dataset | None:
     try:
         return judging.dataset
     except (UserError, InfrastructureError):

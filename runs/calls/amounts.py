@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from core.errors import UserError
-from llm.pricing import Price
+from llm.prices import Price
 
 Resolve = Callable[[str], str]
 _MILLION = 1_000_000

@@ -20,7 +20,7 @@ MONEY = "Money and time"
 _ZERO = Fraction(0)
 
 
-class Scope(str, Enum):
+class LimitScope(str, Enum):
     """The scope of a limit; the value is the option that sets it."""
 
     RUN = "--budget-usd"
@@ -36,7 +36,7 @@ class OverBudgetError(Exception):
         limit: dollars or calls, as the option of ``scope`` sets them.
     """
 
-    def __init__(self, scope: Scope, message: str, limit: Decimal) -> None:
+    def __init__(self, scope: LimitScope, message: str, limit: Decimal) -> None:
         super().__init__(message)
         self.scope = scope
         self.limit = limit
@@ -51,12 +51,12 @@ class BudgetLimits:
     """The most dollars and calls; None, or a model that is not named, means no limit."""
 
     usd: Decimal | None = option(
-        None, "Dollars for the run.", Scope.RUN.value, panel=MONEY, given=str, read=_read_usd
+        None, "Dollars for the run.", LimitScope.RUN.value, panel=MONEY, given=str, read=_read_usd
     )
     usd_per_instance: Decimal | None = option(
         None,
         "Dollars for an instance.",
-        Scope.INSTANCE.value,
+        LimitScope.INSTANCE.value,
         panel=MONEY,
         given=str,
         read=_read_usd,
@@ -64,7 +64,7 @@ class BudgetLimits:
     usd_per_model: Mapping[str, Decimal] = option(
         None,
         "As gpt-4o=50,opus=200.",
-        Scope.MODEL.value,
+        LimitScope.MODEL.value,
         panel=MONEY,
         factory=dict,
         given=str,
@@ -74,20 +74,20 @@ class BudgetLimits:
     calls: int | None = option(
         None,
         "Requests of the run.",
-        Scope.CALLS.value,
+        LimitScope.CALLS.value,
         panel=MONEY,
         least=1,
         given=int,
         read=lambda _, calls, __: calls,
     )
 
-    def of(self, scope: Scope, model: str) -> Decimal | None:
+    def of(self, scope: LimitScope, model: str) -> Decimal | None:
         """Return the limit of ``scope``, for ``model`` where it has one of its own."""
-        if scope is Scope.CALLS:
+        if scope is LimitScope.CALLS:
             return None if self.calls is None else Decimal(self.calls)
-        if scope is Scope.MODEL:
+        if scope is LimitScope.MODEL:
             return self.usd_per_model.get(model)
-        return self.usd if scope is Scope.RUN else self.usd_per_instance
+        return self.usd if scope is LimitScope.RUN else self.usd_per_instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,14 +230,14 @@ class Budget:
 
     def _wanted(
         self, instance_id: str, model: str, amount: Fraction
-    ) -> Iterator[tuple[Scope, _Account, Fraction]]:
+    ) -> Iterator[tuple[LimitScope, _Account, Fraction]]:
         """Yield the accounts of one call, with the amount that it needs of each."""
         per_instance = self._limits.usd_per_instance
         per_model = self._limits.usd_per_model.get(model)
-        yield Scope.CALLS, self._calls, Fraction(1)
-        yield Scope.RUN, self._run, amount
-        yield Scope.MODEL, _account(self._models, model, per_model), amount
-        yield Scope.INSTANCE, _account(self._instances, instance_id, per_instance), amount
+        yield LimitScope.CALLS, self._calls, Fraction(1)
+        yield LimitScope.RUN, self._run, amount
+        yield LimitScope.MODEL, _account(self._models, model, per_model), amount
+        yield LimitScope.INSTANCE, _account(self._instances, instance_id, per_instance), amount
 
     def _close(self, reservation: Reservation) -> None:
         if reservation not in self._open:
@@ -250,7 +250,7 @@ class Budget:
 
     def _spend(self, instance_id: str, model: str, amount: Fraction, calls: int) -> None:
         for scope, account, _ in self._wanted(instance_id, model, amount):
-            account.spent += calls if scope is Scope.CALLS else amount
+            account.spent += calls if scope is LimitScope.CALLS else amount
 
 
 def _account(accounts: dict[str, _Account], name: str, limit: Decimal | None) -> _Account:
@@ -258,15 +258,17 @@ def _account(accounts: dict[str, _Account], name: str, limit: Decimal | None) ->
 
 
 def _over(
-    scope: Scope, account: _Account, amount: Fraction, instance_id: str, model: str
+    scope: LimitScope, account: _Account, amount: Fraction, instance_id: str, model: str
 ) -> OverBudgetError:
     limit = account.limit or _ZERO
-    if scope is Scope.CALLS:
+    if scope is LimitScope.CALLS:
         words = f"{account.spent} of {limit} calls are made"
     else:
         spent, whole, call = (f"${_decimal(x):.6f}" for x in (account.spent, limit, amount))
         words = f"{spent} of {whole} are spent, and the next call may cost {call}"
-    of = {Scope.INSTANCE: f" for {instance_id}", Scope.MODEL: f" for {model}"}.get(scope, "")
+    of = {LimitScope.INSTANCE: f" for {instance_id}", LimitScope.MODEL: f" for {model}"}.get(
+        scope, ""
+    )
     return OverBudgetError(scope, f"{scope.value}: {words}{of}; raise it to go on", _decimal(limit))
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from llm.chat import Reply, TimeUsedError
 from llm.gate import Ask, Outcome
-from runs.calls.hub import CallHub, Ticket
-from runs.calls.journal import Entry, EntryKind, asked_and_ended, reply_of
+from runs.calls.coordinator import Ticket, WorkerCalls
+from runs.calls.journal import EntryKind, InstanceEntry, asked_and_ended, reply_of
 
 
 @dataclass
@@ -23,10 +23,10 @@ class AttemptGate:
         clock: seconds, monotonic.
     """
 
-    hub: CallHub
+    coordinator: WorkerCalls
     instance_id: str
     attempt: int
-    recorded_calls: list[tuple[str, Entry]]
+    recorded_calls: list[tuple[str, InstanceEntry]]
     sleep: Callable[[float], None]
     seconds: float | None = None
     clock: Callable[[], float] = time.monotonic
@@ -51,21 +51,23 @@ class AttemptGate:
         """See ``Gate``."""
         while True:
             self._check_time()
-            answer = self.hub.begin(self.instance_id, self.attempt, ask)
+            answer = self.coordinator.begin(self.instance_id, self.attempt, ask)
             if isinstance(answer, Ticket):
                 return answer.call
             self.sleep(answer.seconds)
 
     def end(self, ticket: str, outcome: Outcome) -> bool:
         """See ``Gate``."""
-        return self.hub.end(ticket, outcome)
+        return self.coordinator.end(ticket, outcome)
 
     def _check_time(self) -> None:
         if self.seconds is not None and self.clock() - self._started > self.seconds:
             raise TimeUsedError(f"the attempt's {self.seconds:g} s are used up")
 
 
-def recorded_calls(entries: Sequence[Entry], attempt: int) -> list[tuple[str, Entry]]:
+def recorded_calls(
+    entries: Sequence[InstanceEntry], attempt: int
+) -> list[tuple[str, InstanceEntry]]:
     """Return request hash and end of the calls of ``attempt`` that need not be repeated."""
     final = (EntryKind.ANSWERED.value, EntryKind.REFUSED.value)
     return [

@@ -22,10 +22,10 @@ from core.redaction import Redactor
 from llm.chat import Reply, RequestRefusedError
 from llm.gate import Answered, Ask, Outcome, Refused
 from llm.replay import reply_of_json
-from runs.calls.budget import BudgetLimits, OverBudgetError, Scope
+from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
 from runs.storage.jsonlines import LineFormat, read_lines
 
-Entry = Mapping[str, Any]
+InstanceEntry = Mapping[str, Any]
 
 
 class EntryKind(str, Enum):
@@ -45,7 +45,7 @@ class Journal:
 
     path: Path
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: InstanceEntry) -> None:
         """Write ``entry`` and wait until the disk has it.
 
         Raises:
@@ -53,7 +53,7 @@ class Journal:
         """
         append_entry(self.path, entry, durable=True)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[InstanceEntry]:
         """Return what was written, without damaged lines; nothing when there is no journal."""
         return list(read_lines(self.path, JOURNAL).whole)
 
@@ -67,7 +67,7 @@ class Journal:
         self.path.replace(aside)
 
 
-def append_entry(path: Path, entry: Entry, *, durable: bool) -> None:
+def append_entry(path: Path, entry: InstanceEntry, *, durable: bool) -> None:
     """Append one line to ``path``, after a torn one on a line of its own.
 
     Raises:
@@ -88,7 +88,7 @@ def _torn(descriptor: int) -> bool:
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
-def asked_entry(call: str, attempt: int, ask: Ask) -> Entry:
+def asked_entry(call: str, attempt: int, ask: Ask) -> InstanceEntry:
     """Return the entry of a request that is about to be sent."""
     return {
         "kind": EntryKind.ASKED.value,
@@ -101,7 +101,7 @@ def asked_entry(call: str, attempt: int, ask: Ask) -> Entry:
     }
 
 
-def ended_entry(call: str, outcome: Outcome, redact: Redactor) -> Entry:
+def ended_entry(call: str, outcome: Outcome, redact: Redactor) -> InstanceEntry:
     """Return the entry that ends ``call``, redacted where providers quote keys: in errors."""
     if isinstance(outcome, Answered):
         kind = EntryKind.ANSWERED.value
@@ -114,18 +114,18 @@ def ended_entry(call: str, outcome: Outcome, redact: Redactor) -> Entry:
     return {"kind": EntryKind.FAILED.value, "call": call, **said, "error": error}
 
 
-def lost_entry(asked: Entry) -> Entry:
+def lost_entry(asked: InstanceEntry) -> InstanceEntry:
     """Return the end of a call that was pending when its process died: it may be billed."""
     return {"kind": EntryKind.LOST.value, "call": asked["call"], "cost": asked["bound"]}
 
 
-def denied_entry(error: OverBudgetError, model: str) -> Entry:
+def denied_entry(error: OverBudgetError, model: str) -> InstanceEntry:
     """Return the entry of a request that ``error`` did not allow."""
     limit = {"limit": error.scope.value, "value": as_text(error.limit)}
     return {"kind": EntryKind.DENIED.value, "model": model, **limit}
 
 
-def _entry(raw: Entry) -> Entry:
+def _entry(raw: InstanceEntry) -> InstanceEntry:
     """Return an entry that has all values that its readers need.
 
     Raises:
@@ -151,7 +151,7 @@ def _entry(raw: Entry) -> Entry:
     return raw
 
 
-def _key(entry: Entry) -> tuple[str, bool] | None:
+def _key(entry: InstanceEntry) -> tuple[str, bool] | None:
     kind = EntryKind(entry["kind"])
     return None if kind is EntryKind.DENIED else (entry["call"], kind is EntryKind.ASKED)
 
@@ -160,7 +160,9 @@ JOURNAL = LineFormat(_entry, _key)
 """The lines of a journal: each call is asked once, and ends once."""
 
 
-def asked_and_ended(entries: Sequence[Entry]) -> list[tuple[Entry, Entry | None]]:
+def asked_and_ended(
+    entries: Sequence[InstanceEntry],
+) -> list[tuple[InstanceEntry, InstanceEntry | None]]:
     """Return each request with its end, in the order of the requests.
 
     A request without an end was pending when the process died: whether it is billed is unknown.
@@ -170,7 +172,7 @@ def asked_and_ended(entries: Sequence[Entry]) -> list[tuple[Entry, Entry | None]
     return [(e, ends.get(e.get("call"))) for e in entries if e.get("kind") == asked]
 
 
-def reply_of(ended: Entry) -> Reply:
+def reply_of(ended: InstanceEntry) -> Reply:
     """Return the reply of a call that was answered.
 
     Raises:
@@ -192,7 +194,7 @@ def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
 class Denial:
     """The limit that kept an instance from its next call: the option, and its value then."""
 
-    scope: Scope
+    scope: LimitScope
     model: str
     value: Decimal
 
@@ -202,13 +204,13 @@ class Denial:
         return now is not None and now <= self.value
 
 
-def last_denial(entries: Sequence[Entry]) -> Denial | None:
+def last_denial(entries: Sequence[InstanceEntry]) -> Denial | None:
     """Return the last denial in the journal of an instance, None where there is none."""
     denied = [entry for entry in entries if entry.get("kind") == EntryKind.DENIED.value]
     if not denied:
         return None
     last = denied[-1]
     try:
-        return Denial(Scope(last["limit"]), str(last["model"]), Decimal(last["value"]))
+        return Denial(LimitScope(last["limit"]), str(last["model"]), Decimal(last["value"]))
     except (KeyError, TypeError, ValueError, ArithmeticError):
         return None

@@ -18,7 +18,7 @@ from core import money
 from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
 from llm.chat import Usage
-from runs.calls.journal import Entry, EntryKind, append_entry
+from runs.calls.journal import EntryKind, InstanceEntry, append_entry
 from runs.storage.jsonlines import LineFormat, Lines, read_lines
 
 REPLAYED = "replayed"
@@ -26,7 +26,7 @@ _KINDS = frozenset({*(kind.value for kind in EntryKind), REPLAYED}) - {"asked", 
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerLine:
     """One call.
 
     Attributes:
@@ -45,7 +45,9 @@ class Line:
     usage: Usage | None = None
 
     @classmethod
-    def of_call(cls, instance_id: str, asked: Entry, ended: Entry) -> Line | None:
+    def of_call(
+        cls, instance_id: str, asked: InstanceEntry, ended: InstanceEntry
+    ) -> LedgerLine | None:
         """Return the line of a call in a journal, None where no provider bills it.
 
         A call whose bill is unknown, because it failed or was lost, costs its bound.
@@ -74,7 +76,7 @@ class Line:
         return {**plain, "cost": as_text(self.cost)}
 
     @classmethod
-    def of_json(cls, raw: Mapping[str, Any]) -> Line:
+    def of_json(cls, raw: Mapping[str, Any]) -> LedgerLine:
         """Read a line of the file.
 
         Raises:
@@ -100,7 +102,7 @@ class Ledger:
     """The ledger at ``path``, appended to by one process; safe to use from many threads."""
 
     path: Path
-    _lines: dict[str, Line] = field(default_factory=dict)
+    _lines: dict[str, LedgerLine] = field(default_factory=dict)
     _before: int = 0
     _spent: dict[str, Decimal | None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -113,11 +115,11 @@ class Ledger:
             ledger._count(line)
         return ledger
 
-    def begin(self) -> None:
+    def mark(self) -> None:
         """Have ``since_begun`` return only the lines from here on."""
         self._before = len(self._lines)
 
-    def add(self, line: Line) -> bool:
+    def add(self, line: LedgerLine) -> bool:
         """Append ``line`` unless its call is there already, and tell whether it was new.
 
         Only ``sync`` makes sure that it is on the disk; until then the journals have the same.
@@ -134,7 +136,7 @@ class Ledger:
         with self._lock:
             return self._spent.get(instance_id, Decimal())
 
-    def _count(self, line: Line) -> None:
+    def _count(self, line: LedgerLine) -> None:
         self._lines[line.call] = line
         spent = self._spent.get(line.instance_id, Decimal())
         known = spent is not None and line.cost is not None
@@ -147,17 +149,17 @@ class Ledger:
                 with self.path.open("ab") as stream:
                     os.fsync(stream.fileno())
 
-    def since_begun(self) -> tuple[Line, ...]:
+    def since_mark(self) -> tuple[LedgerLine, ...]:
         """Return the lines that were added since ``begin``."""
         return self.lines()[self._before :]
 
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[LedgerLine, ...]:
         """Return all lines in their order."""
         with self._lock:
             return tuple(self._lines.values())
 
 
-def read_ledger(path: Path) -> Lines[Line]:
+def read_ledger(path: Path) -> Lines[LedgerLine]:
     """Return the lines of the ledger at ``path``, none when there is no such file.
 
     Raises:
@@ -166,21 +168,21 @@ def read_ledger(path: Path) -> Lines[Line]:
     return read_lines(path, LEDGER)
 
 
-def write_ledger(path: Path, lines: Iterable[Line]) -> None:
+def write_ledger(path: Path, lines: Iterable[LedgerLine]) -> None:
     """Write a whole ledger at ``path``, instead of one that is there."""
     write_text_atomic(path, "".join(json.dumps(line.as_json()) + "\n" for line in lines))
 
 
-LEDGER = LineFormat(Line.of_json, lambda line: line.call)
+LEDGER = LineFormat(LedgerLine.of_json, lambda line: line.call)
 """The format of a ledger's lines: each call occurs once."""
 
 
-def total(lines: Iterable[Line]) -> Decimal | None:
+def total(lines: Iterable[LedgerLine]) -> Decimal | None:
     """Return the exact sum of ``lines``, None when one of them is unknown."""
     return money.total(line.cost for line in lines)
 
 
-def by_instance(lines: Iterable[Line]) -> dict[str, Decimal]:
+def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal]:
     """Return the known dollars per instance."""
     sums: dict[str, Decimal] = {}
     for line in lines:
@@ -188,7 +190,7 @@ def by_instance(lines: Iterable[Line]) -> dict[str, Decimal]:
     return sums
 
 
-def tokens(lines: Iterable[Line]) -> Usage:
+def tokens(lines: Iterable[LedgerLine]) -> Usage:
     """Return the sum of the tokens that providers reported."""
     used = [line.usage for line in lines if line.usage is not None]
     return Usage(

@@ -11,15 +11,15 @@ from typing import Protocol
 from agent.formats import format_names
 from core.errors import UserError
 from llm.chat import ChatModel
+from llm.client import LiteLLMModel, RetryPolicy
 from llm.gate import Gate, OpenGate
-from llm.models import LiteLLMModel, RetryPolicy
 from llm.options import ModelChoice
-from llm.pricing import Price
+from llm.prices import Price
 from llm.registry import resolve_model
 from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
-from runs.scale import RunOptions
+from runs.options import RunOptions
 from runs.storage.store import RunStore
 
 

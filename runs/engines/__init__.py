@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 from core.errors import UserError
 from runs.engines.base import Driver, Engine
-from runs.engines.local import LocalPool
-from runs.scale import EngineKind
+from runs.engines.threads import ThreadEngine
+from runs.options import EngineKind
 
 __all__ = ["Driver", "Engine", "make_engine"]
 
@@ -19,9 +19,9 @@ def make_engine(driver: Driver) -> Engine:
         UserError: Ray is not installed, or this machine lacks what the jobs need.
     """
     if driver.scale.engine is not EngineKind.RAY:
-        return LocalPool.of(driver)
+        return ThreadEngine.of(driver)
     if find_spec("ray") is None:
         raise UserError("--engine ray needs Ray: install requirements-ray.txt")
-    from runs.engines.ray.ray import RayEngine  # its import takes a second
+    from runs.engines.ray.engine import RayEngine  # its import takes a second
 
     return RayEngine(driver)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from core.stop import Stop
-from runs.calls.hub import Hub
+from core.shutdown import Shutdown
+from runs.calls.coordinator import CallCoordinator
 from runs.jobs import Finished, Job, JobKind
-from runs.progress.board import Steps
-from runs.scale import Scale
+from runs.options import Scale
+from runs.progress.state import Steps
+from runs.storage.run_log import instance_log
 from runs.storage.store import RunStore
-from runs.storage.story import instance_log
 
 
 class Engine(Protocol):
@@ -45,8 +45,8 @@ class Driver:
     scale: Scale
     cache: Path
     store: RunStore
-    hub: Hub
-    stop: Stop
+    coordinator: CallCoordinator
+    stop: Shutdown
     board: Steps
     run_key: str
     warn_once: Callable[[str], None]

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from core.money import in_words
 from core.plaintext import one_line
-from runs.progress.board import Board, ProgressSnapshot, headline, running_lines
+from runs.progress.state import ProgressSnapshot, ProgressState, headline, running_lines
 from runs.progress.statuses import InstanceStatus
 
 
@@ -77,7 +77,9 @@ class Display(Protocol):
         """Write pending lines and clear the bars; safe to call twice."""
 
 
-def make_display(stream: TextIO, board: Board, spent: Spending, every: float = _EVERY) -> Display:
+def make_display(
+    stream: TextIO, board: ProgressState, spent: Spending, every: float = _EVERY
+) -> Display:
     """Return the display for ``stream``: with bars on a terminal, unless it is a dumb one.
 
     Args:
@@ -108,7 +110,7 @@ def finished_line(
 class PlainDisplay:
     """A line per finished instance and per note."""
 
-    def __init__(self, stream: TextIO, board: Board) -> None:
+    def __init__(self, stream: TextIO, board: ProgressState) -> None:
         self._stream = stream
         self._board = board
 
@@ -159,7 +161,7 @@ class TerminalDisplay:
     Only one thread writes to the terminal, so that an interrupt cannot break a line.
     """
 
-    def __init__(self, stream: TextIO, board: Board, spent: Spending, every: float) -> None:
+    def __init__(self, stream: TextIO, board: ProgressState, spent: Spending, every: float) -> None:
         self._stream = stream
         self._board = board
         self._spent = spent

@@ -11,8 +11,16 @@ from typing import Any, TypeVar
 from core.errors import UserError
 from core.money import dollars_or_none
 from core.plaintext import shortened
-from runs.progress.standing import BROKEN, IN_WORK, KILLED, NOT_STARTED, Entry, RunStatus, summed
-from runs.storage.jsonlines import Damage
+from runs.progress.run_status import (
+    BROKEN,
+    IN_WORK,
+    KILLED,
+    NOT_STARTED,
+    InstanceEntry,
+    RunStatus,
+    summed,
+)
+from runs.storage.jsonlines import DamagedLine
 from runs.storage.runlock import is_locked, last_owner
 from runs.storage.store import RunStore
 
@@ -30,7 +38,7 @@ def recorded_status(data: Mapping[str, Any]) -> str:
 def overview(
     store: RunStore,
     dollars: Mapping[str, Decimal],
-    damaged: Iterable[Damage] = (),
+    damaged: Iterable[DamagedLine] = (),
     status_of: StatusOf = recorded_status,
 ) -> RunStatus:
     """Return the status of a run, with the names of its broken files.
@@ -49,7 +57,7 @@ def overview(
     reading = _Reading(store, status_of)
     working, process = _process(store)
     entries = {
-        name: Entry(name, _without_result(store, name, working=working), cost=Decimal(0))
+        name: InstanceEntry(name, _without_result(store, name, working=working), cost=Decimal(0))
         for name in reading.selected()
     }
     for path in sorted(store.logs.glob(f"*{_SUFFIX}")):
@@ -91,14 +99,16 @@ class _Reading:
         run = self._read(self.store.run_file, self.store.read_run) or {}
         return list(run.get("selected", []))
 
-    def entry(self, name: str, path: Path, read: Callable[[str, Path], Entry]) -> Entry:
+    def entry(
+        self, name: str, path: Path, read: Callable[[str, Path], InstanceEntry]
+    ) -> InstanceEntry:
         """Return the entry that ``read`` returns for the file of the instance ``name``."""
-        return self._read(path, lambda: read(name, path)) or Entry(name, BROKEN)
+        return self._read(path, lambda: read(name, path)) or InstanceEntry(name, BROKEN)
 
-    def prediction(self, name: str, path: Path) -> Entry:
+    def prediction(self, name: str, path: Path) -> InstanceEntry:
         """Return a finished instance."""
         data = self.store.read_prediction(path)
-        return Entry(
+        return InstanceEntry(
             instance_id=name,
             status=shortened(self.status_of(data), _LONGEST_STATUS),
             finished=True,
@@ -107,10 +117,10 @@ class _Reading:
             cost=_cost(data.get("cost")),
         )
 
-    def unfinished(self, name: str, path: Path) -> Entry:
+    def unfinished(self, name: str, path: Path) -> InstanceEntry:
         """Return an instance that has to be redone; the store knows its path."""
         data = self.store.read_unfinished(name)
-        return Entry(
+        return InstanceEntry(
             instance_id=name,
             status=recorded_status(data),
             attempts=len(data.get("attempts", ())),

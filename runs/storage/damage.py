@@ -8,11 +8,11 @@ from typing import Any
 
 from runs.calls.journal import JOURNAL
 from runs.calls.ledger import LEDGER
-from runs.storage.jsonlines import DAMAGED, Damage, LineFormat, read_lines, set_aside
+from runs.storage.jsonlines import DAMAGED, DamagedLine, LineFormat, read_lines, set_aside
 from runs.storage.store import RunStore
 
 
-def damaged_lines(store: RunStore) -> Iterator[Damage]:
+def damaged_lines(store: RunStore) -> Iterator[DamagedLine]:
     """Yield the damaged lines of a run that no kill explains; change nothing.
 
     Raises:

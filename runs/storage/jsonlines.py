@@ -32,7 +32,7 @@ class LineFormat(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Damage:
+class DamagedLine:
     """A line that cannot be used.
 
     Attributes:
@@ -59,10 +59,10 @@ class Lines(Generic[T]):
     """A file's whole lines, in order, and its damaged ones."""
 
     whole: tuple[T, ...]
-    damaged: tuple[Damage, ...] = ()
+    damaged: tuple[DamagedLine, ...] = ()
 
     @property
-    def broken(self) -> tuple[Damage, ...]:
+    def broken(self) -> tuple[DamagedLine, ...]:
         """The damaged lines that no kill explains."""
         return tuple(damage for damage in self.damaged if not damage.torn)
 
@@ -76,12 +76,12 @@ def read_lines(path: Path, kind: LineFormat[T]) -> Lines[T]:
     """
     found = [value for _, value in _lines(path, kind)]
     return Lines(
-        tuple(value for value in found if not isinstance(value, Damage)),
-        tuple(value for value in found if isinstance(value, Damage)),
+        tuple(value for value in found if not isinstance(value, DamagedLine)),
+        tuple(value for value in found if isinstance(value, DamagedLine)),
     )
 
 
-def set_aside(path: Path, kind: LineFormat[T]) -> tuple[Damage, ...]:
+def set_aside(path: Path, kind: LineFormat[T]) -> tuple[DamagedLine, ...]:
     """Move the damaged lines of a file to another one, and return them.
 
     They are on the disk there before they are removed here, so that nothing is lost.
@@ -89,13 +89,13 @@ def set_aside(path: Path, kind: LineFormat[T]) -> tuple[Damage, ...]:
     Raises:
         DamagedFileError, OSError: as ``read_lines``; or the disk is full.
     """
-    found: list[tuple[bytes, T | Damage]] = [*_lines(path, kind)]
-    damaged = [raw for raw, value in found if isinstance(value, Damage)]
+    found: list[tuple[bytes, T | DamagedLine]] = [*_lines(path, kind)]
+    damaged = [raw for raw, value in found if isinstance(value, DamagedLine)]
     if damaged:
         _append(path.with_name(path.name + DAMAGED), b"".join(raw + b"\n" for raw in damaged))
-        whole = (raw for raw, value in found if not isinstance(value, Damage))
+        whole = (raw for raw, value in found if not isinstance(value, DamagedLine))
         write_bytes_atomic(path, b"".join(raw + b"\n" for raw in whole))
-    return tuple(value for _, value in found if isinstance(value, Damage))
+    return tuple(value for _, value in found if isinstance(value, DamagedLine))
 
 
 def _append(path: Path, data: bytes) -> None:
@@ -105,7 +105,7 @@ def _append(path: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | Damage]]:
+def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | DamagedLine]]:
     """Yield each line that is not blank, with its value or its damage."""
     seen: dict[Hashable, int] = {}
     lines = _data(path).split(b"\n")
@@ -118,7 +118,7 @@ def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | Damage]
             if key is not None and (first := seen.setdefault(key, number)) != number:
                 raise DamagedError(f"it is the same call as line {first}")
         except DamagedError as error:
-            yield raw, Damage(path, number, str(error), torn=number == len(lines))
+            yield raw, DamagedLine(path, number, str(error), torn=number == len(lines))
         else:
             yield raw, value
 

@@ -12,7 +12,7 @@ from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.redaction import Redactor
-from runs.storage.shapes import are_objects, is_safe_key, no_prediction, shown, wrong_field
+from runs.storage.layouts import are_objects, is_safe_key, no_prediction, shown, wrong_field
 
 # Only reports may know them; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
@@ -90,7 +90,7 @@ class RunStore:
         return self.logs / "redo.json"
 
     @property
-    def story(self) -> Path:
+    def log_file(self) -> Path:
         """The log of the whole run."""
         return self.folder / "harness.log"
 
@@ -231,7 +231,7 @@ class RunStore:
         words = f"is the prediction of {name}"
         raise damage_at(path, _ID, words, f"call it {other.name}, or fix its `instance_id`")
 
-    def begun(self) -> bool:
+    def has_results(self) -> bool:
         """Tell whether the run has results, with which another configuration must not be mixed."""
         paid = self.ledger.exists() and self.ledger.stat().st_size > 0
         return paid or any(self.prediction_paths())

@@ -34,7 +34,7 @@ from agent.formats.base import (
     MalformedReplyError,
     Matching,
     OnFailure,
-    Scope,
+    ReplyScope,
     after_failures,
     feedback,
 )
@@ -42,7 +42,7 @@ from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from core.plaintext import table
 from llm.chat import Message, Reply
-from llm.wire import messages_as_sent
+from llm.openai_format import messages_as_sent
 from tests.agent.hostile_replies import Writer, blocks_in, files_of, replies_in
 
 _SECRET = "the secret that lies outside the checkout"
@@ -193,7 +193,7 @@ def _applied(
     matching = source.choice(list(Matching)) if form == "diff" else Matching.TOLERANT
     edit_format = get_format(form, matching)
     chat = tuple(sorted(arena.known)[:3])
-    edits = edit_format.parse(reply, Scope(arena.known, chat))
+    edits = edit_format.parse(reply, ReplyScope(arena.known, chat))
     report = edit_format.apply(safe_edits(edits, space), space.read, chat)
     return write_report(after_failures(report, source.choice(list(OnFailure))), space)
 

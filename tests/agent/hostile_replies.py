@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent.formats import format_names, get_format
-from agent.formats.base import Scope, SearchReplace
+from agent.formats.base import ReplyScope, SearchReplace
 from llm.chat import Reply, ToolCall
 
 HOSTILE_PATHS = (
@@ -124,7 +124,7 @@ def replies_in(folders: Sequence[Path]) -> list[str]:
 
 def blocks_in(replies: Sequence[str]) -> list[SearchReplace]:
     """Return the SEARCH/REPLACE blocks of ``replies``."""
-    parsed = (get_format("diff").parse(Reply(text), Scope()) for text in replies)
+    parsed = (get_format("diff").parse(Reply(text), ReplyScope()) for text in replies)
     return [edit for edits in parsed for edit in edits if isinstance(edit, SearchReplace)]
 
 

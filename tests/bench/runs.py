@@ -14,9 +14,9 @@ from bench.cli.config import ModelChoice, RunConfig
 from bench.cli.selection import Selection
 from core.options import built
 from demo.setup import DEMO_DATASET
-from llm.models import RetryPolicy
+from llm.client import RetryPolicy
 from llm.options import names_of
-from runs.scale import Money, Scale
+from runs.options import Scale, Spending
 from tests.provider import Provider
 
 TOP = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:
         "out": out,
         "cache": cache,
         "retries": RetryPolicy(2, 0.01, 0.05),
-        "money": Money(allow_unpriced=True),
+        "money": Spending(allow_unpriced=True),
         "scale": Scale(workers=1, jobs=2),
     }
     return Options(**{**values, **changes})
@@ -63,14 +63,14 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
     return config(**{**values, **changes})
 
 
-def read_money(models: Sequence[ModelChoice], **given: Any) -> Money:
+def read_money(models: Sequence[ModelChoice], **given: Any) -> Spending:
     """Return what may be spent; the keys are the fields' names, the values are as typed."""
     names = {
         "usd": "budget_usd", "usd_per_instance": "budget_usd_per_instance",
         "usd_per_model": "budget_usd_per_model", "calls": "max_calls", "prices": "price",
     }  # fmt: skip
     values = {names[name]: value for name, value in given.items()}
-    return built(Money, values, names_of(models))
+    return built(Spending, values, names_of(models))
 
 
 def heed_interrupts() -> None:

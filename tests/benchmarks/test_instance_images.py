@@ -23,14 +23,14 @@ import pytest
 
 from bench.instances.evalscript import bare_setup
 from bench.repos.patches import patch_paths
-from benchmarks.breakages import Kind, Planter
+from benchmarks.breakages import BreakageKind, Planter
 from benchmarks.evaluation_rows import TestLists, evaluation_columns
 from benchmarks.executed import Executed, Function, functions
 from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
-from tests.bench.regression.test_preexisting import FolderSession
+from tests.bench.regression.test_suite import FolderSession
 from tests.conftest import an_instance
 
 ROW: dict[str, Any] = {
@@ -127,9 +127,14 @@ def _planter(seed: int = 1) -> Planter:
 
 def test_a_seed_draws_the_same_five_breakages_of_each_kind() -> None:
     planted = _planter().plant(5)
-    count = {kind: sum(b.kind is kind for b in planted) for kind in Kind}
+    count = {kind: sum(b.kind is kind for b in planted) for kind in BreakageKind}
     # Nothing can be put into a function of one line.
-    assert count == {Kind.IMPORT: 5, Kind.FUNCTION: 3, Kind.BUILD: 5, Kind.MODULE: 4}
+    assert count == {
+        BreakageKind.IMPORT: 5,
+        BreakageKind.FUNCTION: 3,
+        BreakageKind.BUILD: 5,
+        BreakageKind.MODULE: 4,
+    }
     assert planted == _planter().plant(5)
     assert {b.what for b in planted} != {b.what for b in _planter(2).plant(5)}
     assert len({b.what for b in planted}) == len(planted)
@@ -137,7 +142,7 @@ def test_a_seed_draws_the_same_five_breakages_of_each_kind() -> None:
 
 @pytest.mark.parametrize("call", ["decorated(1)", "Thing().method()", "documented()"])
 def test_an_executed_function_raises_and_the_others_do_not(call: str) -> None:
-    found = [b for b in _planter().plant(5) if b.kind is Kind.FUNCTION]
+    found = [b for b in _planter().plant(5) if b.kind is BreakageKind.FUNCTION]
     raising = 0
     for breakage in found:
         names: dict[str, Any] = {}
@@ -154,14 +159,14 @@ def test_what_is_broken_at_its_import_cannot_be_imported() -> None:
     for breakage in _planter().plant(5):
         path = next(iter(breakage.changes))
         whole = "empty" in breakage.what or "cut off" in breakage.what
-        if breakage.kind is Kind.FUNCTION or whole or not path.endswith(".py"):
+        if breakage.kind is BreakageKind.FUNCTION or whole or not path.endswith(".py"):
             continue
         with pytest.raises((Exception, SystemExit)):
             exec(compile(breakage.changes[path], path, "exec"), {})
 
 
 def test_a_broken_build_comes_with_a_harmless_edit_of_tested_code() -> None:
-    builds = [b for b in _planter().plant(20) if b.kind is Kind.BUILD]
+    builds = [b for b in _planter().plant(20) if b.kind is BreakageKind.BUILD]
     assert len(builds) == 11
     assert {next(iter(b.changes)) for b in builds} == {"setup.py", "setup.cfg", "pyproject.toml"}
     assert len({next(iter(b.changes.values())) for b in builds}) == len(builds)

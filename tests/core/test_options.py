@@ -14,7 +14,7 @@ from bench.cli.cli import About, run_cli
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from environments.options import EnvironmentOptions
-from runs.scale import Money, Scale, Start
+from runs.options import Scale, Spending, Start
 
 
 @option_group
@@ -35,7 +35,7 @@ def test_another_benchmark_composes_the_groups_of_the_rooms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     got: dict[str, Any] = {}
-    groups = (Exercise, Scale, Money, EnvironmentOptions, Start, About)
+    groups = (Exercise, Scale, Spending, EnvironmentOptions, Start, About)
 
     @command(*groups, panels=("Exercises",))
     def main(context: typer.Context, values: dict[str, Any]) -> None:

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from bench.instances.dataset import load_dataset
-from bench.instances.instances import Instance
-from bench.instances.requirements import project_of
+from bench.instances.instance import Instance
+from bench.instances.project import project_of
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from demo.images import build_images
 from demo.setup import build_mirrors
-from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect, engine_answers
+from environments.docker.environment import DockerEnvironment
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.cgroups import cgroups_work
 from environments.local.confinement import Confinement
-from environments.local.local import LocalEnvironment, LocalSession
+from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.sandbox import Confined
 from tests.environments.hostile import LIMITS, Place
 

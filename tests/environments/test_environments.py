@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from bench.instances.dataset import load_dataset
-from bench.instances.instances import Instance, Spec
-from bench.instances.requirements import local_command, project_of, wanted_packages
+from bench.instances.instance import Instance, Spec
+from bench.instances.project import local_command, project_of, wanted_packages
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
@@ -27,10 +27,10 @@ from demo.setup import build_mirrors
 from environments import Session, UnavailableError, run_once
 from environments.base import EnvironmentKind, Setup, SetupWay, VenvSpec
 from environments.choice import make_environment
-from environments.docker.docker import LABEL, DockerEnvironment
 from environments.docker.engine import connect, engine_answers
+from environments.docker.environment import LABEL, DockerEnvironment
 from environments.local.bubblewrap import bubblewrap_works
-from environments.local.local import LocalEnvironment, LocalSession
+from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.venvs import find_python, shared_name, spec_key
 from environments.none import NoEnvironment
 from tests.conftest import MakeCheckout, an_instance
@@ -196,7 +196,7 @@ def test_what_ran_without_a_sandbox_has_folders_of_its_own(
     environment = LocalEnvironment(tmp_path / "environments", print)
     shut_in: Any = environment.start(project_of(*demo))
     shut_in.stop()
-    monkeypatch.setattr("environments.local.local.bubblewrap_works", lambda: False)
+    monkeypatch.setattr("environments.local.environment.bubblewrap_works", lambda: False)
     open_: Any = environment.start(project_of(*demo))
     open_.stop()
     assert not {*shut_in.built.readable[1:]} & {*open_.built.readable[1:]}

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from bench.cli.config import TestChoice
-from bench.instances.instances import Instance
-from bench.regression.preexisting import Preexisting, TestLimits
+from bench.instances.instance import Instance
+from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError
 from environments import run_once
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.cgroups import cgroups_work
 from environments.local.confinement import Confinement, find_confinement, missing_limits
-from environments.local.local import LocalSession
+from environments.local.environment import LocalSession
 from tests.environments.hostile import IGNORES_TERM, LIMITS, MB, Place, ended_badly
 
 
@@ -192,7 +192,7 @@ def test_no_outcome_of_it_is_a_pass(
         pytest.skip("one of the local ways is enough")
     root = demo[1].root
     source = (root / "textkit/slug.py").read_text()
-    tests = Preexisting(
+    tests = RegressionTests(
         instance=demo[0],
         session=place.session,
         choice=TestChoice.RELATED,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from bench.instances.instances import Instance
-from bench.instances.requirements import project_of
+from bench.instances.instance import Instance
+from bench.instances.project import project_of
 from bench.repos.checkout import Checkout
 from demo.images import build_images
-from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect, engine_answers
+from environments.docker.environment import DockerEnvironment
 from environments.leftovers import remove_containers
 from environments.local.cgroups import cgroups_work, limited_group, remove_groups
 from tests.environments.hostile import LIMITS

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from llm.chat import Message, Reminder, ToolCall, Traits
-from llm.models import LiteLLMModel, RetryPolicy
+from llm.client import LiteLLMModel, RetryPolicy
+from llm.openai_format import continuation, messages_as_sent
 from llm.registry import map_entry
 from llm.settings import ModelSettings
-from llm.wire import continuation, messages_as_sent
 from tests.provider import Answer, Provider
 
 TOOL = {

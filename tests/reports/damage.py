@@ -17,7 +17,7 @@ _OTHERS = (
 
 
 @dataclass(frozen=True)
-class Damage:
+class DamagedLine:
     """One damage of one file."""
 
     number: int

@@ -30,7 +30,7 @@ from bench.cli.cli import run_cli
 from core.plaintext import table
 from demo import register
 from reports.cli.command_line import main as report
-from tests.reports.damage import KINDS, Damage
+from tests.reports.damage import KINDS, DamagedLine
 from tests.reports.evaluated_demo import Made, derived_of_package, derived_of_run, make
 
 _LINE = re.compile(r"\bline \d+|:\d+:")
@@ -70,7 +70,7 @@ class Figures:
     faults: list[str] = field(default_factory=list)
     without_line: list[str] = field(default_factory=list)
 
-    def add(self, damage: Damage, outcome: Outcome, most: float) -> None:
+    def add(self, damage: DamagedLine, outcome: Outcome, most: float) -> None:
         """Count the outcome of one damage; more than ``most`` seconds is a fault."""
         self.counts[damage.kind, "damages"] += 1
         self.counts[damage.kind, "reported" if outcome.reported else "unchanged"] += 1
@@ -129,7 +129,7 @@ def _damages(
         file = source.choice(groups[source.choice(sorted(groups))])
         kind = sorted(KINDS)[number % len(KINDS)]
         before = file.read_bytes()
-        damage = Damage(number, kind, file)
+        damage = DamagedLine(number, kind, file)
         try:
             file.write_bytes(KINDS[kind](before, source))
             started = time.perf_counter()

@@ -20,8 +20,8 @@ from environments.docker.engine import connect
 from environments.leftovers import remove_containers, remove_groups
 from llm.chat import Message, request_sha256
 from llm.replay import read_trajectory
-from runs.calls.journal import Entry, EntryKind, Journal, asked_and_ended
-from runs.calls.ledger import Line, read_ledger
+from runs.calls.journal import EntryKind, InstanceEntry, Journal, asked_and_ended
+from runs.calls.ledger import LedgerLine, read_ledger
 from runs.leftovers import kill_processes, run_key
 from tests.provider import Answer, Provider
 from tests.runs import killable
@@ -169,10 +169,10 @@ class Left:
                     found[str(file)] = (state.st_ino, state.st_mtime_ns)
         return found
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[LedgerLine]:
         return list(read_ledger(self.folder / "ledger.jsonl").whole)
 
-    def calls(self) -> list[tuple[str, Entry, Entry | None]]:
+    def calls(self) -> list[tuple[str, InstanceEntry, InstanceEntry | None]]:
         """Return instance, question and end of all calls in the journals."""
         paths = sorted((self.out / "logs/r/journals").glob("*.jsonl"))
         return [(p.stem, *pair) for p in paths for pair in asked_and_ended(Journal(p).entries())]

@@ -15,19 +15,19 @@ from core.errors import StoppedError
 from environments import Session, run_once
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.confinement import find_confinement
-from environments.local.local import LocalSession
+from environments.local.environment import LocalSession
 from environments.local.sandbox import Confined
 from environments.local.venvs import Built
 from llm.chat import Message
-from llm.models import LiteLLMModel
+from llm.client import LiteLLMModel
+from runs.calls.coordinator import CallCoordinator
 from runs.calls.gate import AttemptGate, recorded_calls
-from runs.calls.hub import Hub
 from runs.engines.ray.nodes import clean
 from runs.jobs import Finished, JobAccess, JobKind, WorkerAccess
+from runs.options import EngineKind, Scale, Spending
 from runs.progress.statuses import InstanceStatus
 from runs.redo import Plan, plan
 from runs.run import open_run
-from runs.scale import EngineKind, Money, Scale
 from runs.session import ModelUse, RunSession
 from runs.slots import Slot
 from runs.storage.runlock import run_lock
@@ -92,23 +92,23 @@ class Question:
 class Saver:
     store: RunStore
 
-    def __call__(self, finished: Finished[str], hub: Hub) -> None:
+    def __call__(self, finished: Finished[str], coordinator: CallCoordinator) -> None:
         content: dict[str, Any] = {
             "instance_id": finished.key, "status": finished.status.value, "output": finished.value
         }  # fmt: skip
         if finished.value is None:
             self.store.save_unfinished(finished.key, content)
         else:
-            hub.ledger.sync()
+            coordinator.ledger.sync()
             self.store.save_instance(finished.key, content, None, None)
 
 
 def main(out: str, url: str, engine: str, count: str) -> None:
     """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's."""
-    store, cache, money = RunStore(Path(out), RUN), Path(out, "cache"), Money()
+    store, cache, money = RunStore(Path(out), RUN), Path(out, "cache"), Spending()
     questions = {one.key: one for one in (Question(n, url) for n in range(int(count)))}
 
-    def choose(hub: Hub, say: Any) -> tuple[Sequence[Question], Plan]:
+    def choose(coordinator: CallCoordinator, say: Any) -> tuple[Sequence[Question], Plan]:
         found = plan(store, money.limits, list(questions))
         open_run(store, {"run": RUN, "deciding": {"count": count}}, questions)
         return [questions[key] for key in found.todo], found

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.attempts.solving import InstanceJob
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from runs.jobs import longest_first
 from runs.storage.timings import Timings
 from tests.bench.runs import TOP

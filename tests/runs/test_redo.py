@@ -17,12 +17,12 @@ from bench.assembly import make_model_use
 from bench.cli.commands import run_command
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
-from core.stop import Stop
+from core.shutdown import Shutdown
 from runs.calls.ledger import read_ledger, total
 from runs.leftovers import run_key
+from runs.options import Scale
 from runs.redo import Redo, prepare
-from runs.scale import Scale
-from runs.session import make_hub
+from runs.session import make_coordinator
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
@@ -91,10 +91,10 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
     store = RunStore(tmp_path, "r")
     run = options(tmp_path, cache)
     use = make_model_use(live(provider), run)
-    hub = make_hub(store, run.scale, run.money, use, Stop(), lambda _: None)
+    coordinator = make_coordinator(store, run.scale, run.money, use, Shutdown(), lambda _: None)
     redo = Redo.parse(words, [PLAUSIBLE, NOT])
-    assert prepare(store, hub, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
-    # As if the process had died here: one instance is done anew, the other is not.
+    assert prepare(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
+    # As if the process had died here: one instance is done again, the other is not.
     provider.answers.clear()
     both(provider)
     run_command(live(provider), options(tmp_path, cache, PLAUSIBLE), lambda _: None)
@@ -105,7 +105,7 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
     assert "2 instances selected, 1 to redo" in said[0]
     assert store.prediction(PLAUSIBLE).stat().st_ino == done.st_ino
     assert len(list((store.folder / "replaced").iterdir())) == 2
-    # It has come to its end: the same words begin anew.
+    # It has come to its end: the same command starts again.
     run_command(live(provider), again, said.append)
     assert len(list((store.folder / "replaced").iterdir())) == 4
 
@@ -118,7 +118,7 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
     store = RunStore(tmp_path, "r")
     run = options(tmp_path, cache)
     use = make_model_use(live(provider), run)
-    hub = make_hub(store, run.scale, run.money, use, Stop(), lambda _: None)
+    coordinator = make_coordinator(store, run.scale, run.money, use, Shutdown(), lambda _: None)
     redo = Redo.parse("plausible,empty", [])
     put_aside = RunStore.put_aside
 
@@ -129,8 +129,8 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(RunStore, "put_aside", dying)
-        prepare(store, hub, redo, [PLAUSIBLE, NOT])
-    assert prepare(store, hub, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
+        prepare(store, coordinator, redo, [PLAUSIBLE, NOT])
+    assert prepare(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
     assert not list(store.prediction_paths())
 
 
@@ -233,10 +233,10 @@ def test_unpriced_models_need_a_price_or_leave(
 ) -> None:
 
     from bench.cli.config import ModelChoice
-    from runs.scale import Money
+    from runs.options import Spending
 
     mine = (ModelChoice.parse("my-own", any_name=True),)
-    run: dict[str, Any] = {"money": Money()}
+    run: dict[str, Any] = {"money": Spending()}
     with pytest.raises(UserError, match="no price is known for my-own: give --price my-own=IN,OUT"):
         run_command(
             live(provider, models=mine), options(tmp_path, cache, PLAUSIBLE, **run), lambda _: None

@@ -14,9 +14,9 @@ import pytest
 
 from bench.attempts.solving import InstanceJob
 from core.errors import StoppedError, UserError
-from core.stop import Stop
+from core.shutdown import Shutdown
 from llm.chat import Message, Reply
-from runs.engines.local import LocalPool
+from runs.engines.threads import ThreadEngine
 from runs.slots import Slot, Slots, WaitingModel
 from runs.storage.runlock import run_lock
 from tests.conftest import an_instance
@@ -77,7 +77,7 @@ def test_who_waits_longest_is_next() -> None:
 
 
 def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> None:
-    stop = Stop()
+    stop = Shutdown()
     slots = Slots(1, stop)
     with pytest.raises(StoppedError, match="enough"), Slot(slots) as slot, slot.given_back():
         stop.request("enough")
@@ -123,7 +123,7 @@ def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
             release.wait(10)
         return job.key
 
-    pool = LocalPool(2, solve, lambda _: None)
+    pool = ThreadEngine(2, solve, lambda _: None)
     ended = []
     for name in pool.run(jobs(6), lambda: True):
         ended.append(name)
@@ -135,19 +135,19 @@ def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
 
 def test_an_error_of_the_user_ends_the_pool_and_what_has_begun_is_yielded() -> None:
     failed: list[BaseException] = []
-    begun = threading.Barrier(2)
+    started = threading.Barrier(2)
 
     def solve(job: Any) -> Any:
-        begun.wait(10)
+        started.wait(10)
         if job.key == "i-0":
-            raise UserError("mend it")
+            raise UserError("fix it")
         while not failed:
             time.sleep(0.01)
         return job.key
 
-    pool = LocalPool(2, solve, failed.append)
+    pool = ThreadEngine(2, solve, failed.append)
     ended = []
-    with pytest.raises(UserError, match="mend it"):
+    with pytest.raises(UserError, match="fix it"):
         for name in pool.run(jobs(9), lambda: not failed):
             ended.append(name)
     assert ended == ["i-1"]

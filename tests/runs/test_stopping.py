@@ -17,10 +17,10 @@ import pytest
 from bench.instances.dataset import load_dataset
 from core.errors import StoppedError
 from core.processes import run_limited
-from core.stop import Stop
+from core.shutdown import Shutdown
 from demo.setup import REPOSITORIES, commit_all
 from runs.progress.overview import overview
-from runs.progress.standing import lines
+from runs.progress.run_status import lines
 from runs.storage.store import RunStore
 from tests.bench.runs import EDIT, TOP, heed_interrupts
 from tests.provider import Answer, Provider
@@ -229,7 +229,7 @@ def test_ctrl_c_leaves_nothing_on_a_terminal(
 
 
 def test_a_command_ends_when_its_check_raises(tmp_path: Path) -> None:
-    stop = Stop()
+    stop = Shutdown()
     calls = []
 
     def check() -> None:

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from agent.formats.base import SearchReplace
 from agent.formats.matching.lines import to_lines, with_ends
-from agent.formats.matching.settle import place_edits
+from agent.formats.matching.place_edits import place_edits
 
 _CONTEXT = 3
 

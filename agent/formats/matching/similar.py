@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from rapidfuzz.distance import Indel, Opcodes
 
-from agent.formats.matching.carry import counterparts
-from agent.formats.matching.prose import comment_columns
+from agent.formats.matching.comments import comment_columns
+from agent.formats.matching.reindent import counterparts
 
 Lines = Sequence[str]
 Found = tuple[int, int, list[list[str]]]

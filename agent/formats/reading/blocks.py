@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.formats.base import Edit, Scope, SearchReplace, Unreadable
+from agent.formats.base import Edit, ReplyScope, SearchReplace, Unreadable
 from agent.formats.matching.lines import with_ends
 from agent.formats.reading.fences import fence_of, path_above, path_in_info, paths_in_prose
 from agent.formats.reading.names import path_in_line, resolve_existing
@@ -25,7 +25,7 @@ _APPENDS = re.compile(
 _MOST_DIVIDERS = 8
 
 
-def read_blocks(lines: list[str], scope: Scope) -> Iterator[Edit]:
+def read_blocks(lines: list[str], scope: ReplyScope) -> Iterator[Edit]:
     """Yield the blocks in ``lines``; an unreadable block is an ``Unreadable``."""
     return _Blocks(lines, scope).all()
 
@@ -33,7 +33,7 @@ def read_blocks(lines: list[str], scope: Scope) -> Iterator[Edit]:
 class _Blocks:
     """Reads the blocks of one reply, from top to bottom."""
 
-    def __init__(self, lines: list[str], scope: Scope) -> None:
+    def __init__(self, lines: list[str], scope: ReplyScope) -> None:
         self.lines = lines
         self.scope = scope
         self.path: str | None = None

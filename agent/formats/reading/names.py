@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from agent.formats.base import Scope
+from agent.formats.base import ReplyScope
 
 _LABEL = re.compile(r"^(?:file(?:name| path)?|path)(?:\s*\d+)?\s*:\s*", re.IGNORECASE)
 _LINK = re.compile(r"^\[([^\]]+)\]\([^)]*\)$")
@@ -70,7 +70,7 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
     return name if looks_like_path else None
 
 
-def resolve_existing(name: str, scope: Scope) -> str:
+def resolve_existing(name: str, scope: ReplyScope) -> str:
     """Return the only known path that ``name`` can mean, for an edit of an existing file.
 
     In this order: the equal path; the path that ends in ``name``; both for ``name`` without its
@@ -84,7 +84,7 @@ def resolve_existing(name: str, scope: Scope) -> str:
     return next((path for path in found if path), name)
 
 
-def resolve_likely(name: str, scope: Scope) -> str:
+def resolve_likely(name: str, scope: ReplyScope) -> str:
     """Return the path that ``name`` means for a whole file, which may be new.
 
     The end of a path means a file that the model was shown; else see ``without_bogus_folders``.
@@ -95,7 +95,7 @@ def resolve_likely(name: str, scope: Scope) -> str:
     return shown[0] if len(shown) == 1 else without_bogus_folders(name, scope)
 
 
-def without_bogus_folders(name: str, scope: Scope) -> str:
+def without_bogus_folders(name: str, scope: ReplyScope) -> str:
     """Return ``name`` without first folders that are not the repository's, if the rest is known.
 
     Those are the folders of an absolute path, and names for the repository in examples and diffs.
@@ -108,7 +108,7 @@ def without_bogus_folders(name: str, scope: Scope) -> str:
     return next((tail for tail in tails if tail in scope.known), name)
 
 
-def _only_ending(tail: str, scope: Scope) -> str | None:
+def _only_ending(tail: str, scope: ReplyScope) -> str | None:
     same = scope.by_name.get(tail.rsplit("/", 1)[-1], ())
     found = [path for path in same if path == tail or path.endswith("/" + tail)]
     return found[0] if len(found) == 1 else None

@@ -16,7 +16,7 @@ from bench.repos.patches import (
     SOURCE_ROOTS,
     STARTUP_MODULES,
     TEST_CONFIGURATION,
-    is_unfit,
+    is_excluded,
     split_patch,
 )
 
@@ -92,7 +92,7 @@ def tree_under_test(changes: Changes, files: Collection[str], read: Read) -> Tre
     configuration = []
     for path, data in changes.items():
         new = path not in known
-        if is_unfit(path, new=new):
+        if is_excluded(path, new=new):
             continue
         if not may_configure_tests(path) or (new and not is_shared(path)):
             kept[path] = data

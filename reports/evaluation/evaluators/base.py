@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from bench.instances.instances import Evaluation, Instance
+from bench.instances.instance import Evaluation, Instance
 from reports.data.predictions import Prediction
 
 # Evaluators that run swebench in its own images.

@@ -51,7 +51,7 @@ def _build_nothing(ids: Sequence[str]) -> None:
 
 
 def _local(options: ReportOptions, say: Say, dataset: str) -> LocalEvaluator:
-    from environments.local.local import LocalEnvironment
+    from environments.local.environment import LocalEnvironment
     from reports.evaluation.evaluators.local import LocalEvaluator
 
     cache = options.cache

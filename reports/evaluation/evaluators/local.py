@@ -15,11 +15,11 @@ from pathlib import Path
 
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import base_reader
-from bench.instances.requirements import project_of
+from bench.instances.project import project_of
 from bench.regression.configuration.testconfig import may_configure_tests, tree_under_test
 from bench.regression.related import directives
 from bench.regression.runners import runner_of
-from bench.regression.testlogs import told
+from bench.regression.testlogs import with_report_file
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path, patch_paths
@@ -110,7 +110,7 @@ class LocalEvaluator:
         tests = [p for p in paths if is_test_path(p) and changes.get(p) is not None]
         names = [shlex.quote(directives(runner, path)) for path in tests] if runner else []
         command = " ".join([session.test_command, *names])
-        command = told(command, runner, token) if runner else command
+        command = with_report_file(command, runner, token) if runner else command
         result = run_once(session, changes, command, self.timeout)
         log = saved(result.output, token, timed_out=result.timed_out)
         if result.timed_out:

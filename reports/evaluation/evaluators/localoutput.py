@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from bench.instances.evalscript import END_MARKER, START_MARKER
-from bench.instances.requirements import local_command
-from bench.regression.credible import credible, tame
+from bench.instances.project import local_command
+from bench.regression.crosscheck import cross_checked, limited_output
 from bench.regression.junit import report_results, split_report
 from bench.regression.runners import Runner, runner_of
 from bench.repos.patches import patch_paths
@@ -47,14 +47,14 @@ def grade_saved(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
     output = rest.partition(f"{START_MARKER}\n")[2].rpartition(f"\n{END_MARKER}\n")[0]
     runner = runner_of(local_command(task.instance.spec)) if task.instance.spec else None
     printed, report = split_report(output, head.removeprefix(_HEAD))
-    printed = tame(printed)
+    printed = limited_output(printed)
     statuses = printed_statuses(task, _marked(printed))
     if runner is Runner.PYTEST:
         checked = _confirmed(task, statuses, report)
         verdict = grade_statuses(task, checked.statuses, log, evaluator)
         return _with_note(verdict, task, checked.unreported)
     if runner is not None:
-        statuses = credible(statuses, printed, runner)
+        statuses = cross_checked(statuses, printed, runner)
     return grade_statuses(task, statuses, log, evaluator)
 
 

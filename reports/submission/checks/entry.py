@@ -9,7 +9,7 @@ from datetime import date
 from pydantic import ValidationError
 
 from core.parsing.plainyaml import line_of_yaml, yaml_of
-from reports.submission.checks.findings import Finding, Kind, UnusableError
+from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.locate import Places
 from reports.submission.metadata import Metadata, mistakes
 from reports.submission.reading import Folder, Sort
@@ -29,13 +29,15 @@ _AFFILIATED = re.compile(r"affiliat|universit|institut|research|college|\blab\b"
 _OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
 
 
-def check_entry(entry: Folder, today: date) -> Iterator[Finding]:
+def check_entry(entry: Folder, today: date) -> Iterator[PackageFinding]:
     """Yield the faults of the entry except those of ``results/``."""
     yield from _name(entry, today)
     yield from _metadata(entry)
     yield from _readme(entry)
     if not any(name.startswith("logo.") for name in entry.names()):
-        yield Finding(Kind.MISSING, entry.place("logo.*"), "is missing", "add the logo's file")
+        yield PackageFinding(
+            Kind.MISSING, entry.place("logo.*"), "is missing", "add the logo's file"
+        )
 
 
 def attempts_tag(entry: Folder) -> str:
@@ -72,20 +74,22 @@ def _read(entry: Folder) -> Metadata | None:
         return None
 
 
-def _name(entry: Folder, today: date) -> Iterator[Finding]:
+def _name(entry: Folder, today: date) -> Iterator[PackageFinding]:
     day, place = entry_date(entry.path.name), entry.place()
     if day is None:
         fix = "name it by the date and a name, as 20260930_agent_model"
-        yield Finding(Kind.NAME, place, "is not named YYYYMMDD_name", fix)
+        yield PackageFinding(Kind.NAME, place, "is not named YYYYMMDD_name", fix)
     elif day > today:
         problem = f"its date {day} is in the future"
-        yield Finding(Kind.NAME, place, problem, "use the day of the submission")
+        yield PackageFinding(Kind.NAME, place, problem, "use the day of the submission")
     if entry.path.parent.name not in [split.value for split in Split]:
         names = ", ".join(split.value for split in Split)
-        yield Finding(Kind.NAME, place, "is not in the folder of a split", f"use one of: {names}")
+        yield PackageFinding(
+            Kind.NAME, place, "is not in the folder of a split", f"use one of: {names}"
+        )
 
 
-def _metadata(entry: Folder) -> Iterator[Finding]:
+def _metadata(entry: Folder) -> Iterator[PackageFinding]:
     place = entry.place(METADATA)
     try:
         data = yaml_of(entry.text(METADATA))
@@ -96,9 +100,9 @@ def _metadata(entry: Folder) -> Iterator[Finding]:
         text = entry.text(METADATA)
         for key, words in mistakes(error):
             line = line_of_yaml(text, tuple(key.split(": ")))
-            yield Finding(Kind.METADATA, f"{place}:{line}: {key}", *_halves(words))
+            yield PackageFinding(Kind.METADATA, f"{place}:{line}: {key}", *_halves(words))
     except ValueError as error:
-        yield Finding(Kind.UNREADABLE, place, f"is not YAML ({error})", "fix it")
+        yield PackageFinding(Kind.UNREADABLE, place, f"is not YAML ({error})", "fix it")
     else:
         yield from _values(entry, place, metadata)
 
@@ -108,17 +112,17 @@ def _halves(words: str) -> tuple[str, str]:
     return problem, fix or "fix it"
 
 
-def _values(entry: Folder, place: str, metadata: Metadata) -> Iterator[Finding]:
+def _values(entry: Folder, place: str, metadata: Metadata) -> Iterator[PackageFinding]:
     if metadata.tags.checked:
         problem = "checked is true, which only the leaderboard's maintainers may set"
-        yield Finding(Kind.METADATA, f"{place}: tags: checked", problem, "set it to false")
+        yield PackageFinding(Kind.METADATA, f"{place}: tags: checked", problem, "set it to false")
     logo = metadata.info.logo
     if "://" not in logo and ("/" in logo or entry.sort(logo) is not Sort.FILE):
         problem = f"{logo} is not a file of the entry"
-        yield Finding(Kind.METADATA, f"{place}: info: logo", problem, "name the logo's file")
+        yield PackageFinding(Kind.METADATA, f"{place}: info: logo", problem, "name the logo's file")
 
 
-def _readme(entry: Folder) -> Iterator[Finding]:
+def _readme(entry: Folder) -> Iterator[PackageFinding]:
     place = entry.place(_README)
     try:
         text = entry.text(_README)
@@ -128,6 +132,6 @@ def _readme(entry: Folder) -> Iterator[Finding]:
     for subject, words in _CHECKLIST.items():
         if not words.search(text):
             problem = f"the checklist's answer on {subject} is missing"
-            yield Finding(Kind.README, place, problem, "add it")
+            yield PackageFinding(Kind.README, place, problem, "add it")
     if _OPEN_BOX.search(text):
-        yield Finding(Kind.README, place, "a box of the checklist is open", "check it")
+        yield PackageFinding(Kind.README, place, "a box of the checklist is open", "check it")

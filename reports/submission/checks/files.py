@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.redaction import Redactor
-from reports.submission.checks.findings import Finding, Kind, UnusableError
+from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.checks.keys import secret_in, secret_in_blocks
 from reports.submission.reading import MIB, Folder, Sort
 
@@ -13,7 +13,7 @@ _QUOTING = ("logs", "trajs")
 _TEXTS = (".md", ".yaml", ".yml", ".json", ".txt")
 
 
-def check_files(root: Folder, redact: Redactor) -> Iterator[Finding]:
+def check_files(root: Folder, redact: Redactor) -> Iterator[PackageFinding]:
     """Yield the faults of all files below ``root``."""
     total = 0
     for name, sort, size in root.files():
@@ -23,21 +23,23 @@ def check_files(root: Folder, redact: Redactor) -> Iterator[Finding]:
         yield from _file(root, name, sort, size, redact)
     if total > root.limits.total:
         problem = f"{total // MIB} MiB, but GitHub asks for at most {root.limits.total // MIB}"
-        yield Finding(Kind.SIZE, root.place(), problem, "shorten logs and trajectories")
+        yield PackageFinding(Kind.SIZE, root.place(), problem, "shorten logs and trajectories")
 
 
-def _file(root: Folder, name: str, sort: Sort, size: int, redact: Redactor) -> Iterator[Finding]:
+def _file(
+    root: Folder, name: str, sort: Sort, size: int, redact: Redactor
+) -> Iterator[PackageFinding]:
     if sort is not Sort.FILE:
         fix = "replace it by the file"
-        yield Finding(Kind.LINK, root.place(name), f"is a {sort.value}", fix)
+        yield PackageFinding(Kind.LINK, root.place(name), f"is a {sort.value}", fix)
     elif size > root.limits.file:
         problem = f"{size // MIB} MiB, but GitHub refuses more than {root.limits.file // MIB}"
-        yield Finding(Kind.SIZE, root.place(name), problem, "shorten or compress it")
+        yield PackageFinding(Kind.SIZE, root.place(name), problem, "shorten or compress it")
     else:
         yield from _secrets(root, name, redact)
 
 
-def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[Finding]:
+def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[PackageFinding]:
     try:
         if name.endswith(".gz"):
             found = secret_in_blocks(root.unpacked(name), redact)
@@ -48,10 +50,10 @@ def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[Finding]:
         return
     if found:
         fix = "redact it, and revoke it if it was ever valid"
-        yield Finding(Kind.SECRET, root.place(name), f"contains {found}", fix)
+        yield PackageFinding(Kind.SECRET, root.place(name), f"contains {found}", fix)
 
 
-def check_todo(folder: Folder, *, deep: bool) -> Iterator[Finding]:
+def check_todo(folder: Folder, *, deep: bool) -> Iterator[PackageFinding]:
     """Yield each TODO in the texts of ``folder``.
 
     Predictions, logs and trajectories quote repositories, which contain many TODOs. So only texts
@@ -73,4 +75,4 @@ def check_todo(folder: Folder, *, deep: bool) -> Iterator[Finding]:
         for number, line in enumerate(lines, 1):
             if "TODO" in line:
                 place = f"{folder.place(name)}:{number}"
-                yield Finding(Kind.TODO, place, "contains a TODO", "fill it in")
+                yield PackageFinding(Kind.TODO, place, "contains a TODO", "fill it in")

@@ -34,7 +34,7 @@ class Kind(str, Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class PackageFinding:
     """One fault of a package.
 
     Attributes:
@@ -58,6 +58,6 @@ class Finding:
 class UnusableError(Exception):
     """A file of a package cannot be used; contains the finding."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: PackageFinding) -> None:
         super().__init__(finding.line())
         self.finding = finding

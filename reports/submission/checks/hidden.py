@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.instances.instances import Evaluation, Instance
+from bench.instances.instance import Evaluation, Instance
 from core.git import git_result
 
 # Shorter lines are common, as `return result`. 7 of 124 gold patches of SWE-bench Lite have no

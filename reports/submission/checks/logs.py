@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 
-from reports.submission.checks.findings import Finding, Kind, UnusableError
-from reports.submission.checks.predictions import Line
+from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
+from reports.submission.checks.predictions import LedgerLine
 from reports.submission.reading import Folder, Sort
 
 _REPORT = "report.json"
@@ -14,8 +14,8 @@ _OUTPUTS = ("test_output.txt.gz", "test_output.txt")
 
 
 def read_verdicts(
-    artifacts: Folder, lines: Sequence[Line], known: Collection[str]
-) -> tuple[dict[str, bool], list[Finding]]:
+    artifacts: Folder, lines: Sequence[LedgerLine], known: Collection[str]
+) -> tuple[dict[str, bool], list[PackageFinding]]:
     """Return whether each instance with a report is resolved, and the faults of the logs.
 
     Args:
@@ -41,17 +41,17 @@ def read_verdicts(
     return verdicts, faults
 
 
-def _strangers(logs: Folder, known: Collection[str]) -> Iterator[Finding]:
+def _strangers(logs: Folder, known: Collection[str]) -> Iterator[PackageFinding]:
     if logs.sort() is not Sort.FOLDER:
         fix = "add logs/<id>/ for each prediction"
-        yield Finding(Kind.MISSING, logs.place(), "is missing", fix)
+        yield PackageFinding(Kind.MISSING, logs.place(), "is missing", fix)
     for name in logs.names():
         if name not in known:
             problem = f"{name} is not in the dataset"
-            yield Finding(Kind.UNKNOWN_ID, logs.place(name), problem, "delete it")
+            yield PackageFinding(Kind.UNKNOWN_ID, logs.place(name), problem, "delete it")
 
 
-def _patch(folder: Folder, line: Line) -> Iterator[Finding]:
+def _patch(folder: Folder, line: LedgerLine) -> Iterator[PackageFinding]:
     try:
         evaluated = folder.text("patch.diff")
     except UnusableError as error:
@@ -62,7 +62,7 @@ def _patch(folder: Folder, line: Line) -> Iterator[Finding]:
         number = next((n for n, (one, other) in enumerate(pairs, 1) if one != other), 1)
         problem = f"differs from the predicted patch of {line.instance_id}"
         place = f"{folder.place('patch.diff')}:{number}"
-        yield Finding(Kind.LOGS, place, problem, "evaluate the prediction")
+        yield PackageFinding(Kind.LOGS, place, problem, "evaluate the prediction")
 
 
 def _verdict(folder: Folder, name: str) -> bool:
@@ -77,8 +77,8 @@ def _verdict(folder: Folder, name: str) -> bool:
     return resolved
 
 
-def _output(folder: Folder) -> Iterator[Finding]:
+def _output(folder: Folder) -> Iterator[PackageFinding]:
     present = [name for name in _OUTPUTS if folder.sort(name) is Sort.FILE]
     if not present:
         problem, fix = "is missing", "add swebench's test output, compressed"
-        yield Finding(Kind.MISSING, folder.place(_OUTPUTS[0]), problem, fix)
+        yield PackageFinding(Kind.MISSING, folder.place(_OUTPUTS[0]), problem, fix)

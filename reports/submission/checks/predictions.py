@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.instances.instances import Instance
+from bench.instances.instance import Instance
 from bench.repos.mirrors import Mirrors, has_commit
-from bench.repos.patches import applies_to, is_unfit, split_patch
+from bench.repos.patches import applies_to, is_excluded, split_patch
 from core.git import GitError
-from reports.submission.checks.findings import Finding, Kind, UnusableError
+from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.reading import Folder
 
 FILE = "all_preds.jsonl"
@@ -20,7 +20,7 @@ _PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Line:
+class PredictionLine:
     """One prediction of the package.
 
     Attributes:
@@ -39,7 +39,7 @@ class Line:
         return bool(self.patch.strip())
 
 
-def read_lines(artifacts: Folder) -> tuple[list[Line], list[Finding]]:
+def read_lines(artifacts: Folder) -> tuple[list[PredictionLine], list[PackageFinding]]:
     """Return the predictions, and the faults of the other lines."""
     try:
         text = artifacts.text(FILE)
@@ -54,7 +54,7 @@ def read_lines(artifacts: Folder) -> tuple[list[Line], list[Finding]]:
     return lines, faults
 
 
-def _line(artifacts: Folder, place: str, text: str) -> Line:
+def _line(artifacts: Folder, place: str, text: str) -> PredictionLine:
     if not text.strip():
         raise artifacts.unusable(Kind.UNREADABLE, place, "is blank", "delete the line")
     data = artifacts.parsed(place, text)
@@ -66,7 +66,7 @@ def _line(artifacts: Folder, place: str, text: str) -> Line:
         raise artifacts.unusable(
             Kind.UNREADABLE, place, "contains half a character", "write it as UTF-8"
         )
-    return Line(artifacts.place(place), name, model, patch)
+    return PredictionLine(artifacts.place(place), name, model, patch)
 
 
 def _is_text(value: str) -> bool:
@@ -78,8 +78,8 @@ def _is_text(value: str) -> bool:
 
 
 def check_predictions(
-    lines: Sequence[Line], instances: Mapping[str, Instance], mirrors: Mirrors | None
-) -> Iterator[Finding]:
+    lines: Sequence[PredictionLine], instances: Mapping[str, Instance], mirrors: Mirrors | None
+) -> Iterator[PackageFinding]:
     """Yield the faults of predictions.
 
     Args:
@@ -96,36 +96,40 @@ def check_predictions(
             yield from _applies(line, instance, mirrors)
 
 
-def _ids(lines: Sequence[Line], known: Mapping[str, Instance]) -> Iterator[Finding]:
-    first: dict[str, Line] = {}
+def _ids(
+    lines: Sequence[PredictionLine], known: Mapping[str, Instance]
+) -> Iterator[PackageFinding]:
+    first: dict[str, PredictionLine] = {}
     for line in lines:
         if line.instance_id not in known:
             problem = f"{line.instance_id or 'an empty id'} is not in the dataset"
-            yield Finding(Kind.UNKNOWN_ID, line.place, problem, "delete the line")
+            yield PackageFinding(Kind.UNKNOWN_ID, line.place, problem, "delete the line")
         elif (other := first.setdefault(line.instance_id, line)) is not line:
             problem = f"2 predictions for {line.instance_id}: the other is at {other.place}"
-            yield Finding(Kind.DUPLICATE, line.place, problem, "keep the one that was evaluated")
+            yield PackageFinding(
+                Kind.DUPLICATE, line.place, problem, "keep the one that was evaluated"
+            )
 
 
-def _model(lines: Sequence[Line]) -> Iterator[Finding]:
+def _model(lines: Sequence[PredictionLine]) -> Iterator[PackageFinding]:
     names = Counter(line.model for line in lines)
     usual = names.most_common(1)[0][0] if names else ""
     for line in lines:
         if line.model != usual or not line.model:
             problem = f"the model is named {line.model!r}, others {usual!r}"
             fix = "use one name in all predictions and evaluate again"
-            yield Finding(Kind.MODEL_NAME, line.place, problem, fix)
+            yield PackageFinding(Kind.MODEL_NAME, line.place, problem, fix)
 
 
-def _tests(line: Line) -> Iterator[Finding]:
+def _tests(line: PredictionLine) -> Iterator[PackageFinding]:
     paths = _unfit_paths(line.patch)
     if paths is None:
         problem = "the patch names no file"
-        yield Finding(Kind.PATCH, line.place, problem, "use git's format")
+        yield PackageFinding(Kind.PATCH, line.place, problem, "use git's format")
     elif paths:
         problem = f"the patch edits {', '.join(paths[:3])}"
         fix = "remove tests, test configuration and build output, and evaluate again"
-        yield Finding(Kind.TEST_EDIT, line.place, problem, fix)
+        yield PackageFinding(Kind.TEST_EDIT, line.place, problem, fix)
 
 
 def _unfit_paths(patch: str) -> list[str] | None:
@@ -136,10 +140,12 @@ def _unfit_paths(patch: str) -> list[str] | None:
     parts = parts or [(path, False) for path in _PLAIN_HEADER.findall(patch)]
     if not parts or any(not path.strip("/. ") for path, _ in parts):
         return None
-    return [path for path, new in parts if is_unfit(path, new=new)]
+    return [path for path, new in parts if is_excluded(path, new=new)]
 
 
-def _applies(line: Line, instance: Instance, mirrors: Mirrors) -> Iterator[Finding]:
+def _applies(
+    line: PredictionLine, instance: Instance, mirrors: Mirrors
+) -> Iterator[PackageFinding]:
     mirror = mirrors.find(instance.repo)
     if mirror is None or not has_commit(mirror, instance.base_commit):
         return
@@ -149,4 +155,4 @@ def _applies(line: Line, instance: Instance, mirrors: Mirrors) -> Iterator[Findi
         return  # the mirror's fault, not the package's
     if not fits:
         problem = f"the patch does not apply to {instance.base_commit[:12]} of {instance.repo}"
-        yield Finding(Kind.PATCH, line.place, problem, "predict a patch that applies")
+        yield PackageFinding(Kind.PATCH, line.place, problem, "predict a patch that applies")

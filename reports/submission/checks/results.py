@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reports.submission.checks.findings import Finding, Kind, UnusableError
-from reports.submission.checks.predictions import Line
+from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
+from reports.submission.checks.predictions import LedgerLine
 from reports.submission.reading import Folder
 from reports.submission.summary import (
     Lists,
@@ -27,8 +27,8 @@ _NAMES = ("no_generation", "no_logs", "resolved")
 
 
 def check_results(
-    entry: Folder, lines: Sequence[Line], verdicts: Mapping[str, bool], rows: Sequence[Row]
-) -> Iterator[Finding]:
+    entry: Folder, lines: Sequence[LedgerLine], verdicts: Mapping[str, bool], rows: Sequence[Row]
+) -> Iterator[PackageFinding]:
     """Yield the faults of the entry's ``results/`` and of the results in its README.
 
     Args:
@@ -67,33 +67,37 @@ def _lists(folder: Folder) -> dict[str, list[str]]:
     return data
 
 
-def _readme(entry: Folder, right: str) -> Iterator[Finding]:
+def _readme(entry: Folder, right: str) -> Iterator[PackageFinding]:
     try:
         text = entry.text(_README)
     except UnusableError:
         return  # reported by ``check_entry``
     for wrong in sorted(set(_RESOLVED.findall(text)) - {right}):
         problem = f"says {wrong!r}, but predictions and reports give {right!r}"
-        yield Finding(Kind.README, entry.place(_README), problem, "count again")
+        yield PackageFinding(Kind.README, entry.place(_README), problem, "count again")
 
 
-def _compare(folder: Folder, given: Mapping[str, list[str]], wanted: Lists) -> Iterator[Finding]:
+def _compare(
+    folder: Folder, given: Mapping[str, list[str]], wanted: Lists
+) -> Iterator[PackageFinding]:
     for name, right in wanted.as_json().items():
         ids, place = given[name], folder.spot(RESULTS_FILE, name)
         if ids != sorted(set(ids)):
             problem = f"{name} is not sorted, or contains an id twice"
-            yield Finding(Kind.RESULTS, place, problem, "sort it")
+            yield PackageFinding(Kind.RESULTS, place, problem, "sort it")
         # Instances without a patch may be listed as without logs, too.
         allowed = {*right, *wanted.no_generation} if name == "no_logs" else set(right)
         for wrong in sorted(set(ids) - allowed):
             problem = f"{name} names {wrong}, but predictions and reports do not agree"
-            yield Finding(Kind.RESULTS, place, problem, "count again")
+            yield PackageFinding(Kind.RESULTS, place, problem, "count again")
         for missing in sorted(set(right) - set(ids)):
             problem = f"{name} does not name {missing}, but predictions and reports do"
-            yield Finding(Kind.RESULTS, place, problem, "count again")
+            yield PackageFinding(Kind.RESULTS, place, problem, "count again")
 
 
-def _shares(folder: Folder, name: str, wanted: Mapping[str, Share] | None) -> Iterator[Finding]:
+def _shares(
+    folder: Folder, name: str, wanted: Mapping[str, Share] | None
+) -> Iterator[PackageFinding]:
     try:
         data = folder.json(name)
     except UnusableError as error:
@@ -103,14 +107,14 @@ def _shares(folder: Folder, name: str, wanted: Mapping[str, Share] | None) -> It
     if wrong is not None:
         problem = "does not contain `resolved` and `total` by name"
         fix = 'write {"name": {"resolved": 1, "total": 2}}'
-        yield Finding(Kind.RESULTS, folder.spot(name, *wrong), problem, fix)
+        yield PackageFinding(Kind.RESULTS, folder.spot(name, *wrong), problem, fix)
         return
     for key in sorted({*wanted, *data}) if wanted is not None else ():
         if data.get(key) != wanted.get(key):  # type: ignore[union-attr]
             problem = f"{key}: {_words(data.get(key))}, but predictions, reports and dataset give "
             problem += _words(wanted.get(key))  # type: ignore[union-attr]
             fix = "count all instances of the split again"
-            yield Finding(Kind.RESULTS, folder.spot(name, key), problem, fix)
+            yield PackageFinding(Kind.RESULTS, folder.spot(name, key), problem, fix)
 
 
 def _no_shares(data: object) -> tuple[str, ...] | None:

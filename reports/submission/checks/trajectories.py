@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from bench.instances.instances import Evaluation, Instance
+from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
-from bench.repos.patches import fit_patch
+from bench.repos.patches import submittable_patch
 from core.parsing.untrusted import line_of
 from reports.submission.checks.conversations import Trajectory, texts_in, trajectory_of_json
-from reports.submission.checks.findings import Finding, Kind, UnusableError
+from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.checks.hidden import hidden_of, stand_in_base
-from reports.submission.checks.predictions import Line
+from reports.submission.checks.predictions import LedgerLine
 from reports.submission.checks.traces import StandInBase, traces
 from reports.submission.reading import Folder, Sort
 
@@ -62,12 +62,12 @@ class File:
 
 
 def check_trajectories(
-    artifacts: Folder, lines: Sequence[Line], expected: Expected
-) -> Iterator[Finding]:
+    artifacts: Folder, lines: Sequence[LedgerLine], expected: Expected
+) -> Iterator[PackageFinding]:
     """Yield the faults of the trajectories of all predictions."""
     trajs = artifacts.below("trajs")
     if trajs.sort() is not Sort.FOLDER:
-        yield Finding(Kind.MISSING, trajs.place(), "is missing", "add the trajectories")
+        yield PackageFinding(Kind.MISSING, trajs.place(), "is missing", "add the trajectories")
         return
     names, faults = _by_instance(trajs, expected.halves)
     yield from faults
@@ -76,25 +76,25 @@ def check_trajectories(
             continue
         if not names.get(line.instance_id):
             place, problem = trajs.place(f"{line.instance_id}.*"), "is missing"
-            yield Finding(Kind.TRAJECTORY, place, problem, "add the trajectory of the run")
+            yield PackageFinding(Kind.TRAJECTORY, place, problem, "add the trajectory of the run")
             continue
         files, faults = _read(trajs, names[line.instance_id])
         yield from faults
         yield from _one(files, line, expected)
 
 
-def _by_instance(trajs: Folder, known: Halves) -> tuple[dict[str, list[str]], list[Finding]]:
+def _by_instance(trajs: Folder, known: Halves) -> tuple[dict[str, list[str]], list[PackageFinding]]:
     names: dict[str, list[str]] = {}
     faults = []
     for name in trajs.names():
         owner = _owner(name, known)
         if trajs.sort(name) is Sort.FOLDER:
             problem, fix = "is a folder", "put all trajectories directly into trajs/"
-            faults.append(Finding(Kind.TRAJECTORY, trajs.place(name), problem, fix))
+            faults.append(PackageFinding(Kind.TRAJECTORY, trajs.place(name), problem, fix))
         elif owner is None:
             problem = "does not start with an id of the dataset"
             fix = "rename it to <instance_id>.<extension> or delete it"
-            faults.append(Finding(Kind.UNKNOWN_ID, trajs.place(name), problem, fix))
+            faults.append(PackageFinding(Kind.UNKNOWN_ID, trajs.place(name), problem, fix))
         else:
             names.setdefault(owner, []).append(name)
     return names, faults
@@ -110,7 +110,7 @@ def _owner(name: str, known: Halves) -> str | None:
     return None
 
 
-def _read(trajs: Folder, names: Sequence[str]) -> tuple[list[File], list[Finding]]:
+def _read(trajs: Folder, names: Sequence[str]) -> tuple[list[File], list[PackageFinding]]:
     files, faults = [], []
     for name in names:
         try:
@@ -133,7 +133,7 @@ def _data(trajs: Folder, name: str, text: str) -> Any:  # noqa: ANN401 - any JSO
         return None  # a text file
 
 
-def _one(files: Sequence[File], line: Line, expected: Expected) -> Iterator[Finding]:
+def _one(files: Sequence[File], line: LedgerLine, expected: Expected) -> Iterator[PackageFinding]:
     yield from _choice(files, line, expected.attempts)
     instance, evaluation = expected.halves[line.instance_id]
     fields = hidden_of(instance, evaluation)
@@ -142,7 +142,7 @@ def _one(files: Sequence[File], line: Line, expected: Expected) -> Iterator[Find
         for what, example in traces(trajectory, fields, line.patch, base):
             problem = f"shows {what}: {example[:80]!r}"
             fix = "find out how it got there; an attempt with hidden knowledge does not count"
-            yield Finding(Kind.TRACE, file.place, problem, fix)
+            yield PackageFinding(Kind.TRACE, file.place, problem, fix)
 
 
 def _base(instance: Instance, mirrors: Mirrors | None) -> StandInBase | None:
@@ -171,7 +171,7 @@ def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:
             yield file, Trajectory(written=written, rest=rest)
 
 
-def _choice(files: Sequence[File], line: Line, tag: str) -> Iterator[Finding]:
+def _choice(files: Sequence[File], line: LedgerLine, tag: str) -> Iterator[PackageFinding]:
     """Yield missing attempts and missing reasons for the choice."""
     ours = [file for file in files if file.ours]
     for file in ours:
@@ -184,34 +184,36 @@ def _choice(files: Sequence[File], line: Line, tag: str) -> Iterator[Finding]:
         if not _ATTEMPTS.search(text) or not _CHOICE.search(text):
             problem = "does not show all attempts and how one was chosen"
             fix = "add the other attempts and the reason for the choice"
-            yield Finding(Kind.ATTEMPTS, files[0].place, problem, fix)
+            yield PackageFinding(Kind.ATTEMPTS, files[0].place, problem, fix)
 
 
-def _our_attempts(file: File, line: Line, tag: str) -> Iterator[Finding]:
+def _our_attempts(file: File, line: LedgerLine, tag: str) -> Iterator[PackageFinding]:
     name = file.data.get("instance_id", line.instance_id)
     if name != line.instance_id:
         problem = f"is the trajectory of {name!a}, but is named {line.instance_id}"
         place = file.spot("instance_id")
-        yield Finding(Kind.TRAJECTORY, place, problem, "name it by its instance")
+        yield PackageFinding(Kind.TRAJECTORY, place, problem, "name it by its instance")
     attempts = [a for a in file.data["attempts"] if isinstance(a, dict)]
     numbers = [attempt.get("attempt") for attempt in attempts]
     winner, fix = file.data.get("winner"), "copy the trajectory of the run"
     if numbers != list(range(1, len(file.data["attempts"]) + 1)):
         shown = ", ".join(str(n) if type(n) is int else "?" for n in numbers)
         place = file.spot("attempts")
-        yield Finding(Kind.ATTEMPTS, place, f"has the attempts {shown}", fix)
+        yield PackageFinding(Kind.ATTEMPTS, place, f"has the attempts {shown}", fix)
     # An attempt that ended before the first call has neither.
     if not all(a.get("messages") for a in attempts if a.get("calls")):
-        yield Finding(Kind.ATTEMPTS, file.place, "an attempt has calls but no messages", fix)
+        yield PackageFinding(Kind.ATTEMPTS, file.place, "an attempt has calls but no messages", fix)
     if not isinstance(file.data.get("reason"), str) or not file.data["reason"].strip():
         words = "does not say why the winner was chosen"
-        yield Finding(Kind.ATTEMPTS, file.spot("reason"), words, fix)
+        yield PackageFinding(Kind.ATTEMPTS, file.spot("reason"), words, fix)
     if tag == "1" and len(attempts) > 1:
         problem = f"has {len(attempts)} attempts, but the metadata say 1"
-        yield Finding(Kind.ATTEMPTS, file.place, problem, 'set tags: system: attempts to "2+"')
+        yield PackageFinding(
+            Kind.ATTEMPTS, file.place, problem, 'set tags: system: attempts to "2+"'
+        )
     if line.generated and _patch_of(attempts, winner) != line.patch.strip():
         problem = f"its winner (attempt {winner}) does not have the predicted patch"
-        yield Finding(Kind.ATTEMPTS, file.spot("winner"), problem, "predict the winner")
+        yield PackageFinding(Kind.ATTEMPTS, file.spot("winner"), problem, "predict the winner")
 
 
 def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | None:
@@ -221,17 +223,19 @@ def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | No
         patch = recorded.get("model_patch") if isinstance(recorded, dict) else None
         if attempt.get("attempt") == number and isinstance(patch, str):
             # JSON may contain half a character (a lone surrogate).
-            return fit_patch(patch.encode("utf-8", "replace").decode()).patch.strip()
+            return submittable_patch(patch.encode("utf-8", "replace").decode()).patch.strip()
     return None
 
 
-def _transcript(file: File, data: Mapping[str, Any]) -> Iterator[Finding]:
+def _transcript(file: File, data: Mapping[str, Any]) -> Iterator[PackageFinding]:
     """Yield attempts and choices of the JSON file that its transcript lacks."""
     for number in range(1, len(data["attempts"]) + 1):
         if f"\n## Attempt {number}: " not in file.text:
             problem = f"does not show attempt {number}"
-            yield Finding(Kind.ATTEMPTS, file.place, problem, "copy the transcript of the run")
+            yield PackageFinding(
+                Kind.ATTEMPTS, file.place, problem, "copy the transcript of the run"
+            )
     reason = data.get("reason")
     if isinstance(reason, str) and reason not in file.text:
         problem = "does not show the choice"
-        yield Finding(Kind.ATTEMPTS, file.place, problem, "copy the transcript of the run")
+        yield PackageFinding(Kind.ATTEMPTS, file.place, problem, "copy the transcript of the run")

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from bench.instances.instances import Evaluation, Instance, split_row
+from bench.instances.instance import Evaluation, Instance, split_row
 from bench.repos.mirrors import Mirrors
 from core.redaction import Redactor
 from reports.submission.checks.entry import attempts_tag, check_entry
 from reports.submission.checks.files import check_files, check_todo
-from reports.submission.checks.findings import Finding
+from reports.submission.checks.findings import PackageFinding
 from reports.submission.checks.logs import read_verdicts
-from reports.submission.checks.predictions import Line, check_predictions, read_lines
+from reports.submission.checks.predictions import LedgerLine, check_predictions, read_lines
 from reports.submission.checks.results import check_results
 from reports.submission.checks.trajectories import Expected, check_trajectories
 from reports.submission.locate import locate
-from reports.submission.reading import Folder, Limits
+from reports.submission.reading import Folder, SizeLimits
 from reports.submission.summary import Row
 
 
@@ -37,14 +37,14 @@ class Against:
     today: date
     mirrors: Mirrors | None = None
     redact: Redactor = field(default_factory=Redactor)
-    limits: Limits = field(default_factory=Limits)
+    limits: SizeLimits = field(default_factory=SizeLimits)
 
     def halves(self) -> Mapping[str, tuple[Instance, Evaluation]]:
         """Return both halves of every instance, by id."""
         return {str(row["instance_id"]): split_row(row) for row in self.rows}
 
 
-def validate(folder: Path, against: Against) -> list[Finding]:
+def validate(folder: Path, against: Against) -> list[PackageFinding]:
     """Return the faults of the package in ``folder``, each once, in the order of the package.
 
     The package is not trusted: no link is followed, every read has a limit, and a broken file does
@@ -57,7 +57,7 @@ def validate(folder: Path, against: Against) -> list[Finding]:
     places, halves = locate(root), against.halves()
     found = [*places.faults, *check_files(root, against.redact)]
     verdicts: Mapping[str, bool] = {}
-    lines: Sequence[Line] = ()
+    lines: Sequence[LedgerLine] = ()
     tag = ""
     if places.entry:
         tag = attempts_tag(places.entry)

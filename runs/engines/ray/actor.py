@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm.gate import Ask, Outcome
-from runs.calls.hub import Ticket, Wait
-from runs.calls.journal import Entry
-from runs.progress.board import Step
+from runs.calls.coordinator import Ticket, Wait
+from runs.calls.journal import InstanceEntry
+from runs.progress.state import WorkStep
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class RunActor:
         """Report the end of the work on a job."""
         await self._answer("close", start)
 
-    async def entries(self, start: JobStart) -> Sequence[Entry]:
+    async def entries(self, start: JobStart) -> Sequence[InstanceEntry]:
         """Ask for the job's journal."""
-        entries: Sequence[Entry] = await self._answer("entries", start)
+        entries: Sequence[InstanceEntry] = await self._answer("entries", start)
         return entries
 
     async def begin(self, start: JobStart, attempt: int, ask: Ask) -> Ticket | Wait:
@@ -80,7 +80,7 @@ class RunActor:
         """Report how a call ended."""
         return bool(await self._answer("end", start, call, outcome))
 
-    async def step(self, start: JobStart, attempt: int, model: str, step: Step) -> None:
+    async def step(self, start: JobStart, attempt: int, model: str, step: WorkStep) -> None:
         """Report progress."""
         self._pass_on("step", start, attempt, model, step)
 

@@ -16,11 +16,11 @@ from ray.exceptions import RayError
 
 from core.errors import StoppedError
 from llm.gate import Ask, Outcome
-from runs.calls.hub import Ticket, Wait
-from runs.calls.journal import Entry
+from runs.calls.coordinator import Ticket, Wait
+from runs.calls.journal import InstanceEntry
 from runs.engines.base import Driver
 from runs.engines.ray.actor import JobStart, Request
-from runs.progress.board import Step
+from runs.progress.state import WorkStep
 
 # Each waits for the disk now and then; requests of one job wait for each other.
 _THREADS = 16
@@ -69,7 +69,7 @@ class RunServer:
         state = self._jobs[key]
         with state.lock:
             state.number += 1
-            self.driver.hub.abandon(key)
+            self.driver.coordinator.abandon(key)
             state.open.close()
 
     def open(self, start: JobStart) -> bool:
@@ -85,22 +85,22 @@ class RunServer:
         with self._state(start) as state:
             state.open.close()
 
-    def entries(self, start: JobStart) -> Sequence[Entry]:
+    def entries(self, start: JobStart) -> Sequence[InstanceEntry]:
         """Return the job's journal."""
         with self._state(start):
-            return self.driver.hub.entries(start.key)
+            return self.driver.coordinator.entries(start.key)
 
     def begin(self, start: JobStart, attempt: int, ask: Ask) -> Ticket | Wait:
         """Let a call begin, or name the seconds to wait."""
         with self._state(start):
-            return self.driver.hub.begin(start.key, attempt, ask)
+            return self.driver.coordinator.begin(start.key, attempt, ask)
 
     def end(self, start: JobStart, call: str, outcome: Outcome) -> bool:
         """Keep the outcome of a call."""
         with self._state(start):
-            return self.driver.hub.end(call, outcome)
+            return self.driver.coordinator.end(call, outcome)
 
-    def step(self, start: JobStart, attempt: int, model: str, step: Step) -> None:
+    def step(self, start: JobStart, attempt: int, model: str, step: WorkStep) -> None:
         """Show a job's progress."""
         with self._state(start):
             self.driver.board.step(start.key, attempt, model, step)

@@ -11,7 +11,7 @@ import pytest
 from agent.conversation.checks import Checks
 from agent.conversation.coder import Coder
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import Ending, Limits, Result
+from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.reflections import Reflections
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats.diff import DiffFormat
@@ -54,7 +54,7 @@ BAD = edit("app/main.py", "    return 7\n", "    return 2\n")
 def converse(
     root: Path,
     *replies: str | Reply,
-    limits: Limits | None = None,
+    limits: ConversationLimits | None = None,
     tests: list[TestReport] | None = None,
     linter: Linter | None = None,
 ) -> tuple[Result, Script, Coder]:
@@ -65,7 +65,9 @@ def converse(
     space = Workspace(root)
     run = (lambda: tests.pop(0)) if tests is not None else None
     checks = Checks(space, linter or Linter(), run)
-    coder = Coder(space, FileIndex.of(FILES), script, DiffFormat(), checks, limits or Limits())
+    coder = Coder(
+        space, FileIndex.of(FILES), script, DiffFormat(), checks, limits or ConversationLimits()
+    )
     return coder.run("f returns the wrong number", "the map"), script, coder
 
 
@@ -163,13 +165,18 @@ def test_the_same_failures_are_not_sent_twice_without_a_word(tmp_path: Path) -> 
 
 def test_tests_run_at_the_end_when_the_last_reply_failed_in_part(tmp_path: Path) -> None:
     result, _, _ = converse(
-        tmp_path, GOOD + BAD, limits=Limits(Reflections(shared=0)), tests=[TestReport(False)]
+        tmp_path,
+        GOOD + BAD,
+        limits=ConversationLimits(Reflections(shared=0)),
+        tests=[TestReport(False)],
     )
     assert (result.edit, result.test) == (False, False)
 
 
 def test_reflections_are_limited(tmp_path: Path) -> None:
-    result, script, _ = converse(tmp_path, *[BAD] * 9, limits=Limits(Reflections(shared=2)))
+    result, script, _ = converse(
+        tmp_path, *[BAD] * 9, limits=ConversationLimits(Reflections(shared=2))
+    )
     assert len(script.requests) == 3
     assert (result.ending, result.reflections) == (Ending.REFLECTIONS_USED, 2)
 
@@ -195,7 +202,7 @@ def test_a_reply_that_was_cut_off_is_not_applied_and_can_go_on(tmp_path: Path) -
 
 def test_a_complete_block_of_a_cut_off_reply_is_not_applied(tmp_path: Path) -> None:
     result, _, _ = converse(
-        tmp_path, Reply(GOOD, truncated=True), limits=Limits(Reflections(shared=0))
+        tmp_path, Reply(GOOD, truncated=True), limits=ConversationLimits(Reflections(shared=0))
     )
     assert result.edited_files == ()
     assert result.edit is False
@@ -211,7 +218,7 @@ def test_unsafe_paths_are_failed_edits(tmp_path: Path) -> None:
 
 
 def test_a_replay_goes_on_until_it_is_exhausted(tmp_path: Path) -> None:
-    limits = Limits(until_exhausted=True)
+    limits = ConversationLimits(until_exhausted=True)
     result, script, _ = converse(tmp_path, GOOD, "Nothing more.", "Really.", limits=limits)
     assert len(script.requests) == 4
     assert result.ending is Ending.REPLAY_EXHAUSTED

@@ -12,7 +12,7 @@ from agent.conversation.checks import Checks
 from agent.conversation.coder import Coder
 from agent.conversation.context import ContextWindow
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import Ending, Limits, Result
+from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.reflections import Reflections, ReflectionsUsed, Topic
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats import get_format
@@ -76,7 +76,7 @@ def converse(
         model=script,
         edit_format=get_format(form),
         checks=Checks(space, run_tests=run),
-        limits=Limits(reflections or Reflections()),
+        limits=ConversationLimits(reflections or Reflections()),
         on_failure=on_failure,
     )
     return coder.run(issue, repo_map), script, coder
@@ -239,7 +239,7 @@ def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> N
     replies = ["app/first.py", f"app/last.py {'word ' * 900}", f"{BAD}{'word ' * 900}", "no"]
     script = Script([Reply(reply) for reply in replies], Traits(context=4_000))
     index = FileIndex.of([f"app/{name}.py" for name in texts])
-    limits = Limits(Reflections(shared=9))
+    limits = ConversationLimits(Reflections(shared=9))
     space = Workspace(tmp_path)
     Coder(space, index, script, get_format("diff"), Checks(space), limits).run("f", "")
     shortened = [r[-1].content for r in script.requests if "left out because" in r[-1].content]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent.formats import get_format
-from agent.formats.base import ApplyReport, Edit, Scope
+from agent.formats.base import ApplyReport, Edit, ReplyScope
 from llm.chat import Reply
 
 FENCE = "```"
@@ -15,7 +15,7 @@ def parse(
     form: str, reply: str | Reply, known: Sequence[str] = (), chat: Sequence[str] = ()
 ) -> Sequence[Edit]:
     whole = Reply(reply) if isinstance(reply, str) else reply
-    return get_format(form).parse(whole, Scope(frozenset(known), chat))
+    return get_format(form).parse(whole, ReplyScope(frozenset(known), chat))
 
 
 def apply(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.formats import get_format
-from agent.formats.base import ApplyReport, Matching, MoveFile, Scope, Unreadable
+from agent.formats.base import ApplyReport, Matching, MoveFile, ReplyScope, Unreadable
 from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from llm.chat import Reply
@@ -21,7 +21,7 @@ def write(
     space = Workspace(root)
     known = {file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()}
     edit_format = get_format(form, matching)
-    edits = edit_format.parse(Reply(reply), Scope(known))
+    edits = edit_format.parse(Reply(reply), ReplyScope(known))
     return write_report(edit_format.apply(safe_edits(edits, space), space.read, ()), space)
 
 

@@ -12,10 +12,10 @@ from agent import lint
 from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
 from agent.formats.apply import MOST_EDITS
-from agent.formats.base import Matching, Scope, SearchReplace, feedback
+from agent.formats.base import Matching, ReplyScope, SearchReplace, feedback
 from agent.formats.matching.reference_matching import _split_at_dots
 from llm.chat import Message, Reply, ToolCall
-from llm.wire import messages_as_sent
+from llm.openai_format import messages_as_sent
 from tests.agent.formats.editing import apply, block, parse
 
 
@@ -59,7 +59,7 @@ def test_edits_beyond_the_limit_are_reported_as_not_tried(matching: Matching) ->
     replies = "".join(block("a.py", f"x{n}\n", f"y{n}\n") for n in range(MOST_EDITS + 7))
     files = {"a.py": "".join(f"x{n}\n" for n in range(MOST_EDITS + 7))}
     edit_format = get_format("diff", matching)
-    edits = edit_format.parse(Reply(replies), Scope(frozenset(files)))
+    edits = edit_format.parse(Reply(replies), ReplyScope(frozenset(files)))
     report = edit_format.apply(edits, files.get, ())
     assert len(report.failed) == 7
     assert "was not tried" in feedback(report)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from agent.formats import format_names, get_format
-from agent.formats.base import Matching, Scope
+from agent.formats.base import Matching, ReplyScope
 from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from llm.chat import Reply, ToolCall
@@ -88,7 +88,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
         wanted = _joined(after, "\n", final=final or not before)
         edit_format = get_format(form)
         reply = edit_format.render("src/a.py", text, wanted)
-        edits = edit_format.parse(reply, Scope({"src/a.py"}))
+        edits = edit_format.parse(reply, ReplyScope({"src/a.py"}))
         report = edit_format.apply(edits, space.read, ())
         assert not report.failed, (reply, report.failed)
         write_report(report, space)
@@ -107,7 +107,7 @@ def test_rendered_new_files_are_written_as_they_are(form: str, after: list[str])
     edit_format = get_format(form)
     text = _joined(after, "\n", final=True)
     assume(after[-1].strip())
-    edits = edit_format.parse(edit_format.render("new.py", None, text), Scope({"a.py"}))
+    edits = edit_format.parse(edit_format.render("new.py", None, text), ReplyScope({"a.py"}))
     assert edit_format.apply(edits, {}.get, ()).contents == {"new.py": text}
 
 
@@ -130,7 +130,7 @@ def test_no_reply_changes_a_file_that_no_edit_names(
     text = "\n".join(pieces)
     reply = Reply(text, tool_calls=(ToolCall("write_file", text),) if "{" in text else ())
     try:
-        edits = edit_format.parse(reply, Scope(frozenset(files)))
+        edits = edit_format.parse(reply, ReplyScope(frozenset(files)))
     except ValueError:
         return
     named = {edit.path for edit in edits} | {getattr(edit, "to", "") for edit in edits}
@@ -149,5 +149,5 @@ def test_no_reply_crashes(form: str, text: str) -> None:
     with TemporaryDirectory() as folder:
         space = Workspace(Path(folder))
         edit_format = get_format(form)
-        edits = edit_format.parse(Reply(text, tool_calls=(ToolCall("f", text),)), Scope())
+        edits = edit_format.parse(Reply(text, tool_calls=(ToolCall("f", text),)), ReplyScope())
         write_report(edit_format.apply(safe_edits(edits, space), space.read, ()), space)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.formats.base import ApplyReport, MalformedReplyError, Scope, SearchReplace, feedback
+from agent.formats.base import ApplyReport, MalformedReplyError, ReplyScope, SearchReplace, feedback
 from agent.formats.reference import ReferenceDiffFormat
 from llm.chat import Reply
 
@@ -18,7 +18,7 @@ def block(name: str, search: str, replace: str) -> str:
 
 
 def parse(reply: str, known: set[str]) -> tuple[SearchReplace, ...]:
-    return tuple(FORMAT.parse(Reply(reply), Scope(known)))
+    return tuple(FORMAT.parse(Reply(reply), ReplyScope(known)))
 
 
 def apply(

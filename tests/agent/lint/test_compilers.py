@@ -18,7 +18,7 @@ from agent.lint import (
 )
 from agent.lint.compilers import CompilerFailedError
 from bench.attempts.attempt import linter_for
-from bench.instances.instances import Spec
+from bench.instances.instance import Spec
 from environments.local.venvs import find_python
 from tests.conftest import an_instance
 

@@ -21,7 +21,7 @@ from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import read_ledger
-from runs.scale import Money
+from runs.options import Spending
 from runs.storage.store import RunStore
 from tests.bench.runs import config, options, read
 from tests.provider import Provider
@@ -245,7 +245,7 @@ def test_an_agent_by_module_and_attribute(
 
 def test_what_commands_report_is_charged_and_ends_a_budget(tmp_path: Path, cache: Path) -> None:
     chosen = outside("import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')", "{result_file}")
-    money = Money(BudgetLimits(usd=Decimal(3)), allow_unpriced=True)
+    money = Spending(BudgetLimits(usd=Decimal(3)), allow_unpriced=True)
     run = options(tmp_path, cache, ID, money=money)
     assert run_command(replace(chosen, tries=3), run, lambda _: None) == 1
     found = read(tmp_path, ID)

@@ -14,7 +14,7 @@ from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice
 from core.errors import UserError
 from llm.chat import Traits
-from llm.models import RetryPolicy
+from llm.client import RetryPolicy
 from llm.settings import load_settings
 from llm.tokens import count_tokens
 from runs.calls.modelsource import ReplayedModels

@@ -20,7 +20,7 @@ from bench.cli.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from bench.regression.configuration.testconfig import ConfigurationEdits, tree_under_test
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.patches import fit_patch, take_patch
+from bench.repos.patches import submittable_patch, take_patch
 from core.git import git
 from demo.setup import REPOSITORIES, commit_all
 from environments.base import EnvironmentKind
@@ -64,7 +64,7 @@ def written(tree: Checkout, changes: Changes) -> Changes:
 
 def examined(tree: Checkout, ran: Changes | None) -> Examined:
     raw = take_patch(tree)
-    return examine(tree, raw, fit_patch(raw).patch, ran)
+    return examine(tree, raw, submittable_patch(raw).patch, ran)
 
 
 def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
@@ -73,7 +73,7 @@ def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
     ran = written(tree, {**TREE, "tests/test_a.py": b"def test(): pass\n"})
     raw = take_patch(tree)
     before = sorted(p.name for p in (tree.root / ".git/objects").rglob("*"))
-    assert examine(tree, raw, fit_patch(raw).patch, ran) == Examined(applies=True)
+    assert examine(tree, raw, submittable_patch(raw).patch, ran) == Examined(applies=True)
     # The checkout is used again: what is looked at leaves no trace in it.
     assert sorted(p.name for p in (tree.root / ".git/objects").rglob("*")) == before != state
 

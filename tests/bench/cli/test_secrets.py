@@ -17,7 +17,7 @@ import pytest
 from bench.cli.cli import run_cli
 from core.errors import InfrastructureError, UserError
 from core.redaction import Redactor
-from llm.callerrors import meaning
+from llm.provider_errors import meaning
 from llm.registry import the_litellm
 from runs.storage.store import RunStore
 from tests.bench.cli.test_options import Run

@@ -13,10 +13,10 @@ import pytest
 from agent.conversation.testreport import TestReport
 from bench.cli.config import TestChoice
 from bench.regression.junit import report_results, split_report, with_report
-from bench.regression.preexisting import Preexisting, TestLimits
 from bench.regression.runners import Runner
+from bench.regression.suite import RegressionTests, TestLimits
 from bench.regression.testlogs import read_run
-from tests.bench.regression.test_preexisting import FolderSession
+from tests.bench.regression.test_suite import FolderSession
 from tests.conftest import an_instance
 
 CORE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
@@ -84,7 +84,7 @@ def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
     root = tmp_path_factory.mktemp("forged")
 
     def report_on(core: str, files: Mapping[str, str], command: str) -> TestReport:
-        tests = Preexisting(
+        tests = RegressionTests(
             instance=an_instance(),
             session=FolderSession(root / "folder", f"{sys.executable} -m {command}", files=files),
             choice=TestChoice.RELATED,

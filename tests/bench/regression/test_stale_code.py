@@ -18,13 +18,13 @@ import pytest
 
 from bench.cli.config import TestChoice
 from bench.regression.baselines import TestFiles
-from bench.regression.preexisting import Preexisting, TestLimits
 from bench.regression.proof import Package, edited_packages
 from bench.regression.runners import Runner
+from bench.regression.suite import RegressionTests, TestLimits
 from environments import ImageSpec, Project, SetupWay, UnavailableError
 from environments.base import Setup
-from environments.docker.docker import DockerEnvironment
 from environments.docker.engine import connect
+from environments.docker.environment import DockerEnvironment
 from environments.docker.setupscript import (
     command_script,
     failed_commands,
@@ -32,7 +32,7 @@ from environments.docker.setupscript import (
     setup_lines,
     setup_script,
 )
-from tests.bench.regression.test_preexisting import FolderSession
+from tests.bench.regression.test_suite import FolderSession
 from tests.conftest import an_instance
 
 IMAGE = "swe-retry-harness/stale:test"
@@ -86,11 +86,11 @@ def image() -> str:
     return IMAGE
 
 
-def regression_tests(image: str, folder: Path, *install: str) -> Preexisting:
+def regression_tests(image: str, folder: Path, *install: str) -> RegressionTests:
     spec = ImageSpec(image, install or ("python -m pip install .",), "pytest -rA")
     nothing = UnavailableError("not needed")
     project = Project("own__wares-1", "own/wares", "", folder, "", nothing, spec)
-    return Preexisting(
+    return RegressionTests(
         instance=an_instance(),
         session=DockerEnvironment(connect()).start(project),
         choice=TestChoice.RELATED,
@@ -108,7 +108,7 @@ def edit(path: str, text: str) -> dict[str, bytes | None]:
 
 
 @pytest.fixture(scope="module")
-def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> Preexisting:
+def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> RegressionTests:
     return regression_tests(image, tmp_path_factory.mktemp("baselines"))
 
 
@@ -122,7 +122,7 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> Preexisting:
     ],
 )
 def test_the_code_that_is_tested_is_the_candidates(
-    tests: Preexisting, path: str, text: str, words: str
+    tests: RegressionTests, path: str, text: str, words: str
 ) -> None:
     report = tests.run(edit(path, text))
     assert report.outcome is False
@@ -160,7 +160,7 @@ def test_modules_of_an_editable_installation_need_no_new_one(image: str, tmp_pat
 
 @pytest.mark.docker
 def test_what_one_file_leaves_behind_is_gone_for_the_next(
-    tests: Preexisting, image: str, tmp_path: Path
+    tests: RegressionTests, image: str, tmp_path: Path
 ) -> None:
     """Both test files give the same results in one set-up as in a container each."""
     session: Any = tests.session
@@ -184,7 +184,7 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
     first = "import sys\nsys.path.insert(0, 'old')\n"
     files |= {"tests/test_hooks.py": first + FILES["tests/test_hooks.py"]}
     files |= {"old/wares/__init__.py": "", "old/wares/hooks.py": FILES["wares/hooks.py"]}
-    tests = Preexisting(
+    tests = RegressionTests(
         instance=an_instance(),
         session=FolderSession(tmp_path / "folder", files=files),
         choice=TestChoice.RELATED,

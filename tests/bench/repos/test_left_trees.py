@@ -120,7 +120,7 @@ def test_such_trees_are_tested(
     """Names with line ends; folders that replace files, and vice versa."""
     if shut_in and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
-    monkeypatch.setattr("environments.local.local.bubblewrap_works", lambda: shut_in)
+    monkeypatch.setattr("environments.local.environment.bubblewrap_works", lambda: shut_in)
     code = (
         "open('a\\nb.txt', 'w').close(); open(b'caf\\xe9.txt', 'w').close()\n"
         "open('ends.', 'w').close(); open('README.MD', 'w').close()\n"

@@ -11,11 +11,11 @@ import pytest
 from agent.workspace import Workspace
 from bench.repos.patches import (
     applies,
-    fit_patch,
+    is_excluded,
     is_test_path,
-    is_unfit,
     patch_paths,
     split_patch,
+    submittable_patch,
     take_patch,
 )
 from core.git import git
@@ -84,7 +84,7 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheck
     patch = take_patch(tree)
     patch.encode("utf-8")
     assert applies(tree.root, patch)
-    fit = fit_patch(patch)
+    fit = submittable_patch(patch)
     assert (fit.patch, fit.dropped) == (patch, ())
     assert len(patch_paths(patch)) == 9
     expected = {
@@ -109,7 +109,7 @@ def test_unfit_files_are_dropped_and_listed(make_tree: MakeCheckout) -> None:
             "x.egg-info/PKG-INFO": "x\n",
         }
     )
-    fit = fit_patch(take_patch(tree))
+    fit = submittable_patch(take_patch(tree))
     assert set(patch_paths(fit.patch)) == {"a.py", "tox.ini"}
     assert set(fit.dropped) == {
         "tests/test_a.py",
@@ -127,7 +127,7 @@ def test_words_like_headers_and_foreign_patches_survive() -> None:
         "--- a/tests/fake.py\n+++ b/tests/fake.py\n+Binary files differ\n"
     )
     assert [part.path for part in split_patch(patch.encode())] == ["a.md"]
-    assert fit_patch(patch).patch == patch
+    assert submittable_patch(patch).patch == patch
 
 
 def test_renames_quotes_and_mode_changes_are_read_from_their_headers() -> None:
@@ -151,7 +151,7 @@ def test_patches_that_do_not_apply(make_tree: MakeCheckout) -> None:
 def test_an_untouched_tree_has_an_empty_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
     assert take_patch(tree) == ""
-    assert fit_patch("").patch == ""
+    assert submittable_patch("").patch == ""
 
 
 def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -> None:
@@ -216,5 +216,5 @@ def test_a_change_of_the_same_size_right_after_the_checkout_is_seen(
     ],
 )
 def test_new_files_that_stand_in_for_what_a_runner_imports(path: str, dropped: bool) -> None:
-    assert is_unfit(path, new=True) is dropped
-    assert not is_unfit(path, new=False)
+    assert is_excluded(path, new=True) is dropped
+    assert not is_excluded(path, new=False)

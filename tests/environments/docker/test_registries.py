@@ -18,7 +18,7 @@ from tests.environments.docker.test_images import Registry
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 
 
-class Hub(Registry):
+class CallCoordinator(Registry):
     """Docker Hub's interface for one image besides."""
 
     def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
@@ -35,7 +35,7 @@ class Hub(Registry):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as found:
+    with ThreadingHTTPServer(("127.0.0.1", 0), CallCoordinator) as found:
         Thread(target=found.serve_forever, daemon=True).start()
         yield f"127.0.0.1:{found.server_port}"
         found.shutdown()

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.instances.requirements import project_of
+from bench.instances.project import project_of
 from environments import run_once
 from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works
+from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
-from environments.local.local import LocalEnvironment, LocalSession
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from tests.bench.runs import live, options

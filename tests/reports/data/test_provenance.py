@@ -16,14 +16,13 @@ from bench.instances.hub import revision_of
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect, engine_answers
 from llm.chat import Usage
-from llm.pricing import Price
+from llm.prices import Price
 from llm.registry import the_litellm
 from reports.data.attemptdata import CallData
 from reports.data.provenance import UNKNOWN, evaluation, provenance
 from reports.data.rundata import InstanceData, RunData, read_run
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
-from runs.storage.runlock import run_lock
-from runs.storage.starts import (
+from runs.storage.manifest import (
     note_end,
     note_evaluation,
     note_images,
@@ -31,6 +30,7 @@ from runs.storage.starts import (
     note_start,
     prices_used,
 )
+from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from tests.bench import runs
 from tests.reports.making import a_run, an_attempt, an_instance

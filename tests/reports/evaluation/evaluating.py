@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.instances.dataset import load_dataset
-from bench.instances.instances import split_row
+from bench.instances.instance import split_row
 from environments.docker.engine import engine_answers
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.predictions import Prediction

@@ -12,7 +12,7 @@ import pytest
 
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.combine.combine import combine
+from reports.combine.write import combine
 from reports.data.otherpatches import rounds
 from reports.data.rundata import read_run
 from reports.evaluation.evaluators.base import VerdictStatus

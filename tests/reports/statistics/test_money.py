@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from bench.cli.commands import run_command
 from core import money
 from core.money import as_text
-from llm.pricing import Price
+from llm.prices import Price
 from reports.cli.commands import report_command
 from reports.verification.verify import with_unknown_shares
-from runs.scale import Money
+from runs.options import Spending
 from tests.bench.runs import EDIT, live, options
 from tests.provider import Answer, Provider
 from tests.reports.verification.test_verify import options as report_options
@@ -37,7 +37,7 @@ def priced(tmp_path: Path, cache: Path, provider: Provider) -> Path:
     )
     config = live(provider)
     prices = {model.name: ODD for model in config.models}
-    run = options(tmp_path / "out", cache, "demo__textkit-1", money=Money(prices=prices))
+    run = options(tmp_path / "out", cache, "demo__textkit-1", money=Spending(prices=prices))
     assert run_command(config, run, lambda _: None) == 0
     report_command([tmp_path / "out/predictions/r"], report_options(cache), lambda _: None)
     return tmp_path / "out"

@@ -21,8 +21,8 @@ from reports.statistics.failures import failures
 from reports.statistics.gold import gold_files
 from reports.statistics.methods.intervals import Share
 from reports.statistics.samples import pass_at_ks
-from runs.calls.ledger import Line
-from runs.progress.standing import Entry
+from runs.calls.ledger import LedgerLine
+from runs.progress.run_status import InstanceEntry
 from tests.reports.making import a_run, an_attempt, an_instance
 
 FAILED = {"status": "tests_failed", "test": False}
@@ -150,7 +150,9 @@ def test_without_trajectories_tokens_are_unknown_and_not_none() -> None:
 
 
 def test_money_is_the_ledgers() -> None:
-    lines = [Line(str(n), "answered", "own__thing-1", 1, "m", Decimal("0.1")) for n in range(3)]
+    lines = [
+        LedgerLine(str(n), "answered", "own__thing-1", 1, "m", Decimal("0.1")) for n in range(3)
+    ]
     run = a_run(an_instance(), ledger=tuple(lines))
     assert run.cost == Decimal("0.3")
     assert effort(run).dollars.known == Decimal("0.3")
@@ -179,7 +181,7 @@ def test_reasons_by_status() -> None:
         an_instance("a__a-1"),
         an_instance("a__a-2", status="fallback", attempts=failed, resolved=None, verdict=missing),
         an_instance("a__a-3", status="fallback", attempts=failed, resolved=False),
-        unfinished=(Entry("a__a-4", "infra_error", reason="no route to host"),),
+        unfinished=(InstanceEntry("a__a-4", "infra_error", reason="no route to host"),),
     )
     found = failures(run)
     rows = {

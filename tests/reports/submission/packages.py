@@ -12,10 +12,10 @@ from typing import Any
 import yaml
 
 from bench.repos.mirrors import Mirrors
-from reports.submission.checks.findings import Finding
+from reports.submission.checks.findings import PackageFinding
 from reports.submission.checks.validation import Against, validate
 from reports.submission.commands import SubmissionOptions, validate_command
-from reports.submission.reading import Limits
+from reports.submission.reading import SizeLimits
 from tests.reports.evaluated_run import change_json, demo
 
 ROWS = demo().rows
@@ -24,7 +24,7 @@ ID = "demo__bank-1"
 RESOLVED = IDS[:3]
 ROW = next(row for row in ROWS if row["instance_id"] == ID)
 TODAY = date(2026, 6, 1)
-SMALL = Limits(file=300_000, total=2_000_000, unpacked=400_000)
+SMALL = SizeLimits(file=300_000, total=2_000_000, unpacked=400_000)
 Change = Callable[[dict[str, Any]], object]
 Build = Callable[..., tuple[int, Path, list[str]]]
 KEY = "sk-ant-" + "a1" * 20
@@ -53,7 +53,7 @@ class Package:
     def trajectory(self) -> Path:
         return self.artifacts / f"trajs/{ID}.json"
 
-    def findings(self, mirrors: bool = True, **changes: Any) -> list[Finding]:
+    def findings(self, mirrors: bool = True, **changes: Any) -> list[PackageFinding]:
         places = self.mirrors if mirrors else None
         values: dict[str, Any] = {"rows": ROWS, "today": TODAY, "mirrors": places, "limits": SMALL}
         return validate(self.root, Against(**{**values, **changes}))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.instances.instances import split_row
+from bench.instances.instance import split_row
 from reports.submission.checks.findings import Kind
 from reports.submission.checks.hidden import hidden_of
 from tests.reports.evaluated_run import change_json

@@ -14,8 +14,8 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice
-from llm.callerrors import never_connected
-from llm.models import RetryPolicy
+from llm.client import RetryPolicy
+from llm.provider_errors import never_connected
 from runs.calls.ledger import read_ledger
 from runs.storage.store import RunStore
 from tests.bench.attempts.test_agents import FIX, outside

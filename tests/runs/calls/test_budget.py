@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from runs.calls.budget import Budget, BudgetLimits, OverBudgetError, Reservation, Scope
+from runs.calls.budget import Budget, BudgetLimits, LimitScope, OverBudgetError, Reservation
 
 D = Decimal
 MODELS = ("gpt", "opus")
@@ -22,7 +22,9 @@ def held(
     return reservation
 
 
-def refused(budget: Budget, bound: str | None, instance: str = "a-1", model: str = "gpt") -> Scope:
+def refused(
+    budget: Budget, bound: str | None, instance: str = "a-1", model: str = "gpt"
+) -> LimitScope:
     with pytest.raises(OverBudgetError) as caught:
         budget.reserve(instance, model, None if bound is None else D(bound))
     assert "\n" not in str(caught.value)
@@ -31,14 +33,14 @@ def refused(budget: Budget, bound: str | None, instance: str = "a-1", model: str
 
 
 ONE_DOLLAR = {
-    Scope.RUN: BudgetLimits(usd=D(1)),
-    Scope.INSTANCE: BudgetLimits(usd_per_instance=D(1)),
-    Scope.MODEL: BudgetLimits(usd_per_model={"gpt": D(1)}),
+    LimitScope.RUN: BudgetLimits(usd=D(1)),
+    LimitScope.INSTANCE: BudgetLimits(usd_per_instance=D(1)),
+    LimitScope.MODEL: BudgetLimits(usd_per_model={"gpt": D(1)}),
 }
 
 
 @pytest.mark.parametrize("scope", ONE_DOLLAR)
-def test_reservations_of_others_may_be_returned(scope: Scope) -> None:
+def test_reservations_of_others_may_be_returned(scope: LimitScope) -> None:
     budget = Budget(ONE_DOLLAR[scope])
     first = held(budget, "0.7")
     assert budget.reserve("a-1", "gpt", D("0.4")) is None
@@ -52,7 +54,7 @@ def test_reservations_of_others_may_be_returned(scope: Scope) -> None:
 
 
 @pytest.mark.parametrize("scope", ONE_DOLLAR)
-def test_a_bound_over_what_is_left_can_never_fit(scope: Scope) -> None:
+def test_a_bound_over_what_is_left_can_never_fit(scope: LimitScope) -> None:
     budget = Budget(ONE_DOLLAR[scope])
     assert refused(budget, "1.01") is scope
     budget.charge("a-1", "gpt", D("0.5"))
@@ -67,18 +69,18 @@ def test_a_limit_applies_only_to_its_instance_or_model() -> None:
     limits = BudgetLimits(usd_per_instance=D(1), usd_per_model={"gpt": D(1)})
     budget = Budget(limits)
     budget.charge("a-1", "gpt", D(1))
-    assert refused(budget, "0.1", "a-1", "opus") is Scope.INSTANCE
-    assert refused(budget, "0.1", "b-2", "gpt") is Scope.MODEL
+    assert refused(budget, "0.1", "a-1", "opus") is LimitScope.INSTANCE
+    assert refused(budget, "0.1", "b-2", "gpt") is LimitScope.MODEL
     held(budget, "1", "b-2", "opus")
 
 
 def test_the_widest_limit_that_refuses_is_named() -> None:
     limits = BudgetLimits(D(1), D(1), {"gpt": D(1)}, 1)
     for narrower, scope in (
-        (limits, Scope.CALLS),
-        (replace(limits, calls=None), Scope.RUN),
-        (replace(limits, calls=None, usd=None), Scope.MODEL),
-        (replace(limits, calls=None, usd=None, usd_per_model={}), Scope.INSTANCE),
+        (limits, LimitScope.CALLS),
+        (replace(limits, calls=None), LimitScope.RUN),
+        (replace(limits, calls=None, usd=None), LimitScope.MODEL),
+        (replace(limits, calls=None, usd=None, usd_per_model={}), LimitScope.INSTANCE),
     ):
         budget = Budget(narrower)
         budget.charge("a-1", "gpt", D(1))
@@ -94,7 +96,7 @@ def test_calls_are_reserved_too() -> None:
     budget.settle(first, Decimal(0))
     assert budget.settle(second, D(5)) == 0
     assert (budget.spent.calls, budget.spent.usd) == (2, 5)
-    assert refused(budget, None) is Scope.CALLS
+    assert refused(budget, None) is LimitScope.CALLS
 
 
 def test_an_error_counts_as_a_call_and_costs_nothing() -> None:
@@ -113,7 +115,7 @@ def test_earlier_spending_counts() -> None:
     assert (spent.usd, spent.calls) == (D("3.75"), 8)
     assert spent.by_model == {"gpt": D("1.5"), "opus": D("2.25")}
     assert spent.by_instance == {"a-1": D("3.75"), "b-2": D(0)}
-    assert refused(budget, "6.26") is Scope.RUN
+    assert refused(budget, "6.26") is LimitScope.RUN
     held(budget, "6.25")
 
 
@@ -131,11 +133,11 @@ def test_a_model_without_a_price_counts_calls_only() -> None:
     budget.settle(full, D(1))
     unpriced = held(budget, None)
     assert budget.settle(unpriced, D("0.01")) == 0
-    assert refused(budget, None) is Scope.RUN
+    assert refused(budget, None) is LimitScope.RUN
 
 
 @pytest.mark.parametrize("scope", ONE_DOLLAR)
-def test_an_excess_is_charged_and_stops_where_it_passes_a_limit(scope: Scope) -> None:
+def test_an_excess_is_charged_and_stops_where_it_passes_a_limit(scope: LimitScope) -> None:
     budget = Budget(ONE_DOLLAR[scope])
     assert budget.settle(held(budget, "0.3"), D("0.5")) == D("0.2")
     last = held(budget, "0.5")
@@ -143,7 +145,7 @@ def test_an_excess_is_charged_and_stops_where_it_passes_a_limit(scope: Scope) ->
     assert budget.spent.usd == D("1.25")
     assert refused(budget, "0") is scope
     assert refused(budget, None) is scope
-    if scope is Scope.RUN:
+    if scope is LimitScope.RUN:
         assert refused(budget, "0", "b-2", "opus") is scope
     else:
         held(budget, "1", "b-2", "opus")
@@ -156,7 +158,7 @@ def test_an_excess_is_taken_from_what_others_may_reserve() -> None:
     assert budget.reserve("a-1", "gpt", D(0)) is None
     budget.settle(second, D("0.4"))
     held(budget, "0")
-    assert refused(budget, "0.1") is Scope.RUN
+    assert refused(budget, "0.1") is LimitScope.RUN
 
 
 def test_settling_twice_is_an_error_and_charges_once() -> None:
@@ -191,7 +193,7 @@ def test_the_last_digit_counts() -> None:
     """Decimal rounds sums to 28 digits: 10 + 1e-40 would be 10."""
     budget = Budget(BudgetLimits(usd=D(10)))
     budget.charge("a-1", "gpt", D("1e-40"))
-    assert refused(budget, "10") is Scope.RUN
+    assert refused(budget, "10") is LimitScope.RUN
     budget = Budget(BudgetLimits(usd=D(1)))
     for _ in range(10):
         budget.settle(held(budget, "0.1"), D("0.1"))
@@ -202,4 +204,4 @@ def test_hostile_sums_are_counted() -> None:
     budget = Budget(BudgetLimits(usd=D(1)))
     budget.charge("a-1", "gpt", D(str(1.7e308)))
     assert budget.spent.usd > 10**300
-    assert refused(budget, "0") is Scope.RUN
+    assert refused(budget, "0") is LimitScope.RUN

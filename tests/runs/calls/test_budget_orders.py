@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.calls.budget import Budget, BudgetLimits, OverBudgetError, Reservation, Scope
+from runs.calls.budget import Budget, BudgetLimits, LimitScope, OverBudgetError, Reservation
 
 D = Decimal
 MODELS = ("gpt", "opus")
@@ -136,7 +136,7 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
             try:
                 reservation = budget.reserve(random.choice(INSTANCES), random.choice(MODELS), bound)
             except OverBudgetError as error:
-                if error.scope in (Scope.RUN, Scope.CALLS):
+                if error.scope in (LimitScope.RUN, LimitScope.CALLS):
                     return
                 continue
             if reservation:

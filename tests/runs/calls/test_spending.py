@@ -17,8 +17,8 @@ from bench.cli.selection import Selection
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
 from demo.setup import build_mirrors
-from runs.calls.ledger import Line, by_instance, read_ledger, total
-from runs.scale import Scale
+from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
+from runs.options import Scale
 from runs.storage.store import RunStore
 from tests.bench.runs import live, options, read_money
 from tests.provider import Answer, Provider
@@ -68,7 +68,7 @@ class Spender:
     def store(self) -> RunStore:
         return RunStore(self.place, self.config.run_name)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[LedgerLine]:
         return list(read_ledger(self.store.ledger).whole)
 
     def predictions(self) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def spender(tmp_path: Path, cache: Path, many: Path, provider: Provider) -> Make
     return make
 
 
-def sum_of(lines: list[Line]) -> Decimal:
+def sum_of(lines: list[LedgerLine]) -> Decimal:
     whole = total(lines)
     assert whole is not None
     return whole
@@ -175,8 +175,8 @@ def test_a_server_that_charges_more_than_the_bound_is_logged_and_stops_new_calls
     assert (code, len(provider.requests)) == (1, 1)
     assert "ended early: --budget-usd: $2.501000 of $0.060000 are spent" in said
     assert sum_of(run.lines()) == Decimal("2.501")
-    story = run.store.story.read_text()
-    assert "more than its bound of $0.0" in story and ": charged" in story
+    log_file = run.store.log_file.read_text()
+    assert "more than its bound of $0.0" in log_file and ": charged" in log_file
 
 
 def test_what_64_workers_pass_is_the_excess_of_the_calls_under_way(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from random import Random
 
 from runs.calls.amounts import PerModel
-from runs.calls.throttle import Rates, Throttle, ThrottlePolicy
+from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 
-POLICY = ThrottlePolicy(failures=3, first_wait=2, longest_wait=60, probe_patience=300)
+POLICY = RateLimiterPolicy(failures=3, first_wait=2, longest_wait=60, probe_patience=300)
 
 
 @dataclass
@@ -21,16 +21,16 @@ class Clock:
 
 def make(
     rpm: int | None = None, tpm: int | None = None, random: float | None = 0.5
-) -> tuple[Throttle, Clock]:
+) -> tuple[RateLimiter, Clock]:
     clock = Clock()
     share = Random(1).random if random is None else lambda: random
-    return Throttle(Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, share), clock
+    return RateLimiter(Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, share), clock
 
 
-def ask(throttle: Throttle, tokens: int = 1, caller: str = "w", model: str = "m") -> float:
+def ask(throttle: RateLimiter, tokens: int = 1, caller: str = "w", model: str = "m") -> float:
     return throttle.admit(model, "p", tokens, caller)
 
 
-def opened(throttle: Throttle, provider: str = "p") -> None:
+def opened(throttle: RateLimiter, provider: str = "p") -> None:
     for _ in range(POLICY.failures):
         throttle.failed(provider)

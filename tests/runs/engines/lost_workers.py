@@ -14,7 +14,7 @@ from typing import Any
 from bench.assembly import Options
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice, RunConfig
-from runs.calls.ledger import Line, read_ledger, total
+from runs.calls.ledger import LedgerLine, read_ledger, total
 from tests.bench.runs import live
 from tests.provider import Provider
 
@@ -23,7 +23,7 @@ def predictions(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (out / "predictions/r").glob("demo__*.json")}
 
 
-def ledger(out: Path) -> list[Line]:
+def ledger(out: Path) -> list[LedgerLine]:
     return list(read_ledger(out / "predictions/r/ledger.jsonl").whole)
 
 
@@ -76,10 +76,10 @@ def kill_in_the_middle(
             wait_for(count, provider)
             kill()
         code = run.result()
-    story = (there.out / "predictions/r/harness.log").read_text()
-    assert code == 0, story
+    log_file = (there.out / "predictions/r/harness.log").read_text()
+    assert code == 0, log_file
     assert predictions(there.out) == predictions(here.out)
-    died = story.count("its worker died")
+    died = log_file.count("its worker died")
     lines = Counter(line.kind for line in ledger(there.out))
     # A call in flight at the kill is charged with its bound and made again; no other is.
     assert lines["answered"] == needed.total()

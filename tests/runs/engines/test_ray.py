@@ -24,14 +24,14 @@ from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
-from core.stop import Stop
+from core.shutdown import Shutdown
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import total
 from runs.engines import Driver
 from runs.engines.ray.nodes import NODE_VARIABLE
 from runs.jobs import JobKind
-from runs.progress.board import Board, Step
-from runs.scale import EngineKind, Money, Scale
+from runs.options import EngineKind, Scale, Spending
+from runs.progress.state import ProgressState, WorkStep
 from runs.storage.store import RunStore
 from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read, started
 from tests.provider import Answer, Provider
@@ -156,7 +156,7 @@ def test_replayed_replies_give_the_local_pools_predictions(
 def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
     workers: int, jobs: int, expected: list[tuple[int, int]]
 ) -> None:
-    from runs.engines.ray.ray import rooms_of
+    from runs.engines.ray.engine import rooms_of
 
     kind = JobKind(lambda _: None, lambda *_: None)
     rooms = rooms_of(Scale(workers, jobs, engine=EngineKind.RAY), kind, 300)
@@ -167,22 +167,22 @@ def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
 def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     from runs.engines.ray.server import ReplacedError, RunServer
 
-    board, hub, log = Board(1), Mock(), logging.Logger("run")
+    board, coordinator, log = ProgressState(1), Mock(), logging.Logger("run")
     driver = Driver(
-        JobKind(lambda _: None, lambda *_: None), Scale(), tmp_path, RunStore(tmp_path, "r"), hub,
-        Stop(), board, "key", print, log,
+        JobKind(lambda _: None, lambda *_: None), Scale(), tmp_path, RunStore(tmp_path, "r"),
+        coordinator, Shutdown(), board, "key", print, log,
     )  # fmt: skip
     server = RunServer(driver, lambda: True)
     first = server.start("job")
     assert server.open(first)
     server.begin(first, 1, Mock())
     server.give_up("job")
-    hub.abandon.assert_called_once_with("job")
+    coordinator.abandon.assert_called_once_with("job")
     second = server.start("job")
     for late in (
         lambda: server.begin(first, 1, Mock()),
         lambda: server.end(first, "call", Mock()),
-        lambda: server.step(first, 1, "model", Step.EDITING),
+        lambda: server.step(first, 1, "model", WorkStep.EDITING),
         lambda: server.open(first),
         lambda: server.close(first),
         lambda: server.entries(first),
@@ -192,7 +192,7 @@ def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     assert server.open(second)
     server.begin(second, 1, Mock())
     server.close(second)
-    assert hub.begin.call_count == 2 and not hub.end.called
+    assert coordinator.begin.call_count == 2 and not coordinator.end.called
 
 
 @needs_ray
@@ -329,7 +329,7 @@ def test_a_budget_is_never_passed_by_many_workers(
     tmp_path: Path, provider: Provider, nodes: Nodes, limits: BudgetLimits
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.1))
-    money = Money(limits)
+    money = Spending(limits)
     far = options(tmp_path, tmp_path / "cache", *ALL, scale=scale(nodes, 8), money=money)
     run_command(talkative(provider, max_output_tokens=100), far, lambda _: None)
     spent = total(ledger(tmp_path))

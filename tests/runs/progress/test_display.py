@@ -20,10 +20,10 @@ BEGIN = """
 import sys, time, os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from decimal import Decimal
-from runs.progress.board import Board, Step
+from runs.progress.state import ProgressState, WorkStep
 from runs.progress.display import make_display
 from runs.progress.statuses import InstanceStatus as S
-board = Board(4)
+board = ProgressState(4)
 asked = []
 def spent():
     asked.append(1)
@@ -38,7 +38,7 @@ def wait_for_a_draw():
 with make_display(sys.stderr, board, spent, every=0.05) as display:
     for name in ("own__thing-1", "own__thing-2", "own__thing-3"):
         board.started(name)
-    board.step("own__thing-1", 2, "gpt\\x1b[31m-4o", Step.TESTING)
+    board.step("own__thing-1", 2, "gpt\\x1b[31m-4o", WorkStep.TESTING)
     board.called()
 """
 WORK = """

@@ -13,7 +13,7 @@ from bench.attempts.prior import status_of
 from core.errors import UserError
 from llm.chat import Usage
 from runs.progress.overview import overview
-from runs.progress.standing import lines
+from runs.progress.run_status import lines
 from runs.progress.statuses import InstanceStatus
 from runs.progress.summary_json import RunSummary
 from runs.storage.store import RunStore

@@ -9,7 +9,7 @@ from bench.attempts.prior import is_plausible
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from runs.storage import versions
-from runs.storage.starts import differences
+from runs.storage.manifest import differences
 from runs.storage.store import RunStore
 
 OLD = {

@@ -1,0 +1,282 @@
+"""Place the edits that one reply has for one file, and apply them.
+
+Edits are applied in the order of the reply, each to the text after those before it. An edit that
+fits several places waits: the places of its neighbours may decide between them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.formats.base import SearchReplace
+from agent.formats.matching.find_lines import MatchStep, Place, find_places, stands_exactly
+from agent.formats.matching.lines import to_lines
+from agent.formats.matching.scopes import scope_of
+
+# The search for likeness takes time, and a model that errs this often does not copy at all.
+_MOST_LIKENED = 20
+# Lines to compare for the edits of one reply to one file; a place counts as several lines.
+_MOST_COMPARED = 5_000_000
+_PLACE = 10
+# The search for each reads the whole file; definitions do not nest deeper.
+_MOST_HEADERS = 20
+# No recorded reply has so many equal edits.
+_MOST_EQUAL = 2_000
+# Steps that find equal lines, apart from the white space around them.
+_SURE = (MatchStep.EXACT, MatchStep.TRAILING_SPACE, MatchStep.INDENTATION)
+
+
+@dataclass
+class Placement:
+    """One edit and its place.
+
+    Attributes:
+        found: the places of the last search, in the text at that time.
+        step: the step that found them.
+        span: the new lines as (first, end), once the edit is applied.
+        looked: a search was made; False when the edits before it took too much time.
+    """
+
+    edit: SearchReplace
+    found: list[Place]
+    step: MatchStep | None = None
+    span: tuple[int, int] | None = None
+    looked: bool = False
+
+
+def place_edits(lines: list[str], edits: Sequence[SearchReplace]) -> list[Placement]:
+    """Apply ``edits`` to ``lines``, in place, and return the placement of each."""
+    blocks = [Placement(edit, []) for edit in edits]
+    effort = _Effort()
+    _round(lines, blocks, effort, deciding=False)
+    while any(block.span is None for block in blocks):
+        if not _round(lines, blocks, effort, deciding=True):
+            break
+    return blocks
+
+
+@dataclass
+class _Effort:
+    """Limits the work of the search for the edits of one file."""
+
+    compared: int = 0
+    missed: int = 0
+
+    def look(
+        self, lines: Sequence[str], edit: SearchReplace
+    ) -> tuple[MatchStep | None, list[Place]] | None:
+        """Return the places of ``edit``, None after too much work."""
+        if self.compared > _MOST_COMPARED:
+            return None
+        readings = 1 + len(edit.readings)
+        self.compared += (len(lines) + edit.search.count("\n")) * readings
+        step, found = look(lines, edit, likeness=self.missed < _MOST_LIKENED)
+        self.missed += not found
+        self.compared += _PLACE * len(found)
+        return step, found
+
+
+def _round(
+    lines: list[str], blocks: Sequence[Placement], effort: _Effort, *, deciding: bool
+) -> bool:
+    """Try each edit without a place; return whether one of them was placed.
+
+    An edit that matched nothing is tried again only after an edit that waited, as its lines may be
+    those of that edit.
+    """
+    waited = False
+    for block in blocks:
+        if block.span is not None:
+            continue
+        if deciding and not block.found and not waited:
+            continue
+        looked = effort.look(lines, block.edit)
+        if looked is None:
+            return False
+        block.looked = True
+        block.step, block.found = looked
+        if _is_repeated(block, blocks):
+            continue
+        if deciding and _apply_equals(lines, block, blocks):
+            return True
+        place = _choose(lines, block, blocks, deciding=deciding)
+        if place is not None:
+            _apply(lines, block, place, blocks)
+            if deciding:
+                return True
+        waited = waited or bool(block.found)
+    return False
+
+
+def look(
+    lines: Sequence[str], edit: SearchReplace, *, likeness: bool = True
+) -> tuple[MatchStep | None, list[Place]]:
+    """Return the places of ``edit`` by the first of its readings that has any."""
+    if edit.headers and not edit.search:
+        return MatchStep.EXACT, _behind_headers(lines, edit)
+    for search, replace in _readings(lines, edit):
+        step, found = find_places(lines, search, replace, edit.path, likeness=likeness)
+        found = _after_headers(lines, edit, found)
+        if edit.at_end:
+            found = [place for place in found if place.end == len(lines)] or found
+        if found:
+            return step, found
+    return None, []
+
+
+def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str], list[str]]]:
+    readings = []
+    for search, replace in ((edit.search, edit.replace), *edit.readings):
+        wanted, new = to_lines(search), to_lines(replace)
+        if edit.blank_end and wanted != list(lines):
+            bare = _without_blank_end(wanted), _without_blank_end(new)
+            # Where only blank lines differ, the edit is about them.
+            wanted, new = bare if bare[0] != bare[1] else (wanted, new)
+        readings.append((wanted, new))
+    # An exact place of a later reading takes precedence over a likely place of the first.
+    if len(readings) > 1:
+        readings.sort(key=lambda reading: not _stands_exactly(lines, reading[0]))
+    return readings
+
+
+def _stands_exactly(lines: Sequence[str], search: Sequence[str]) -> bool:
+    whole = list(search) == list(lines)
+    return whole or (any(map(str.strip, search)) and stands_exactly(lines, search))
+
+
+def _without_blank_end(lines: list[str]) -> list[str]:
+    return lines[:-1] if len(lines) > 1 and not lines[-1].strip() else lines
+
+
+def _after_headers(lines: Sequence[str], edit: SearchReplace, found: list[Place]) -> list[Place]:
+    """Return the places right behind the header lines of ``edit``, all places without headers.
+
+    For each line that the headers can mean it is the first place behind it. Several places may
+    remain, and all of them where a header is not found.
+    """
+    heads = _last_headers(lines, edit.headers)
+    starts = [place.start for place in found]
+    first = (bisect_left(starts, head) for head in heads)
+    behind = {starts[n]: found[n] for n in first if n < len(found)}
+    return list(behind.values()) or found
+
+
+def _behind_headers(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
+    new = tuple(to_lines(edit.replace))
+    return [Place(at + 1, at + 1, lambda: new) for at in _last_headers(lines, edit.headers)]
+
+
+def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
+    """Return the lines that the last header can mean, each behind a line of the header before."""
+    heads: list[int] | None = None
+    for header in headers[-_MOST_HEADERS:]:
+        hits = _hits(lines, header.strip())
+        if heads is not None:
+            behind = (bisect_right(hits, head) for head in heads)
+            hits = [hits[n] for n in behind if n < len(hits)]
+        heads = hits
+    return heads or []
+
+
+def _hits(lines: Sequence[str], header: str) -> list[int]:
+    """Return the lines equal to ``header``, else those that begin with its words."""
+    bare = [line.strip() for line in lines]
+    exact = [n for n, line in enumerate(bare) if line == header]
+    return exact or [n for n, line in enumerate(bare) if _begins(line, header)]
+
+
+def _begins(line: str, header: str) -> bool:
+    behind = line[len(header) : len(header) + 1]
+    return line.startswith(header) and not (behind.isalnum() or behind == "_")
+
+
+def _choose(
+    lines: Sequence[str], block: Placement, blocks: Sequence[Placement], *, deciding: bool
+) -> Place | None:
+    """Return the only place of ``block``, or the one that its line or neighbours decide for."""
+    found = block.found
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        return None
+    if block.edit.line is not None:
+        named = [place for place in found if place.start == block.edit.line - 1]
+        if named:
+            return named[0]
+    if not deciding:
+        return None
+    return _among_neighbours(lines, block, blocks)
+
+
+def _is_repeated(block: Placement, blocks: Sequence[Placement]) -> bool:
+    """Apply an edit that the reply repeats for the same place only once."""
+    twins = [b for b in blocks if b.span and b.edit == block.edit]
+    places = block.found
+    for twin in twins:
+        first, end = twin.span or (0, 0)
+        if places and first <= places[0].start and places[-1].start < end:
+            block.span, block.step = twin.span, twin.step
+            return True
+    return False
+
+
+def _apply_equals(lines: list[str], block: Placement, blocks: Sequence[Placement]) -> bool:
+    pairs = _among_equals(lines, block, blocks)
+    for equal, own in reversed(pairs):
+        _apply(lines, equal, own, blocks)
+    return bool(pairs)
+
+
+def _among_equals(
+    lines: Sequence[str], block: Placement, blocks: Sequence[Placement]
+) -> list[tuple[Placement, Place]]:
+    """Give equal edits the equal places in order, where there are as many of both.
+
+    The new lines of an equal edit may hold the same lines again, and are no place for another.
+    """
+    if len(block.found) > _MOST_EQUAL:
+        return []
+    equal = [b for b in blocks if b.edit.search == block.edit.search]
+    taken = [b.span for b in equal if b.span]
+    waiting = [b for b in equal if b.span is None]
+    free = [
+        n
+        for n, place in enumerate(block.found)
+        if not any(first <= place.start < end for first, end in taken)
+    ]
+    if len(free) < 2 or len(waiting) != len(free) or block.step not in _SURE:
+        return []
+    # Their new lines may differ, so each has its own search; the places are the same.
+    found = [block.found if b.edit == block.edit else look(lines, b.edit)[1] for b in waiting]
+    return [(b, f[n]) for b, f, n in zip(waiting, found, free, strict=True)]
+
+
+def _among_neighbours(
+    lines: Sequence[str], block: Placement, blocks: Sequence[Placement]
+) -> Place | None:
+    """Return the only place between the edits around it, or in the definition of one of them."""
+    index = next(n for n, other in enumerate(blocks) if other is block)
+    before = next((b.span for b in reversed(blocks[:index]) if b.span), None)
+    after = next((b.span for b in blocks[index + 1 :] if b.span), None)
+    if before and after and before[1] <= after[0]:
+        inside = [p for p in block.found if before[1] <= p.start and p.end <= after[0]]
+        if len(inside) == 1:
+            return inside[0]
+    for span in (before, after):
+        if span:
+            first, end = scope_of(lines, span[0])
+            inside = [p for p in block.found if first <= p.start and p.end <= end]
+            if len(inside) == 1:
+                return inside[0]
+    return None
+
+
+def _apply(lines: list[str], block: Placement, place: Place, blocks: Sequence[Placement]) -> None:
+    lines[place.start : place.end] = place.lines
+    grown = len(place.lines) - (place.end - place.start)
+    for other in blocks:
+        if other.span and other.span[0] >= place.end:
+            other.span = (other.span[0] + grown, other.span[1] + grown)
+    block.span = (place.start, place.start + len(place.lines))

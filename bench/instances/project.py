@@ -1,0 +1,132 @@
+"""From an instance to an environment's project, by the rules of SWE-bench's image builder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+
+from agent.workspace import Workspace
+from bench.instances.instance import Instance, Spec
+from bench.repos.checkout import Checkout
+from core.parsing.plainyaml import yaml_of
+from core.parsing.untrusted import DamagedError
+from environments import ImageSpec, Project, UnavailableError, VenvSpec
+
+Read = Callable[[str], str | None]
+
+# First match wins; from swebench/harness/constants/python.py before version 5.
+_REQUIREMENTS = {
+    "django/django": ("tests/requirements/py3.txt",),
+    "matplotlib/matplotlib": (
+        "requirements/dev/dev-requirements.txt",
+        "requirements/testing/travis_all.txt",
+    ),
+    "pallets/flask": ("requirements/dev.txt",),
+    "pylint-dev/pylint": ("requirements_test.txt",),
+    "pyvista/pyvista": ("requirements_test.txt", "requirements.txt"),
+    "sqlfluff/sqlfluff": ("requirements_dev.txt",),
+    "sympy/sympy": ("requirements-dev.txt", "requirements-test.txt"),
+}
+_CONDA_FILES = {
+    "matplotlib/matplotlib": ("environment.yml",),
+    "pydata/xarray": ("ci/requirements/environment.yml", "environment.yml"),
+}
+_NOT_ON_PYPI = frozenset({"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"})
+
+
+def project_of(instance: Instance, base: Checkout) -> Project:
+    """Return ``instance``, whose base commit is checked out in ``base``, as a project."""
+    return Project(
+        key=instance.instance_id,
+        group=instance.repo,
+        version=instance.version,
+        root=base.root,
+        revision=base.base_commit,
+        venv=_venv(instance, Workspace(base.root).read),
+        image=_image(instance),
+    )
+
+
+def _image(instance: Instance) -> ImageSpec | UnavailableError:
+    setup = instance.test_setup
+    if setup is None:
+        return UnavailableError("the row has no eval_script whose test runner is known")
+    return ImageSpec(instance.image, setup.setup, setup.command)
+
+
+def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
+    spec = instance.spec
+    if spec is None or not spec.test_cmd:
+        return UnavailableError("the row has no spec to build an environment from")
+    extras = re.search(r"\.(\[[\w,-]+\])", spec.install)
+    target = f".{extras[1]}" if extras else "."
+    return VenvSpec(
+        python=spec.python,
+        packages=tuple(wanted_packages(instance.repo, spec, read)),
+        pip_packages=spec.pip_packages,
+        # Only edits of the tree; the others install system packages.
+        tree_edits=tuple(line for line in spec.pre_install if line.startswith("sed ")),
+        install=target if spec.install else "",
+        test_command=local_command(spec),
+        source=asdict(spec),
+    )
+
+
+def wanted_packages(repo: str, spec: Spec, read: Read) -> list[str]:
+    """Return the requirements of the spec's ``packages``.
+
+    ``read`` returns a file of the base commit. Addresses and the project itself, which pip cannot
+    install from an index, are left out, as SWE-bench does.
+    """
+    if spec.packages == "requirements.txt":
+        names = _REQUIREMENTS.get(repo, ("requirements.txt",))
+        found = next((name for name in names if read(name) is not None), None)
+        return list(_requirements(found, read, depth=2)) if found else []
+    if spec.packages == "environment.yml":
+        names = _CONDA_FILES.get(repo, ("environment.yml",))
+        text = next((text for text in map(read, names) if text is not None), "")
+        return list(_conda_requirements(text))
+    return shlex.split(spec.packages)
+
+
+def _requirements(name: str, read: Read, depth: int) -> Iterator[str]:
+    folder = name.rpartition("/")[0]
+    for raw in (read(name) or "").splitlines():
+        line = raw.split(" #")[0].strip()
+        if line.startswith(("-r ", "--requirement ")) and depth:
+            other = line.split(maxsplit=1)[1]
+            yield from _requirements(f"{folder}/{other}" if folder else other, read, depth - 1)
+        elif line and not line.startswith(("-", "#", ".")) and "://" not in line:
+            yield "types-setuptools" if line.startswith("types-pkg_resources") else line
+
+
+def _conda_requirements(text: str) -> Iterator[str]:
+    try:
+        entries = (yaml_of(text) or {}).get("dependencies") or []
+    except (DamagedError, AttributeError):
+        return
+    for entry in entries:
+        if isinstance(entry, dict):
+            yield from (str(line) for line in entry.get("pip") or [] if "://" not in str(line))
+        elif str(entry).split("=")[0].split(">")[0].split("<")[0].strip() not in _NOT_ON_PYPI:
+            yield str(entry).replace("=", "==", 1) if _conda_pin(str(entry)) else str(entry)
+
+
+def _conda_pin(entry: str) -> bool:
+    return "=" in entry and not any(sign in entry for sign in ("==", ">=", "<=", "!=", "~="))
+
+
+def local_command(spec: Spec) -> str:
+    """Return the spec's test command for a virtual environment.
+
+    A console script runs in the environment that it was installed in, and tox creates its own, in
+    which nothing is installed.
+    """
+    command = spec.test_cmd
+    if command.startswith("tox "):
+        return "python -m pytest -rA"
+    if command.startswith("pytest "):
+        return f"python -m {command}"
+    return command

@@ -1,0 +1,267 @@
+"""Run the regression tests of an instance on candidates: selection, baselines and the outcome."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from itertools import chain
+from pathlib import Path
+
+from agent.conversation.testreport import Failure, TestReport
+from bench.cli.config import TestChoice
+from bench.instances.instance import Instance
+from bench.regression.baselines import ALL_TESTS, Baseline, Baselines, TestFiles, died, no_spare
+from bench.regression.configuration.testconfig import tree_under_test
+from bench.regression.feedback import failures_of
+from bench.regression.proof import (
+    ProvenSetup,
+    build_failures,
+    build_files,
+    concerns_build,
+    edited_packages,
+    find_setup,
+    needs_rebuild,
+    setup_failures,
+)
+from bench.regression.related import related_tests
+from bench.regression.runners import Runner, runner_of
+from bench.regression.testlogs import broken
+from environments import Changes, CommandResult, Prepared, Session, Setup
+
+# The rest is for candidates that are slower than the baseline.
+_SHARE_OF_TIMEOUT = 0.5
+
+
+@dataclass(frozen=True)
+class TestLimits:
+    """Seconds for one run of a candidate's tests, and for all baselines of a selection."""
+
+    __test__ = False
+
+    test: float
+    baseline: float
+
+
+@dataclass
+class RegressionTests:
+    """The regression tests of one instance, in one session of an environment.
+
+    Attributes:
+        files: tracked files of the base commit.
+        read: returns a base file's text.
+        cache: folder of baselines, shared by all runs.
+        identity: the environment's part of the cache key.
+        check: raises when the run stops.
+        spare: lends slots that no other work needs now, for baselines.
+        tested: changes of the last tree whose tests ran.
+        untested: why the last outcome is unknown; empty where it is known or there are no tests.
+    """
+
+    instance: Instance
+    session: Session
+    choice: TestChoice
+    limits: TestLimits
+    files: Sequence[str]
+    read: Callable[[str], str | None]
+    cache: Path
+    identity: str
+    log: logging.Logger
+    check: Callable[[], None] = lambda: None
+    spare: Callable[[int], AbstractContextManager[int]] = no_spare
+    tested: Changes = field(default_factory=dict)
+    untested: str = ""
+    _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)
+    _baselines: dict[Setup, Baselines] = field(default_factory=dict)
+
+    def run(self, changes: Changes) -> TestReport:
+        """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
+        tree = tree_under_test(changes, self.files, self.read)
+        self.tested, self.untested = tree.changes, ""
+        if self._tests is None:
+            return self._unknown(f"unknown runner in {self.session.test_command!r}")
+        # The prediction must install, including edits that the tests run without.
+        built = build_files(tree.configuration)
+        whole = {**tree.changes, **{path: changes[path] for path in built}}
+        wanted = self._wanted(tuple(tree.changes))
+        builds = concerns_build(whole)
+        if not tree.changes or not (wanted or builds):
+            return self._unknown("")
+        proven = self._setup(tree.changes, wanted)
+        if proven.reason:
+            return self._unknown(proven.reason)
+        selected = self._selected(proven, wanted)
+        if not (selected or builds):
+            return self._unknown("")
+        return self._report(proven, tree.changes, whole, selected)
+
+    def _unknown(self, reason: str) -> TestReport:
+        self.log.info("tests: %s", reason or "no related test can tell")
+        self.untested = reason
+        return TestReport(None)
+
+    @cached_property
+    def _tests(self) -> TestFiles | None:
+        command = self.session.test_command
+        runner = runner_of(command)
+        return TestFiles(self.instance, runner, command, self.files) if runner else None
+
+    def _wanted(self, edited: Sequence[str]) -> Sequence[str]:
+        """Return the test files to run, the most related first."""
+        if self.choice is TestChoice.ALL:
+            return (ALL_TESTS,)
+        if self.choice is TestChoice.RELATED:
+            return related_tests(edited, self.files, self.read)
+        return ()
+
+    def _setup(self, changes: Changes, wanted: Sequence[str]) -> ProvenSetup:
+        """Return how to set the tree up so that the tests import the edited packages from it."""
+        packages = edited_packages(changes, set(self.files)) if wanted else ()
+        rebuild = needs_rebuild(changes, packages)
+        key = (rebuild, *(package.file for package in packages))
+        if key not in self._setups:
+            assert self._tests is not None
+            tests = self._tests
+            if tests.test_command.startswith("tox "):
+                # tox hides the variable that the proof needs from its commands.
+                tests = replace(tests, test_command="python -m pytest")
+            command = tests.command(*wanted)
+            found = find_setup(self.session, packages, self.read, command, rebuild=rebuild)
+            self._setups[key] = found
+            self.log.info("tests: set up %s %s", found.setup.way.value, found.reason)
+        return self._setups[key]
+
+    def _selected(self, proven: ProvenSetup, wanted: Sequence[str]) -> dict[str, Baseline]:
+        """Return the files to run with their baselines, the most related first, within the time."""
+        budget, spent = self._usable_seconds, 0.0
+        chosen: dict[str, Baseline] = {}
+        with self._measuring(proven, wanted) as baseline_of:
+            for path in wanted:
+                # A baseline that takes longer than a candidate may run is of no use.
+                baseline = baseline_of(path, min(self.limits.baseline - spent, budget))
+                spent += baseline.seconds
+                if baseline.usable and baseline.seconds <= budget:
+                    chosen[path] = baseline
+                    budget -= baseline.seconds
+                elif baseline.usable:
+                    self.log.info("tests: %s takes too long to be run on candidates", path or "all")
+                if spent >= self.limits.baseline or budget <= 0:
+                    break
+        return chosen
+
+    @contextmanager
+    def _measuring(
+        self, proven: ProvenSetup, wanted: Sequence[str]
+    ) -> Iterator[Callable[[str, float], Baseline]]:
+        """Yield a function that returns the baseline of a file of ``wanted``.
+
+        It measures the next files too when slots are free. The base tree is set up at the first
+        measurement.
+        """
+        baselines = self._baselines_on(proven)
+        found: dict[str, Baseline] = {}
+        with ExitStack() as stack:
+            prepare = cache(lambda: stack.enter_context(self.session.prepare({}, proven.setup)))
+
+            def baseline_of(path: str, seconds: float) -> Baseline:
+                known = found.get(path) or baselines.known(path)
+                if known is not None:
+                    return known
+                rest = wanted[wanted.index(path) :]
+                unknown = [other for other in rest if baselines.known(other) is None]
+                measured = baselines.measure(prepare(), unknown, seconds)
+                found.update(zip(unknown, measured, strict=False))
+                return found[path]
+
+            yield baseline_of
+
+    def _baselines_on(self, proven: ProvenSetup) -> Baselines:
+        assert self._tests is not None
+        if proven.setup not in self._baselines:
+            self._baselines[proven.setup] = Baselines(
+                tests=self._tests,
+                cache=self.cache,
+                identity=f"{self.identity}:{proven.setup}",
+                longest=min(self.limits.baseline, self._usable_seconds),
+                log=self.log,
+                spare=self.spare,
+                check=self.check,
+            )
+        return self._baselines[proven.setup]
+
+    @property
+    def _usable_seconds(self) -> float:
+        """Seconds that the files of one candidate may take by their baselines."""
+        alone = self.choice is TestChoice.ALL
+        return self.limits.test * (1 if alone else _SHARE_OF_TIMEOUT)
+
+    def _report(
+        self,
+        proven: ProvenSetup,
+        changes: Changes,
+        whole: Changes,
+        selected: Mapping[str, Baseline],
+    ) -> TestReport:
+        """Set the candidate up and run the selected files on it; a failing file runs twice."""
+        reason = ""
+        if whole != changes:
+            with self.session.prepare(whole, proven.setup) as prepared:
+                failures, reason = self._installed(prepared, proven, whole)
+            if failures:
+                return TestReport(False, failures)
+        with self.session.prepare(changes, proven.setup) as prepared:
+            failures, doubt = self._installed(prepared, proven, changes)
+            # Where the set-up failed in one of two tries, the tree says nothing of the candidate.
+            if not failures and not setup_failures(prepared, proven):
+                found = (self._newly_failing(prepared, p, b) for p, b in selected.items())
+                failures = tuple(chain.from_iterable(found))
+        self.log.info("tests: %d files run, %d failures are new", len(selected), len(failures))
+        if failures:
+            return TestReport(False, failures)
+        if reason or doubt or not selected:
+            return self._unknown(reason or doubt)
+        return TestReport(True)
+
+    def _installed(
+        self, prepared: Prepared, proven: ProvenSetup, changes: Changes
+    ) -> tuple[tuple[Failure, ...], str]:
+        """Return what prevents the set-up and the installation, or why that is unknown."""
+        if setup_failures(prepared, proven):
+            with self.session.prepare(changes, proven.setup) as again:
+                failures = setup_failures(again, proven)
+            return failures, "" if failures else "the set-up failed in one of two tries"
+        return build_failures(self.session, prepared, proven, changes, self.instance.version)
+
+    def _newly_failing(
+        self, prepared: Prepared, path: str, baseline: Baseline
+    ) -> tuple[Failure, ...]:
+        """Return what newly fails in ``path`` in both of two runs; a run that dies is a failure."""
+        assert self._tests is not None
+        failed: set[str] | None = None
+        dead = True
+        for _ in range(2):
+            result, run = self._tests.run(prepared, path, self.limits.test)
+            now = set(broken(baseline.results, run.results))
+            failed = now if failed is None else failed & now
+            dead = dead and died(result) and not baseline.died
+            if not failed and not dead:
+                return ()
+        runner = self._tests.runner
+        names = sorted(failed or ()) or [path or "the test suite"]
+        found = failures_of(run.log, runner, names, self._ended(result))
+        return tuple(replace(one, name=_full_name(runner, path, one.name)) for one in found)
+
+    def _ended(self, result: CommandResult) -> str:
+        """Return in words what ended a run; empty for one that ended by itself."""
+        if result.timed_out:
+            return f"The run did not end within {self.limits.test:.0f} seconds."
+        if died(result):
+            return f"The run was ended by a signal (exit code {result.exit_code})."
+        return ""
+
+
+def _full_name(runner: Runner, path: str, name: str) -> str:
+    """Return a test's name that is unique over files: sympy's runner gives the function only."""
+    return f"{path}:{name}" if runner is Runner.SYMPY and path and path not in name else name

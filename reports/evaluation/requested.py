@@ -1,0 +1,125 @@
+"""Evaluate the predictions of a run as the options of ``report.py`` ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from bench.instances.bundled import BUNDLED
+from bench.instances.dataset import Dataset, load_dataset
+from core.plaintext import counted
+from reports.cli.options import EvaluatorKind, ReportOptions, Say
+from reports.data.otherpatches import rounds
+from reports.data.predictions import Prediction
+from reports.data.rundata import RunData
+from reports.evaluation.evaluators.choice import make_evaluator, make_swebench
+from reports.evaluation.regrading import Regrading
+from reports.evaluation.run_evaluation import Evaluated, RunEvaluation
+from reports.evaluation.verdicts import forget_others
+from reports.statistics.denominators import DatasetSplit, split_of
+from runs.storage.store import RunStore
+
+
+@dataclass(frozen=True)
+class RequestedEvaluation:
+    """Evaluates the predictions of one run.
+
+    Attributes:
+        described: the run's ``run.json``; empty if there is none.
+    """
+
+    store: RunStore
+    options: ReportOptions
+    described: Mapping[str, Any]
+    say: Say
+
+    @property
+    def kind(self) -> EvaluatorKind:
+        """The evaluator asked for; none if files are only read; else docker or local."""
+        if self.options.evaluator is not None:
+            return self.options.evaluator
+        if self.options.only_reads:
+            return EvaluatorKind.NONE
+        from environments.docker.engine import engine_answers
+
+        return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
+
+    def evaluate(self, predictions: Sequence[Prediction]) -> Evaluated:
+        """Return a verdict for each prediction, and save new ones.
+
+        Raises:
+            UserError, InfrastructureError: nothing can be evaluated.
+        """
+        work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say)
+        if self.options.regrade:
+            return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
+        name = self._dataset_name
+        return work.evaluate(make_evaluator(self.kind, self.store, self.options, self.say, name))
+
+    def evaluate_others(self, run: RunData) -> int:
+        """Evaluate the patches of attempts that are not predicted; save new verdicts.
+
+        Returns:
+            How many of these patches have no verdict.
+
+        Raises:
+            UserError, InfrastructureError: nothing can be evaluated.
+        """
+        every = rounds(run)
+        forget_others(self.store, chain.from_iterable(every))
+        count = sum(map(len, every))
+        self.say(
+            f"attempts that are not predicted: {_patches(count)}, in {counted(len(every), 'round')}"
+        )
+        lacking = 0
+        for number, predictions in enumerate(every, 1):
+            self.say(f"round {number} of {len(every)}: {_patches(len(predictions))}")
+            verdicts = self.evaluate(predictions).verdicts
+            lacking += sum(not verdict.conclusive for verdict in verdicts.values())
+        self.say(f"attempts that are not predicted, not evaluated: {_patches(lacking)}")
+        return lacking
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The dataset of the run.
+
+        Raises:
+            UserError, InfrastructureError: it cannot be loaded.
+        """
+        return load_dataset(self._dataset_name or "lite", self._split_name)
+
+    def dataset_at_hand(self) -> Dataset | None:
+        """Return the dataset if it is local or needed: statistics do not depend on it."""
+        name = self._dataset_name
+        local = name in BUNDLED or (name and Path(name).expanduser().exists())
+        return self.dataset if local or self.kind is not EvaluatorKind.NONE else None
+
+    def split(self) -> DatasetSplit:
+        """Return the split of the dataset, for scores as a share of it."""
+        dataset = self.dataset_at_hand()
+        return self.split_with(len(dataset.rows) if dataset else 0)
+
+    def split_with(self, rows: int) -> DatasetSplit:
+        """Return the split, with its size if ``rows`` of it are loaded."""
+        name = self.dataset.name if rows else self._dataset_name
+        return split_of(name, self._split_name, rows)
+
+    @property
+    def _recorded(self) -> Mapping[str, Any]:
+        return self.described.get("dataset") or {}
+
+    @property
+    def _dataset_name(self) -> str:
+        return str(self.options.dataset or self._recorded.get("name") or "")
+
+    @property
+    def _split_name(self) -> str:
+        return str(self.options.split or self._recorded.get("split") or "test")
+
+
+def _patches(count: int) -> str:
+    return counted(count, "patch", "patches")

@@ -1,0 +1,232 @@
+"""The call coordinator of a run: journals, ledger, budget and rate limits of all its workers.
+
+There is one per run, in the process that holds the run's lock. Its methods take and return plain
+values and never wait, so that workers on other machines can call the same ones.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Protocol
+
+from core.errors import StoppedError
+from core.redaction import Redactor
+from core.shutdown import Shutdown
+from llm.chat import BudgetUsedError
+from llm.gate import Answered, Ask, Failed, Outcome
+from runs.calls.budget import Budget, LimitScope, OverBudgetError, Reservation
+from runs.calls.journal import (
+    InstanceEntry,
+    Journal,
+    asked_and_ended,
+    asked_entry,
+    bounds,
+    denied_entry,
+    ended_entry,
+    lost_entry,
+)
+from runs.calls.ledger import Ledger, LedgerLine
+from runs.calls.rate_limiter import RateLimiter
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A request that may be sent now."""
+
+    call: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Not yet: ask again after ``seconds``."""
+
+    seconds: float
+
+
+class WorkerCalls(Protocol):
+    """The coordinator as workers see it."""
+
+    def entries(self, instance_id: str) -> Sequence[InstanceEntry]:
+        """Return the entries of the journal of ``instance_id``."""
+
+    def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
+        """Let a request through, or say when to ask again.
+
+        Raises:
+            BudgetUsedError, StoppedError: no request will be let through any more.
+        """
+
+    def end(self, call: str, outcome: Outcome) -> bool:
+        """Record the outcome of a request; see ``Gate.end``."""
+
+    def stopping(self) -> str:
+        """Return why the run is stopping, an empty text while it is not."""
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A request that was let through and has not ended."""
+
+    instance_id: str
+    asked: InstanceEntry
+    ask: Ask
+    reservation: Reservation
+
+
+@dataclass
+class CallCoordinator:
+    """See ``WorkerCalls``; safe to use from many threads.
+
+    Attributes:
+        journals: the folder of the run's journals.
+        providers: those of the run's models.
+        give_up_after: seconds after which a run ends when every provider has been down.
+        say: takes a line for the run's log.
+        redact: removes secrets from errors; replies are kept unchanged, they are served again.
+        called: called after each reply.
+        budget_used: why no more may be spent on any instance; empty while more may be.
+    """
+
+    journals: Path
+    ledger: Ledger
+    budget: Budget
+    rate_limiter: RateLimiter
+    stop: Shutdown
+    providers: Sequence[str] = ()
+    give_up_after: float = float("inf")
+    say: Callable[[str], None] = lambda _: None
+    redact: Redactor = field(default_factory=Redactor)
+    called: Callable[[], None] = lambda: None
+    budget_used: str = ""
+    _pending: dict[str, _Pending] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def entries(self, instance_id: str) -> Sequence[InstanceEntry]:
+        """See ``WorkerCalls``."""
+        return self.journal(instance_id).entries()
+
+    def journal(self, instance_id: str) -> Journal:
+        """Return the journal of an instance."""
+        return Journal(self.journals / f"{instance_id}.jsonl")
+
+    def stopping(self) -> str:
+        """See ``WorkerCalls``."""
+        return self.stop.reason
+
+    def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
+        """See ``WorkerCalls``."""
+        if self.stop.reason:
+            raise StoppedError(self.stop.reason)
+        # The budget comes first: a call that the rate limiter admits counts as sent.
+        reservation = self._reserve(instance_id, ask)
+        if reservation is None:
+            return Wait(_FOR_OTHERS)
+        asked: InstanceEntry | None = None
+        try:
+            if seconds := self._admit(instance_id, ask):
+                # Checked only here, where a worker waits: without requests no provider is down.
+                self._check_providers()
+                return Wait(seconds)
+            entry = asked_entry(uuid.uuid4().hex, attempt, ask)
+            self.journal(instance_id).append(entry)
+            asked = entry
+        finally:
+            if asked is None:
+                self.budget.cancel(reservation)
+        with self._lock:
+            self._pending[asked["call"]] = _Pending(instance_id, asked, ask, reservation)
+        return Ticket(asked["call"])
+
+    def _reserve(self, instance_id: str, ask: Ask) -> Reservation | None:
+        try:
+            return self.budget.reserve(instance_id, ask.model, ask.bound)
+        except OverBudgetError as error:
+            if error.scope in (LimitScope.RUN, LimitScope.CALLS):
+                self.budget_used = str(error)
+            self.journal(instance_id).append(denied_entry(error, ask.model))
+            raise BudgetUsedError(str(error)) from error
+
+    def _admit(self, instance_id: str, ask: Ask) -> float:
+        return self.rate_limiter.admit(ask.model, ask.provider, ask.tokens, instance_id)
+
+    def _check_providers(self) -> None:
+        paused = self.rate_limiter.all_paused_for(self.providers) if self.providers else 0.0
+        if paused >= self.give_up_after:
+            names = ", ".join(self.providers)
+            self.stop.request(f"no model has answered for {paused:.0f} s ({names}); run it again")
+
+    def end(self, call: str, outcome: Outcome) -> bool:
+        """See ``WorkerCalls``."""
+        with self._lock:
+            pending = self._pending.pop(call)
+        # Even if the disk fails, the budget and the rate limiter learn the outcome.
+        uses_try = self.rate_limiter.ended(pending.ask.provider, outcome)
+        if isinstance(outcome, Answered):
+            self.called()
+        ended = ended_entry(call, outcome, self.redact)
+        line = LedgerLine.of_call(pending.instance_id, pending.asked, ended)
+        try:
+            self.journal(pending.instance_id).append(ended)
+        finally:
+            self._settle(pending, line)
+        if line is not None:
+            self.ledger.add(line)
+        return uses_try
+
+    def _settle(self, pending: _Pending, line: LedgerLine | None) -> None:
+        """Charge the budget with a call, or give back what a call without a bill had reserved."""
+        if line is None:
+            self.budget.cancel(pending.reservation)
+        elif excess := self.budget.settle(pending.reservation, line.cost):
+            self.say(
+                f"{line.instance_id}: call {line.call} of {line.model} cost ${excess} more than "
+                f"its bound of ${pending.ask.bound}: charged"
+            )
+
+    def abandon(self, instance_id: str) -> None:
+        """End the pending requests of a worker that died: they are charged with their bounds."""
+        with self._lock:
+            mine = [call for call, p in self._pending.items() if p.instance_id == instance_id]
+        for call in mine:
+            self.end(call, Failed("the worker died", transient=False, billed=True))
+
+    def recover(self, instance_id: str, journal: Journal | None = None) -> int:
+        """Add to the ledger what only the instance's journal has, after a process died.
+
+        Args:
+            instance_id: the instance.
+            journal: a retired one, instead of the present one.
+
+        Returns:
+            The number of calls that were pending then.
+        """
+        journal, lost = journal or self.journal(instance_id), 0
+        for asked, ended in asked_and_ended(journal.entries()):
+            if ended is None:
+                lost += 1
+                ended = lost_entry(asked)
+                journal.append(ended)
+            if line := LedgerLine.of_call(instance_id, asked, ended):
+                self.ledger.add(line)
+        return lost
+
+
+def charge_budget(coordinator: CallCoordinator) -> None:
+    """Charge the budget with what the ledger holds; a call of unknown cost with its bound."""
+    known: dict[str, dict[str, Decimal | None]] = {}
+    for line in coordinator.ledger.lines():
+        cost = line.cost
+        if cost is None:
+            if line.instance_id not in known:
+                known[line.instance_id] = bounds(coordinator.journals, line.instance_id)
+            cost = known[line.instance_id].get(line.call)
+        coordinator.budget.charge(line.instance_id, line.model, cost)
+
+
+# Seconds until a worker asks again for what others have reserved.
+_FOR_OTHERS = 0.2

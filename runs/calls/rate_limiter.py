@@ -1,0 +1,243 @@
+"""Pure: when a worker may call a model, by rates and by the state of its provider."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
+from random import random as random_share
+
+from core.options import option, option_group
+from llm.gate import Failed, Outcome
+from runs.calls.amounts import PerModel, parse_rates
+from runs.calls.rate_window import RateWindow
+
+SCALE = "How much at once"
+
+
+@option_group
+class Rates:
+    """Most requests and tokens in any 60 seconds, for each model by itself."""
+
+    requests_per_minute: PerModel = option(
+        None,
+        "Requests a minute: a number, or MODEL=N,MODEL=N.",
+        "--rpm",
+        panel=SCALE,
+        factory=PerModel,
+        given=str,
+        read=parse_rates,
+    )
+    tokens_per_minute: PerModel = option(
+        None,
+        "Tokens a minute, in the same way.",
+        "--tpm",
+        panel=SCALE,
+        factory=PerModel,
+        given=str,
+        read=parse_rates,
+    )
+
+
+@dataclass(frozen=True)
+class RateLimiterPolicy:
+    """When a provider counts as failing, and for how long it is not called.
+
+    Attributes:
+        failures: number of failures in a row that opens the circuit.
+        first_wait: seconds of the first pause, and the most random delay of a waiting caller.
+        longest_wait: seconds of the longest pause, and the most that a Retry-After counts.
+        probe_patience: seconds after which a probe counts as lost; more than a call's time-out.
+    """
+
+    failures: int = 5
+    first_wait: float = 2.0
+    longest_wait: float = 60.0
+    probe_patience: float = 330.0
+
+
+@dataclass
+class _Provider:
+    """The state of a provider; times are those of the clock.
+
+    Attributes:
+        failures: since the last success.
+        pauses: of the open circuit, since the last success; 0 while it is closed.
+        asked_until: end of the longest Retry-After.
+        paused_until: end of the circuit's last pause.
+        probed_until: when the present probe counts as lost.
+        down_since: when the present outage started.
+        answered: whether it has ever answered.
+    """
+
+    failures: int = 0
+    pauses: int = 0
+    asked_until: float = -math.inf
+    paused_until: float = -math.inf
+    probed_until: float = -math.inf
+    down_since: float = 0.0
+    answered: bool = False
+
+    @property
+    def open(self) -> bool:
+        return self.pauses > 0
+
+    def down(self, now: float) -> bool:
+        return self.open or now < self.asked_until
+
+    def blocked_until(self) -> float:
+        return max(self.asked_until, self.paused_until)
+
+
+class RateLimiter:
+    """Admits calls by the rates of their model and the state of their provider.
+
+    A circuit opens after some failures in a row: the provider is paused for all workers, then one
+    call probes it while the others still wait. If the probe fails, the next pause is longer; any
+    success closes the circuit. Each waiting caller gets its own delay, so that they do not ask
+    again at the same moment.
+
+    Args:
+        rates: limits per model.
+        policy: when to pause.
+        clock: seconds that never go back.
+        random: numbers from 0 to 1, without 1.
+    """
+
+    def __init__(
+        self,
+        rates: Rates,
+        policy: RateLimiterPolicy,
+        clock: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = random_share,
+    ) -> None:
+        self._rates = rates
+        self._policy = policy
+        self._clock = clock
+        self._random = random
+        self._lock = threading.Lock()
+        self._windows: dict[str, RateWindow] = {}
+        self._providers: dict[str, _Provider] = {}
+
+    def admit(
+        self, model: str, provider: str, tokens: int, caller: Hashable | None = None
+    ) -> float:
+        """Return 0.0 when the call may start, and count it; else seconds until asking again.
+
+        An admitted call must be followed by ``succeeded`` or ``failed``.
+
+        Args:
+            model: whose rates hold.
+            provider: whom the call goes to.
+            tokens: what the call may use, prompt and output.
+            caller: identifies the caller when it asks again; the thread when not given.
+        """
+        caller = threading.get_ident() if caller is None else caller
+        with self._lock:
+            now, state = self._clock(), self._provider(provider)
+            wait = self._paused(state, now)
+            if wait is None:
+                # The head gets a random delay too, and needs time to ask again.
+                grace = 2 * self._policy.first_wait
+                wait = self._window(model).wait(now, tokens, caller, grace)
+            if wait is not None:
+                return wait + self._spread()
+            self._window(model).count(now, tokens)
+            if state.open:
+                state.probed_until = now + self._policy.probe_patience
+            return 0.0
+
+    def ended(self, provider: str, outcome: Outcome) -> bool:
+        """Note the outcome of an admitted call, and tell whether a failure uses up a try of it."""
+        if not isinstance(outcome, Failed) or not outcome.transient:
+            self.succeeded(provider)
+            return True
+        with self._lock:
+            state = self._provider(provider)
+            was_open, answered = state.open, state.answered
+        if not outcome.reached and not answered:
+            # A wrong address, or a server that was not started: waiting longer does not help.
+            return True
+        self.failed(provider, outcome.retry_after)
+        return not was_open
+
+    def succeeded(self, provider: str) -> None:
+        """Note an answer: the circuit closes, but an earlier Retry-After still holds."""
+        with self._lock:
+            now, state = self._clock(), self._provider(provider)
+            self._providers[provider] = _Provider(
+                asked_until=state.asked_until, down_since=now, answered=True
+            )
+
+    def failed(self, provider: str, retry_after: float | None = None) -> None:
+        """Note a failure that may be temporary: an error status, or no answer.
+
+        Calls that were pending when a pause started do not lengthen it.
+
+        Args:
+            provider: the provider that failed.
+            retry_after: seconds that it asked for.
+        """
+        with self._lock:
+            now, state = self._clock(), self._provider(provider)
+            if not state.down(now):
+                state.down_since = now
+            state.failures += 1
+            many = state.failures >= self._policy.failures
+            opens = many and (not state.open or now >= state.blocked_until())
+            if retry_after is not None:
+                asked = now + self._believed(retry_after)
+                state.asked_until = max(state.asked_until, asked)
+            if opens:
+                state.pauses += 1
+                state.paused_until = now + self._pause(state.pauses)
+                state.probed_until = -math.inf
+
+    def is_open(self, provider: str) -> bool:
+        """Tell whether the provider's circuit is open, so that a failure is expected."""
+        with self._lock:
+            return self._provider(provider).open
+
+    def all_paused_for(self, providers: Collection[str]) -> float:
+        """Return for how many seconds all ``providers`` have been paused; 0.0 when one is not.
+
+        An open circuit counts as paused until a success, between its pauses too.
+        """
+        with self._lock:
+            now = self._clock()
+            states = [self._provider(name) for name in providers]
+            if not states or not all(state.down(now) for state in states):
+                return 0.0
+            return now - max(state.down_since for state in states)
+
+    def _paused(self, state: _Provider, now: float) -> float | None:
+        """Return the seconds until the provider may be asked again, None when it may now."""
+        if now < state.blocked_until():
+            return state.blocked_until() - now
+        # A probe may end at any time, so waiting callers ask again soon.
+        return 0.0 if state.open and now < state.probed_until else None
+
+    def _pause(self, number: int) -> float:
+        """Return the seconds of the circuit's pause ``number``: doubling, its upper half random."""
+        doublings = min(number - 1, 60)
+        whole = min(self._policy.first_wait * 2.0**doublings, self._policy.longest_wait)
+        return whole * (1 + self._random()) / 2
+
+    def _believed(self, retry_after: float) -> float:
+        return min(retry_after, self._policy.longest_wait) if retry_after > 0 else 0.0
+
+    def _spread(self) -> float:
+        """Return a random delay of a waiting caller; never 0, which would mean admitted."""
+        return self._policy.first_wait * (0.1 + 0.9 * self._random())
+
+    def _provider(self, name: str) -> _Provider:
+        return self._providers.setdefault(name, _Provider())
+
+    def _window(self, model: str) -> RateWindow:
+        if model not in self._windows:
+            requests = self._rates.requests_per_minute.of(model)
+            tokens = self._rates.tokens_per_minute.of(model)
+            self._windows[model] = RateWindow(requests, tokens)
+        return self._windows[model]

@@ -1,0 +1,288 @@
+"""The Ray engine: worker processes, here or on a cluster, that are replaced when they die.
+
+A worker on a cluster has one job at a time, and Ray reserves a job's processors for it. On this
+machine alone there are at most as many workers as processors, and each works on its share of the
+jobs in threads, because a process for each job would take too much memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError, RayTaskError
+
+from core.errors import UserError
+from runs.engines.base import Driver
+from runs.engines.ray.actor import JobStart
+from runs.engines.ray.cluster import connected, make_run_actor, own_ray
+from runs.engines.ray.server import RunServer, serving
+from runs.engines.ray.worker import Returned, Worker, WorkerPlan
+from runs.jobs import Finished, Job, JobKind
+from runs.options import Scale
+from runs.progress.statuses import InstanceStatus
+
+# Seconds between two looks at whether the run is stopping.
+_LOOK = 0.5
+# Seconds until a job starts again, times its losses: for a while the cluster does not know that a
+# node is dead, and would use it again.
+_REST = 5.0
+# Starts of a job whose workers die: they die by chance, but some jobs kill theirs.
+_STARTS = 4
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a worker takes: jobs at once, pieces of local work at once, and processors."""
+
+    jobs: int
+    slots: int
+    cpus: float
+
+
+@dataclass(eq=False)
+class _Hired:
+    """A worker of the run; ``in_work`` counts its jobs."""
+
+    actor: Any
+    room: Room
+    ready: bool = False
+    in_work: int = 0
+
+    @property
+    def free(self) -> int:
+        return self.room.jobs - self.in_work
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """Workers of Ray; see ``Engine``."""
+
+    driver: Driver
+
+    def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
+        """See ``Engine``."""
+        if not jobs:
+            return
+        driver = self.driver
+        rooms = rooms_of(driver.scale, driver.kind, len(jobs))
+        with self._ray(rooms):
+            actor = make_run_actor(driver.scale.workers)
+            server = RunServer(driver, may_start)
+            kind, own = driver.kind, not driver.scale.ray_address
+            plan = WorkerPlan(
+                kind.services, kind.containers, driver.cache, driver.run_key, own, actor
+            )
+            with serving(actor, server):
+                yield from _Workers(driver, server, actor, ray.put(plan), rooms).run(jobs)
+
+    def _ray(self, rooms: Sequence[Room]) -> AbstractContextManager[None]:
+        address, packages = self.driver.scale.ray_address, self.driver.kind.packages
+        if address:
+            return connected(address, rooms[0].cpus, packages)
+        return own_ray(len(rooms), packages)
+
+
+def rooms_of(scale: Scale, kind: JobKind, jobs: int) -> list[Room]:
+    """Return what the workers of a run of so many jobs take."""
+    workers = min(scale.workers, jobs)
+    if scale.ray_address:
+        return [Room(1, 1, scale.cpus_per_instance or kind.cpus)] * workers
+    count = min(workers, scale.jobs)
+    shares = zip(_split(workers, count), _split(scale.jobs, count), strict=True)
+    return [Room(in_work, slots, 1) for in_work, slots in shares]
+
+
+def _split(number: int, parts: int) -> list[int]:
+    """Return ``parts`` numbers that differ by 1 at most and whose sum is ``number``."""
+    least, more = divmod(number, parts)
+    return [least + (part < more) for part in range(parts)]
+
+
+@dataclass
+class _Workers:
+    """The workers of one run.
+
+    Attributes:
+        actor: the handle of the run's actor.
+        plan: the reference of the workers' ``WorkerPlan``.
+        rooms: of workers that may be started.
+    """
+
+    driver: Driver
+    server: RunServer
+    actor: Any
+    plan: Any
+    rooms: list[Room]
+    _hired: list[_Hired] = field(default_factory=list)
+    _waiting: deque[Job] = field(default_factory=deque)
+    _resting: list[tuple[float, Job]] = field(default_factory=list)
+    # What is waited for: a worker that gets ready, or its work on a job.
+    _pending: dict[Any, tuple[_Hired, Job | None]] = field(default_factory=dict)
+    _losses: Counter[str] = field(default_factory=Counter)
+    _failed_starts: int = 0
+    _user_error: str = ""
+    _stopped: bool = False
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Finished[Any]]:
+        """Yield each job as it ends.
+
+        Raises:
+            UserError: a node lacks something.
+        """
+        self._waiting.extend(jobs)
+        while True:
+            if self.server.may_start():
+                self._wake()
+                self._hire()
+                self._hand_out()
+            else:
+                self._end()
+            if not self._in_work and not self._waiting and not self._resting:
+                break
+            for reference in self._ready():
+                worker, job = self._pending.pop(reference)
+                if job is None:
+                    self._prepared(worker, reference)
+                else:
+                    worker.in_work -= 1
+                    yield from self._worked(worker, job, reference)
+        if self._user_error:
+            raise UserError(self._user_error)
+
+    @property
+    def _in_work(self) -> bool:
+        return any(worker.in_work for worker in self._hired) or any(
+            job is not None for _, job in self._pending.values()
+        )
+
+    def _ready(self) -> Sequence[Any]:
+        """Return the references that are ready, after some time at most."""
+        if not self._pending:
+            time.sleep(_LOOK)
+            return ()
+        ready, _ = ray.wait(list(self._pending), timeout=_LOOK)
+        return tuple(ready)
+
+    def _wake(self) -> None:
+        now = time.monotonic()
+        self._waiting.extendleft(job for until, job in self._resting if until <= now)
+        self._resting = [(until, job) for until, job in self._resting if until > now]
+
+    def _hire(self) -> None:
+        """Start workers where those that there are have no room, and end those without work."""
+        free = sum(worker.free for worker in self._hired)
+        while self.rooms and free < len(self._waiting):
+            room = self.rooms.pop()
+            actor = (
+                ray.remote(Worker)
+                .options(
+                    num_cpus=room.cpus, max_restarts=0, max_task_retries=0,
+                    max_concurrency=room.jobs, scheduling_strategy="SPREAD",
+                )
+                .remote()
+            )  # fmt: skip
+            worker = _Hired(actor, room)
+            self._hired.append(worker)
+            self._pending[actor.prepare.remote(self.plan, room.slots)] = worker, None
+            free += room.jobs
+        if not self._waiting and not self._resting:
+            for worker in [worker for worker in self._hired if not worker.in_work]:
+                self._dismiss(worker)
+
+    def _hand_out(self) -> None:
+        """Give waiting jobs to workers that are ready, to the one with most room first."""
+        while self._waiting:
+            ready = [worker for worker in self._hired if worker.ready and worker.free > 0]
+            if not ready:
+                return
+            worker, job = max(ready, key=lambda one: one.free), self._waiting.popleft()
+            start: JobStart = self.server.start(job.key)
+            self._pending[worker.actor.work.remote(job.portable(), start)] = worker, job
+            worker.in_work += 1
+
+    def _end(self) -> None:
+        """Start nothing more; where the run stops, let the workers know."""
+        self._waiting.clear()
+        self._resting.clear()
+        if not self._stopped and (reason := self.driver.coordinator.stopping()):
+            self.actor.stop.remote(reason)
+            self._stopped = True
+
+    def _dismiss(self, worker: _Hired) -> None:
+        """End a worker, whose room is free for another then."""
+        if worker in self._hired:
+            self._hired.remove(worker)
+            self.rooms.append(worker.room)
+            ray.kill(worker.actor)
+
+    def _prepared(self, worker: _Hired, reference: Any) -> None:  # noqa: ANN401
+        if worker not in self._hired:  # it was dismissed meanwhile
+            return
+        try:
+            error = ray.get(reference)
+        except RayError as failure:
+            self._dismiss(worker)
+            self._failed_starts += 1
+            error = _unusable(failure)
+            if not error and self._failed_starts >= _STARTS:
+                error = f"{_STARTS} workers died before they were ready ({_why(failure)})"
+        else:
+            self._failed_starts, worker.ready = 0, not error
+        if error:
+            self._fail(error)
+
+    def _fail(self, error: str) -> None:
+        self._user_error = self._user_error or error
+        self.driver.stop.request(error)
+
+    def _worked(self, worker: _Hired, job: Job, reference: Any) -> Iterator[Finished[Any]]:  # noqa: ANN401
+        try:
+            returned: Returned = ray.get(reference)
+        except RayTaskError as failure:
+            returned = Returned(user_error=_unusable(failure))
+        except RayError as failure:
+            self._dismiss(worker)
+            yield from self._lost(job, _why(failure))
+            return
+        if returned.user_error:
+            self._fail(returned.user_error)
+        if returned.finished is not None:
+            yield returned.finished
+
+    def _lost(self, job: Job, why: str) -> Iterator[Finished[Any]]:
+        """Have a job started again whose worker died, but not without end."""
+        self.server.give_up(job.key)
+        self._losses[job.key] += 1
+        count = self._losses[job.key]
+        text = "%s: its worker died (%s), for the %d. time"
+        self.driver.log.log(logging.WARNING, text, job.key, why, count)
+        if not self.server.may_start():
+            reason = "interrupted: its worker died"
+            yield Finished(job.key, InstanceStatus.INTERRUPTED, reason)
+        elif count >= _STARTS:
+            reason = f"infrastructure failed: its worker died {count} times ({why})"
+            yield Finished(job.key, InstanceStatus.INFRA_ERROR, reason)
+        else:
+            self._resting.append((time.monotonic() + _REST * count, job))
+
+
+def _unusable(failure: RayError) -> str:
+    """Return what is wrong with a node that cannot run the harness's code; empty for a death."""
+    if isinstance(failure, RayTaskError):
+        why = f"{type(failure.cause).__name__}: {failure.cause}".partition("\n")[0]
+    elif isinstance(failure, RayActorError) and failure.actor_init_failed:
+        why = str(failure).strip().rpartition("\n")[2]
+    else:
+        return ""
+    return f"a node cannot run the harness ({why}): install requirements-ray.txt there"
+
+
+def _why(failure: RayError) -> str:
+    return type(failure).__name__

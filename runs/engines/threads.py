@@ -1,0 +1,94 @@
+"""The engine of threads: one for each job in work, because nearly all jobs only wait."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runs.engines.base import Driver
+from runs.jobs import Finished, Job, JobAccess, WorkerAccess
+from runs.progress.statuses import InstanceStatus
+from runs.slots import Slots
+
+
+@dataclass(frozen=True)
+class ThreadEngine:
+    """Threads of this process.
+
+    Attributes:
+        workers: how many jobs are in work at once.
+        work: works on one job; an exception of it ends the run.
+        failed: called at once with such an exception, so that the other jobs can end.
+    """
+
+    workers: int
+    work: Callable[[Job], Finished[Any]]
+    failed: Callable[[BaseException], None]
+
+    @classmethod
+    def of(cls, driver: Driver) -> ThreadEngine:
+        """Return the engine for a run.
+
+        Raises:
+            UserError: this machine lacks what the jobs need.
+        """
+        slots = Slots(driver.scale.jobs, driver.stop)
+        access = WorkerAccess(driver.cache, driver.run_key, slots, driver.stop, driver.warn_once)
+        services = driver.kind.services(access)
+
+        def work(job: Job) -> Finished[Any]:
+            try:
+                with driver.started(job.key) as log:
+                    return job.work(services, JobAccess(driver.coordinator, driver.board, log))
+            except OSError as error:  # a full disk takes no log; the others may need less
+                reason = f"cannot write its log: {error}"
+                return Finished(job.key, InstanceStatus.INFRA_ERROR, reason)
+
+        return cls(driver.scale.workers, work, lambda error: driver.stop.request(str(error)))
+
+    def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
+        """See ``Engine``."""
+        waiting, ended = deque(jobs), queue.SimpleQueue[Finished[Any] | BaseException | None]()
+        count = min(self.workers, len(jobs))
+        for number in range(count):
+            threading.Thread(
+                target=self._work, args=(waiting, may_start, ended), name=f"worker-{number}",
+                daemon=True,
+            ).start()  # fmt: skip
+        error: BaseException | None = None
+        while count:
+            result = ended.get()
+            if result is None:
+                count -= 1
+            elif isinstance(result, BaseException):
+                error = error or result
+            else:
+                yield result
+        if error is not None:
+            raise error
+
+    def _work(
+        self,
+        waiting: deque[Job],
+        may_start: Callable[[], bool],
+        ended: queue.SimpleQueue[Finished[Any] | BaseException | None],
+    ) -> None:
+        try:
+            while may_start() and (job := _next(waiting)):
+                ended.put(self.work(job))
+        except BaseException as error:
+            self.failed(error)
+            ended.put(error)
+        finally:
+            ended.put(None)
+
+
+def _next(waiting: deque[Job]) -> Job | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None

@@ -1,0 +1,222 @@
+"""The options of a run: how much at once, what it may spend, where it lies, what is asked of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import field
+from enum import Enum
+from pathlib import Path
+
+from core.options import Folder, option, option_group
+from environments.options import AgentOptions, EnvironmentOptions
+from llm.options import MODELS, ModelOptions
+from llm.prices import Price
+from runs.calls.amounts import parse_prices
+from runs.calls.budget import MONEY, BudgetLimits
+from runs.calls.rate_limiter import SCALE, Rates
+
+TOP = Path(__file__).resolve().parents[1]
+RUN = "The run"
+
+
+class EngineKind(str, Enum):
+    """Where instances are worked on."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+@option_group
+class Scale:
+    """How much at once; nothing here decides a result."""
+
+    workers: int = option(
+        4, "Instances in work: calls in flight.", "--workers", "-w", panel=SCALE, least=1
+    )
+    jobs: int = option(
+        None,
+        "Checkouts, maps, lints and tests at once; default: cores.",
+        "--jobs",
+        panel=SCALE,
+        least=1,
+        factory=lambda: os.cpu_count() or 1,
+    )
+    engine: EngineKind = option(
+        EngineKind.LOCAL, "Threads of one process, or Ray's processes.", "--engine", panel=SCALE
+    )
+    ray_address: str = option(
+        "",
+        "auto, or the address of a running cluster (docs/scale.md); default: a Ray of this run's "
+        "own on this machine.",
+        "--ray-address",
+        panel=SCALE,
+    )
+    cpus_per_instance: float | None = option(
+        None,
+        "CPUs that Ray reserves for one; default: 1 with tests, else 0.25.",
+        "--cpus-per-instance",
+        panel=SCALE,
+    )
+    rates: Rates = field(default_factory=Rates)
+    give_up_after: float = option(
+        1800.0,
+        "Seconds without any answer of any model after which the run ends.",
+        "--give-up-after",
+        panel=SCALE,
+        least=1,
+    )
+
+
+@option_group
+class Spending:
+    """What may be spent.
+
+    Attributes:
+        prices: the user's, by litellm's name of the model.
+    """
+
+    limits: BudgetLimits = field(default_factory=BudgetLimits)
+    prices: Mapping[str, Price] = option(
+        None,
+        "MODEL=IN,OUT in dollars per million tokens; repeatable.",
+        "--price",
+        panel=MONEY,
+        factory=dict,
+        given=list[str],
+        read=lambda name, texts, resolve: parse_prices(texts, resolve, name),
+    )
+    allow_unpriced: bool = option(
+        False, "Run models without a known price.", "--allow-unpriced", panel=MONEY
+    )
+
+    @property
+    def in_dollars(self) -> bool:
+        """Whether a limit is one of dollars."""
+        limits = self.limits
+        return bool(limits.usd or limits.usd_per_instance or limits.usd_per_model)
+
+
+@option_group
+class RunOptions(EnvironmentOptions, AgentOptions, ModelOptions):
+    """What the configuration of a run holds for every benchmark.
+
+    Attributes:
+        replay: folder of trajectories or a run that replies come from, None to call models.
+        max_seconds_per_attempt: after which an attempt asks its model nothing more.
+    """
+
+    replay: Path | None = option(
+        None,
+        "Call no model: serve the replies of these trajectories.",
+        "--replay",
+        panel=MODELS,
+    )
+    max_seconds_per_attempt: float | None = option(
+        None,
+        "After which an attempt asks nothing more.",
+        "--max-seconds-per-attempt",
+        panel=MONEY,
+        least=1,
+    )
+    run: str = option(
+        "",
+        "Folder under predictions/; default: the models' names.",
+        "--run",
+        "-r",
+        panel=RUN,
+        recorded=False,
+    )
+
+    @property
+    def calls_models(self) -> bool:
+        """Whether the harness calls models."""
+        return self.replay is None and not self.outside_agent
+
+
+def default_cache() -> Path:
+    """Return the user's cache folder for mirrors, snapshots, environments and baselines."""
+    root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(root).expanduser() / "swe-retry-harness"
+
+
+@option_group
+class RunFolders:
+    """Where a run lies, and what it shares with other runs."""
+
+    out: Folder = option(TOP, "Where predictions/ and logs/ lie.", "--out", "-o", panel=RUN)
+    cache: Folder = option(
+        None,
+        "Folder for mirrors, environments and baselines.",
+        "--cache",
+        panel=RUN,
+        factory=default_cache,
+    )
+
+
+@option_group
+class Start:
+    """What is asked of one start of a run, and not recorded with the run."""
+
+    config: Path | None = option(
+        None,
+        "YAML file with option names as keys; the command line takes precedence.",
+        "--config",
+        panel=RUN,
+        recorded=False,
+    )
+    continue_: str | None = option(
+        None,
+        "Continue this run, by name or folder, with the options it was started with.",
+        "--continue",
+        panel=RUN,
+        recorded=False,
+    )
+    dry_run: bool = option(
+        False,
+        "Say what would run and what is missing; start nothing.",
+        "--dry-run",
+        panel=RUN,
+        recorded=False,
+    )
+    redo: str = option(
+        "",
+        "Redo exactly these: statuses (not_plausible, empty, error, infra_error, budget, …) "
+        "or ids.",
+        "--redo",
+        panel=RUN,
+        recorded=False,
+    )
+    status: bool = option(
+        False, "Print the table of the run.", "--status", panel=RUN, recorded=False
+    )
+    clean: bool = option(
+        False,
+        "Remove what a killed process of this run left: processes, containers, folders.",
+        "--clean",
+        panel=RUN,
+        recorded=False,
+    )
+    clean_all: bool = option(
+        False,
+        "With --clean: remove the whole run, its predictions and logs too.",
+        "--all",
+        panel=RUN,
+        recorded=False,
+    )
+    yes: bool = option(False, "Do not ask.", "--yes", panel=RUN, recorded=False)
+    as_json: bool = option(
+        False,
+        "Print the result as JSON: the summary, --status, --dry-run, --list-models.",
+        "--json",
+        panel=RUN,
+        recorded=False,
+    )
+    processes: int | None = option(
+        None,
+        "Removed: --engine ray uses more than one interpreter.",
+        "--processes",
+        hidden=True,
+        least=1,
+        recorded=False,
+    )

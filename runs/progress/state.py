@@ -1,0 +1,239 @@
+"""The progress of a run: workers report it, a display reads it. No I/O; thread-safe."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import Enum
+from threading import Lock
+from typing import Protocol
+
+from tqdm.utils import disp_trim
+
+from core.plaintext import one_line
+from runs.progress.statuses import InstanceStatus
+
+_MINUTE = 60.0
+_PREDICTED = (
+    InstanceStatus.PLAUSIBLE,
+    InstanceStatus.FALLBACK,
+    InstanceStatus.EMPTY,
+    InstanceStatus.BUDGET,
+)
+
+
+class WorkStep(str, Enum):
+    """The present work on a running instance; the value is shown."""
+
+    WAITING = "waiting"
+    CHECKOUT = "checkout"
+    MAP = "map"
+    ASKING = "asking"
+    EDITING = "editing"
+    TESTING = "testing"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A running instance; ``attempt`` is 0 before the first, ``seconds`` count from its start."""
+
+    instance_id: str
+    attempt: int
+    model: str
+    step: WorkStep
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ProgressSnapshot:
+    """The run at one moment.
+
+    Attributes:
+        done: instances that ended, of ``total``.
+        failed: instances that ended without a prediction, unless the user interrupted them.
+        spent: dollars, None when unknown.
+        projected: dollars for all at the mean of those done; None before one is done.
+        calls_per_minute: model calls answered in the last minute.
+        seconds_left: None before an instance is done.
+        running: the longest running instance first.
+    """
+
+    done: int
+    total: int
+    plausible: int
+    failed: int
+    spent: Decimal | None
+    projected: Decimal | None
+    calls_per_minute: int
+    seconds_left: float | None
+    running: tuple[Running, ...]
+
+
+class Steps(Protocol):
+    """Takes the progress of workers."""
+
+    def started(self, instance_id: str) -> None:
+        """Note that a worker has started an instance."""
+
+    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
+        """Note the step of an attempt; ``attempt`` is 0 before the first."""
+
+
+class NoProgress:
+    """Discards progress."""
+
+    def started(self, instance_id: str) -> None:
+        """See ``Steps``."""
+
+    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
+        """See ``Steps``."""
+
+
+class ProgressState:
+    """Collects the events of workers; each method may be called from any thread.
+
+    Attributes:
+        total: number of instances to work on.
+        descriptions: what is shown in place of an id.
+    """
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total = total
+        self.descriptions: Mapping[str, str] = {}
+        self._clock = clock
+        self._lock = Lock()
+        self._running: dict[str, tuple[float, Running]] = {}
+        self._finished: dict[str, InstanceStatus] = {}
+        self._durations: list[float] = []
+        self._calls: deque[float] = deque()
+        self._widest = 1
+
+    def started(self, instance_id: str) -> None:
+        """Note that a worker has started an instance."""
+        with self._lock:
+            shown = self.descriptions.get(instance_id, instance_id)
+            new = Running(shown, 0, "", WorkStep.WAITING, 0.0)
+            self._running[instance_id] = self._clock(), new
+            self._widest = max(self._widest, len(self._running))
+
+    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
+        """Note the step of a running instance; ignore an instance that does not run."""
+        with self._lock:
+            if instance_id in self._running:
+                since, old = self._running[instance_id]
+                new = replace(old, attempt=attempt, model=model, step=step)
+                self._running[instance_id] = since, new
+
+    def called(self) -> None:
+        """Count an answered model call."""
+        with self._lock:
+            now = self._clock()
+            self._calls.append(now)
+            self._forget_calls(now)
+
+    def finished(self, instance_id: str, status: InstanceStatus) -> int:
+        """Note the end of an instance; return how many have ended, this one included."""
+        with self._lock:
+            if instance_id in self._running:
+                since, _ = self._running.pop(instance_id)
+                self._durations.append(self._clock() - since)
+            self._finished[instance_id] = status
+            return len(self._finished)
+
+    def snapshot(self, spent: Decimal | None) -> ProgressSnapshot:
+        """Return the present progress; ``spent`` are the dollars for these instances."""
+        with self._lock:
+            now = self._clock()
+            self._forget_calls(now)
+            running = tuple(
+                replace(one, seconds=now - since)
+                for since, one in sorted(self._running.values(), key=lambda pair: pair[0])
+            )
+            statuses = list(self._finished.values())
+            done = len(statuses)
+            return ProgressSnapshot(
+                done=done,
+                total=self.total,
+                plausible=statuses.count(InstanceStatus.PLAUSIBLE),
+                failed=sum(_failed(status) for status in statuses),
+                spent=spent,
+                projected=spent / done * self.total if done and spent is not None else None,
+                calls_per_minute=len(self._calls),
+                seconds_left=self._seconds_left(done, [one.seconds for one in running]),
+                running=running,
+            )
+
+    def _seconds_left(self, done: int, ages: list[float]) -> float | None:
+        """Return the seconds for the rest, if each instance takes the mean of those done.
+
+        They are shared by as many workers as ever ran at once.
+        """
+        if not self._durations:
+            return None
+        mean = sum(self._durations) / len(self._durations)
+        rest = [max(mean - age, 0.0) for age in ages]
+        waiting = max(self.total - done - len(ages), 0)
+        longest = mean if waiting else max(rest, default=0.0)
+        return max(longest, (waiting * mean + sum(rest)) / self._widest)
+
+    def _forget_calls(self, now: float) -> None:
+        while self._calls and self._calls[0] <= now - _MINUTE:
+            self._calls.popleft()
+
+
+def _failed(status: InstanceStatus) -> bool:
+    return status not in _PREDICTED and status is not InstanceStatus.INTERRUPTED
+
+
+def headline(seen: ProgressSnapshot) -> str:
+    """Return the progress in one line, without values that are unknown."""
+    parts = [
+        f"{seen.done}/{seen.total} done",
+        f"{seen.plausible} plausible",
+        f"{seen.failed} failed",
+        _money(seen),
+    ]
+    if seen.seconds_left is not None and seen.done < seen.total:
+        parts.append(f"{duration(seen.seconds_left)} left")
+    return ", ".join([*parts, f"{seen.calls_per_minute} calls/min"])
+
+
+def running_lines(seen: ProgressSnapshot, rows: int, columns: int) -> list[str]:
+    """Return a line for each running instance that a terminal of that size has room for.
+
+    There are at most ``rows - 2`` lines, and the last one counts the instances that are not shown.
+    The last column stays free: writing there makes some terminals start a new line.
+    """
+    room = max(rows - 2, 0)
+    shown = seen.running if len(seen.running) <= room else seen.running[: max(room - 1, 0)]
+    lines = [_line(running) for running in shown]
+    if left_out := len(seen.running) - len(shown):
+        lines.append(f"  … and {left_out} more")
+    return [disp_trim(line, max(columns - 1, 0)) for line in lines[:room]]
+
+
+def _line(running: Running) -> str:
+    parts = [one_line(running.instance_id)]
+    if running.attempt:
+        parts.append(f"attempt {running.attempt}")
+    if running.model:
+        parts.append(one_line(running.model))
+    return "  " + "  ".join([*parts, running.step.value, duration(running.seconds)])
+
+
+def _money(seen: ProgressSnapshot) -> str:
+    if seen.spent is None:
+        return "cost unknown"
+    if seen.projected is None:
+        return f"${seen.spent:.2f}"
+    return f"${seen.spent:.2f} of ~${seen.projected:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """Return ``m:ss``, from an hour on ``h:mm:ss``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

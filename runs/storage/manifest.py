@@ -1,0 +1,149 @@
+"""The manifest of a run, ``run.json``: starts and ends, prices, versions, images, differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from datetime import datetime, timezone
+from typing import Any
+
+from core.errors import InfrastructureError, UserError
+from core.money import as_number
+from core.plaintext import shortened
+from environments.docker.engine import connect
+from environments.docker.images import digest
+from llm.prices import Price
+from llm.registry import price_entry, price_map_version
+from runs.storage.runlock import run_lock
+from runs.storage.store import RunStore
+from runs.storage.versions import continues, versions
+
+InstanceEntry = Mapping[str, Any]
+
+
+def all_versions() -> dict[str, str]:
+    """Return the versions that a run records, litellm's price map among them."""
+    return {**versions(), "price_map_sha256": price_map_version()}
+
+
+def prices_used(models: Iterable[str], given: Mapping[str, Price]) -> dict[str, dict[str, Any]]:
+    """Return by model the prices of its calls, in dollars per token.
+
+    The keys are litellm's; ``source`` is ``litellm`` for its map, or ``--price`` for ``given``. A
+    model without a known price has an empty entry.
+    """
+    return {name: _price(name, given.get(name)) for name in models}
+
+
+def _price(name: str, given: Price | None) -> dict[str, Any]:
+    if given is not None:
+        prices = {"input_cost_per_token": given.input, "output_cost_per_token": given.output}
+        return {"source": "--price", **{name: as_number(price) for name, price in prices.items()}}
+    entry = price_entry(name)
+    if entry is None:
+        return {}
+    numbers = {k: v for k, v in entry.items() if "cost" in k and isinstance(v, (int, float))}
+    return {"source": "litellm", **numbers}
+
+
+def note_start(
+    store: RunStore, prices: Mapping[str, InstanceEntry], api_base: str | None = None
+) -> None:
+    """Add the start of this process to ``run.json``.
+
+    Versions and prices are at the top level, and again in each later start where they differ.
+    """
+    described = store.read_run() or {}
+    now = {"versions": all_versions(), "prices": dict(prices)}
+    first = {key: described.get(key) or value for key, value in now.items()}
+    other = {key: value for key, value in now.items() if first[key] != value}
+    start = {"started": timestamp(), "ended": None, **other}
+    if api_base is not None:
+        start["api_base"] = api_base
+    store.save_run({**described, **first, "starts": [*described.get("starts", ()), start]})
+
+
+def note_end(store: RunStore) -> None:
+    """Add the end of this process; the start of a killed process stays without one."""
+    described = store.read_run() or {}
+    *earlier, last = described.get("starts") or [{}]
+    store.save_run({**described, "starts": [*earlier, {**last, "ended": timestamp()}]})
+
+
+def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
+    """Add the model names in providers' answers, by the model that was asked."""
+    described = store.read_run() or {}
+    names = {model: {*noted} for model, noted in (described.get("models_returned") or {}).items()}
+    for model, name in returned:
+        names.setdefault(model, set()).add(name)
+    every = {model: sorted(names[model]) for model in sorted(names)}
+    store.save_run({**described, "models_returned": every})
+
+
+def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
+    """Add the evaluators of a run and their images; nothing without a ``run.json``.
+
+    While a process works on the run, it alone writes ``run.json``, and a later report adds them.
+    """
+    if store.read_run() is None:
+        return
+    with suppress(UserError), run_lock(store.folder):
+        store.save_run({**(store.read_run() or {}), "evaluation": dict(evaluation)})
+
+
+def note_images(store: RunStore, images: Iterable[str]) -> None:
+    """Add the digests of the ``images`` that the engine has: a tag may be moved later.
+
+    A failure of the engine or the disk is ignored: the work is done.
+    """
+    client = connect()
+    if client is None:
+        return
+    with closing(client), suppress(OSError, InfrastructureError):
+        found = {image: digest(client, image) for image in sorted({*images})}
+        known = {image: value for image, value in found.items() if value}
+        described = store.read_run() or {}
+        store.save_run({**described, "images": {**described.get("images", {}), **known}})
+
+
+# Recorded by versions before 0.6; a server may move to another port.
+_MAY_CHANGE = frozenset({"api_base"})
+_OPTIONS = {
+    "dataset_sha256": "--dataset (its rows)",
+    "harness": "version of the harness",
+    "matching": "--matching",
+    "model_settings_sha256": "--model-settings",
+    "models": "--models",
+    "prompts_sha256": "prompts",
+    "replay_sha256": "--replay (its trajectories)",
+    "temperatures": "--temperature",
+}
+_SHOWN = 60
+
+
+def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
+    """Return in words, by option, how the recorded and the present options of a run differ."""
+    if not isinstance(recorded, dict):
+        return ["run.json does not say how the run was started"]
+    keys = sorted({*recorded, *wanted} - _MAY_CHANGE)
+    return [
+        f"{_option(key)} {_value(recorded.get(key))}, now {_value(wanted.get(key))}"
+        for key in keys
+        if recorded.get(key) != wanted.get(key)
+        and not (key == "harness" and continues(recorded.get(key)))
+    ]
+
+
+def _option(key: str) -> str:
+    return _OPTIONS.get(key, f"--{key.replace('_', '-')}")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    return "none" if value is None else shortened(str(value), _SHOWN)
+
+
+def timestamp() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

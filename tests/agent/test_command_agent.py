@@ -1,0 +1,258 @@
+"""Commands as agents: their input, their processes, and the costs that they report."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agent.agents import load_agent
+from agent.builtin import BuiltinAgent
+from agent.command_agent import CommandAgent, command_agent
+from agent.conversation.mentions import FileIndex
+from agent.conversation.outcomes import ConversationLimits, Ending
+from agent.protocol import Task, Transcript, Work
+from agent.spent import read_spent
+from core.errors import InfrastructureError, UserError
+from llm.chat import Usage
+from llm.replay import RecordedAttempt, ReplayModel
+
+MESSAGE = 'It is "broken"; $(rm -rf /)\nsecond line \u00e9 {model}'
+
+
+def a_task(root: Path, log: Callable[[str], None] = lambda _: None) -> Task:
+    return Task(
+        root=root,
+        message=MESSAGE,
+        repo_map="",
+        files=FileIndex.of(()),
+        model=ReplayModel(RecordedAttempt(1, "m", "diff", (), None)),
+        model_name="vendor/model name",
+        edit_format="agent",
+        temperature=0.4,
+        limits=ConversationLimits(),
+        run_tests=None,
+        transcript=Transcript(),
+        log=log,
+    )
+
+
+def python(code: str, *words: str) -> str:
+    return shlex.join([sys.executable, "-c", code, *words])
+
+
+def run(root: Path, template: str, seconds: float = 20, *names: str) -> tuple[Work, Task]:
+    task = a_task(root)
+    return command_agent(template, names, seconds).work(task), task
+
+
+def output(task: Task) -> str:
+    return task.transcript.messages[-1].content
+
+
+def test_the_placeholders_are_filled_as_whole_words(tmp_path: Path) -> None:
+    code = "import sys, json, os; print(json.dumps([open(sys.argv[1]).read(), sys.argv[2:]]))"
+    words = ("{message_file}", "--model={model}", "{temperature}", "{{other}}", "{result_file}")
+    work, task = run(tmp_path, python(code, *words))
+    assert work == Work()
+    message, (model, temperature, other, result_file) = json.loads(output(task))
+    assert message == MESSAGE
+    assert (model, temperature, other) == ("--model=vendor/model name", "0.4", "{other}")
+    assert not Path(result_file).is_relative_to(tmp_path)
+    assert list(tmp_path.iterdir()) == [], "nothing of ours lies in the checkout"
+    assert not Path(result_file).parent.exists(), "and nothing is left elsewhere"
+
+
+def test_it_runs_in_the_checkout_and_no_shell_reads_the_template(tmp_path: Path) -> None:
+    _, task = run(tmp_path, python("import os, sys; print(os.getcwd(), sys.argv[1])", "$HOME;ls"))
+    assert output(task).split() == [str(tmp_path), "$HOME;ls"]
+    _, task = run(tmp_path, "sh -c 'echo $((1 + 1)); cat \"$0\"' {message_file}")
+    assert output(task) == f"2\n{MESSAGE}"
+
+
+def test_only_named_variables_reach_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "mine")
+    monkeypatch.setenv("OTHER_API_KEY", "not yours")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    code = "import os, json; print(json.dumps(dict(os.environ)))"
+    _, task = run(tmp_path, python(code), 20, "MY_API_KEY")
+    seen = json.loads(output(task))
+    marks = {"SWE_RETRY_HARNESS_PROCESS", "SWE_RETRY_HARNESS_RUN"}
+    ours = {"PATH", "HOME", "TMPDIR", "LANG", "MY_API_KEY", *marks}
+    assert set(seen) - {"LC_CTYPE"} == ours
+    assert seen["MY_API_KEY"] == "mine"
+    assert seen["HOME"] != os.environ["HOME"]
+    assert not Path(seen["HOME"]).exists(), "it was a fresh one, and it is gone"
+
+
+def test_secrets_that_it_prints_are_redacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
+    said: list[str] = []
+    template = python("import os; print('key:', os.environ['MY_API_KEY'])")
+    agent = command_agent(template, ["MY_API_KEY"], 20)
+    task = a_task(tmp_path, said.append)
+    agent.work(task)
+    assert output(task) == "key: [MY_API_KEY]\n"
+    assert "sk-abcdefgh" not in repr((agent, said, task.transcript))
+
+
+def test_exit_codes_are_recorded(tmp_path: Path) -> None:
+    work, task = run(tmp_path, python("print('so far'); raise SystemExit(3)"))
+    assert work == Work(None, "the agent ended with exit code 3", Ending.FAILED)
+    assert output(task) == "so far\n"
+    (call,) = task.transcript.calls
+    assert (call.reply.cost, call.reply.model) == (None, "vendor/model name")
+
+
+def test_time_is_up_for_it_and_all_that_it_started(tmp_path: Path) -> None:
+    child = "import time\nwhile True:\n open('beat', 'a').write('.'); time.sleep(0.05)"
+    code = (
+        "import subprocess, sys, time\n"
+        f"for new in (True, False): subprocess.Popen([sys.executable, '-c', {child!r}],"
+        " start_new_session=new)\n"
+        "print('started', flush=True); time.sleep(60)"
+    )
+    work, task = run(tmp_path, python(code), 2)
+    assert work.error == "the agent was stopped after 2 s"
+    assert output(task) == "started\n"
+    size = (tmp_path / "beat").stat().st_size
+    assert size, "the children were alive"
+    time.sleep(0.5)
+    assert (tmp_path / "beat").stat().st_size == size
+
+
+def test_children_do_not_outlive_an_agent_that_ended(tmp_path: Path) -> None:
+    child = "import time\nwhile True:\n open('beat', 'a').write('.'); time.sleep(0.05)"
+    code = (
+        f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}],"
+        " start_new_session=True); time.sleep(0.5)"
+    )
+    work, _ = run(tmp_path, python(code))
+    assert work == Work()
+    size = (tmp_path / "beat").stat().st_size
+    time.sleep(0.5)
+    assert (tmp_path / "beat").stat().st_size == size
+
+
+def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
+    code = (
+        "import sys; w = sys.stdout.buffer.write; w(b'first\\xff\\n')\n"
+        "for _ in range(100): w(b'x' * 1_000_000)\nw(b'\\nlast')"
+    )
+    work, task = run(tmp_path, python(code), 60)
+    assert work == Work()
+    text = output(task)
+    assert text.startswith("first\ufffd\n")
+    assert text.endswith("\nlast")
+    assert len(text) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("written", "cost", "usage", "note"),
+    [
+        ('{"cost": 0.12}', Decimal("0.12"), None, ""),
+        ('{"cost": 0, "calls": 3, "tokens": {"prompt": 5, "completion": 2}}', 0.0, Usage(5, 2), ""),
+        ("{}", None, None, ""),
+        ('{"cost": "0.12"}', None, None, "not a number"),
+        ('{"cost": true}', None, None, "not a number"),
+        ('{"cost": NaN}', None, None, "`cost`"),
+        ('{"cost": -1}', None, None, "`cost`"),
+        ('{"cost": 1' + "0" * 400 + "}", None, None, "result file is wrong"),
+        ('{"tokens": {"prompt": "many"}}', None, None, "something else than counts"),
+        ('{"tokens": 3}', None, None, "not an object"),
+        ("[1]", None, None, "not a JSON object"),
+        ('{"cost": 0.1', None, None, "result file is wrong"),
+        ("[" * 100_000, None, None, "result file is wrong"),
+        (" " * 1_000_001, None, None, "more than"),
+        ("\udcff", None, None, "result file is wrong"),
+    ],
+)
+def test_what_it_says_it_spent(
+    tmp_path: Path, written: str, cost: Decimal | None, usage: Usage | None, note: str
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(written.encode("utf-8", "surrogateescape"))
+    spent = read_spent(path)
+    assert (spent.cost, spent.usage) == (cost, usage)
+    assert note in spent.note
+    assert bool(note) == bool(spent.note)
+
+
+def test_a_result_file_that_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in read_spent(tmp_path / "pipe").note
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    assert read_spent(tmp_path / "link") == read_spent(tmp_path / "none")
+
+
+def test_the_cost_is_read_from_the_file_that_the_template_names(tmp_path: Path) -> None:
+    code = "import sys; open(sys.argv[1], 'w').write('{\"cost\": 0.25}')"
+    _, task = run(tmp_path, python(code, "{result_file}"))
+    assert task.transcript.calls[0].reply.cost == 0.25
+    work, task = run(tmp_path, python(code.replace("0.25", "x"), "{result_file}"))
+    assert task.transcript.calls[0].reply.cost is None
+    assert "result file is wrong" in work.error
+
+
+def test_what_cannot_be_run_is_infrastructure(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_bytes(b"\x7fELF nonsense")
+    script.chmod(0o755)
+    with pytest.raises(InfrastructureError, match="cannot run"):
+        run(tmp_path, str(script))
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "words"),
+    [
+        ("command:no-such-command-at-all {model}", (), "no command 'no-such-command-at-all'"),
+        ("command:", (), "is empty"),
+        ("command:sh 'x", (), "fix the quotes"),
+        ("command:sh", ("NOT_SET_AT_ALL",), "--agent-env NOT_SET_AT_ALL: not set"),
+        ("command:sh --key sk-abcdefgh", (), "the value of MY_API_KEY: pass it with --agent-env"),
+        ("nobody", (), "give one of builtin, command:TEMPLATE"),
+        ("no.such.module:agent", (), "cannot be loaded"),
+        ("json:nothing", (), "cannot be loaded"),
+        ("json:dumps", (), "no method `work`"),
+    ],
+)
+def test_wrong_agents_are_refused(
+    name: str, env: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
+    with pytest.raises(UserError) as caught:
+        load_agent(name, env)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "their_agents-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-agents\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[swe_retry_harness.agents]\ntheirs = agent.builtin:BuiltinAgent\ngone = no.such:thing\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_agent("theirs") == BuiltinAgent()
+    with pytest.raises(UserError, match="--agent gone: it cannot be loaded"):
+        load_agent("gone")
+    with pytest.raises(UserError, match="builtin, command:TEMPLATE, theirs, gone"):
+        load_agent("nobody")
+
+
+def test_agents_by_name() -> None:
+    assert load_agent("builtin") == BuiltinAgent()
+    assert load_agent("agent.builtin:BuiltinAgent") == BuiltinAgent()
+    found = load_agent("command:sh -c true", ("PATH",), 5)
+    assert isinstance(found, CommandAgent)
+    assert Path(found.argv[0]).is_absolute()

@@ -1,0 +1,225 @@
+"""Rows, their two halves, and the harness's half of an eval_script."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.cli.selection import Selection, read_ids
+from bench.instances.dataset import load_dataset
+from bench.instances.evalscript import bare_command, bare_setup
+from bench.instances.instance import split_row
+from core.errors import UserError
+from tests.conftest import an_instance
+
+ROW = {
+    "instance_id": "own__thing-1",
+    "repo": "own/thing",
+    "base_commit": "a" * 40,
+    "problem_statement": "broken",
+    "patch": "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-1\n+GOLD\n",
+    "test_patch": "diff --git a/tests/hidden_test.py b/tests/hidden_test.py\n"
+    "--- a/tests/hidden_test.py\n+++ b/tests/hidden_test.py\n@@ -1 +1 @@\n-1\n+HIDDEN\n",
+    "FAIL_TO_PASS": ["tests/hidden_test.py::test_secret"],
+    "PASS_TO_PASS": [],
+    "hints_text": "HINT",
+    "version": "1.0",
+}
+SCRIPT = """#!/bin/bash
+set -uxo pipefail
+source /opt/miniconda3/bin/activate
+conda activate testbed
+cd /testbed
+git config --global --add safe.directory /testbed
+git status
+git show
+git -c core.fileMode=false diff aaaa
+export LANG=en_US.UTF-8
+python -m pip install -e .
+git checkout aaaa tests/hidden_test.py
+cp /assets tests/hidden_test.py
+git apply -v - <<'EOF_114329324912'
+diff --git a/tests/hidden_test.py b/tests/hidden_test.py
++HIDDEN
+EOF_114329324912
+: '>>>>> Start Test Output'
+pytest -rA tests/hidden_test.py
+: '>>>>> End Test Output'
+git checkout aaaa tests/hidden_test.py
+"""
+
+
+def test_the_harnesss_half_holds_nothing_of_the_other() -> None:
+    instance, evaluation = split_row({**ROW, "eval_script": SCRIPT})
+    text = repr(instance)
+    for secret in ("GOLD", "HIDDEN", "hidden_test", "test_secret", "HINT"):
+        assert secret not in text
+        assert secret in repr(evaluation)
+    assert instance.test_setup is not None
+    assert instance.test_setup.command == "pytest -rA"
+    assert instance.test_setup.setup == (
+        "source /opt/miniconda3/bin/activate",
+        "conda activate testbed",
+        "cd /testbed",
+        "git config --global --add safe.directory /testbed",
+        "export LANG=en_US.UTF-8",
+        "python -m pip install -e .",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pytest -rA tests/a.py tests/b.py", "pytest -rA"),
+        ("pytest -n0 -rA -p no:cacheprovider x.py", "pytest -n0 -rA -p no:cacheprovider"),
+        ("tox --current-env -epy39 -v -- tests/a.py", "tox --current-env -epy39 -v --"),
+        (
+            "PYTHONWARNINGS='ignore::UserWarning' bin/test -C --verbose sympy/a/tests/test_b.py",
+            "PYTHONWARNINGS='ignore::UserWarning' bin/test -C --verbose",
+        ),
+        (
+            "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1 admin.tests x",
+            "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1",
+        ),
+        ("npx jest a.test.js", None),
+    ],
+)
+def test_commands_without_their_tests(line: str, expected: str | None) -> None:
+    assert bare_command(line) == expected
+
+
+def test_scripts_that_are_not_understood_give_nothing() -> None:
+    assert bare_setup("make test\n", ()) is None
+    assert bare_setup(SCRIPT.replace("pytest -rA", "make check"), ()) is None
+    hidden = SCRIPT.replace("pytest -rA", "pytest --deselect=tests/hidden_test.py")
+    assert bare_setup(hidden, ["tests/hidden_test.py"]) is None
+
+
+@pytest.mark.parametrize("names", [["a", "b"], '["a", "b"]'])
+def test_both_encodings_of_test_lists(names: object) -> None:
+    assert split_row({**ROW, "FAIL_TO_PASS": names})[1].fail_to_pass == ("a", "b")
+
+
+@pytest.mark.parametrize("key", ["repo", "base_commit", "problem_statement"])
+def test_a_missing_field_is_named(key: str) -> None:
+    row = {name: value for name, value in ROW.items() if name != key}
+    with pytest.raises(UserError, match=f"own__thing-1: the field `{key}` is missing"):
+        split_row(row)
+
+
+def test_ids_and_commits_must_be_safe() -> None:
+    for change in ({"instance_id": "../x"}, {"base_commit": "--upload-pack=x"}):
+        with pytest.raises(UserError):
+            split_row({**ROW, **change})
+
+
+def test_the_image_is_derived_when_the_row_has_none() -> None:
+    instance, _ = split_row({**ROW, "instance_id": "Own__Thing-1"})
+    assert instance.image == "swebench/sweb.eval.x86_64.own_1776_thing-1:latest"
+    assert split_row({**ROW, "image": "x:y"})[0].image == "x:y"
+
+
+def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
+    from datasets import Dataset, DatasetDict
+
+    row = {**ROW, "problem_statement": "line\u2028separator\x0cfeed"}
+    (tmp_path / "d.json").write_text(json.dumps([row]))
+    (tmp_path / "d.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n\n")
+    Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}]).to_parquet(str(tmp_path / "d.parquet"))
+    DatasetDict(test=Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}])).save_to_disk(
+        str(tmp_path / "saved")
+    )
+    for name in ("d.json", "d.jsonl", "d.parquet", "saved"):
+        (instance,) = load_dataset(str(tmp_path / name), "test").instances()
+        assert instance.problem_statement == row["problem_statement"], name
+    one, two = (load_dataset(str(tmp_path / n), "test") for n in ("d.json", "d.jsonl"))
+    assert one.identity().sha256 == two.identity().sha256
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("[", "is not JSON"), ("[]", "is empty"), ("", "is empty"), (json.dumps([ROW, ROW]), "twice")],
+)
+def test_bad_files_are_named(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "d.json").write_text(content)
+    with pytest.raises(UserError, match=words):
+        load_dataset(str(tmp_path / "d.json"), "test")
+
+
+def test_unknown_names_and_missing_files() -> None:
+    with pytest.raises(UserError, match="unknown dataset 'nonsense'"):
+        load_dataset("nonsense", "test")
+    with pytest.raises(UserError, match="does not exist"):
+        load_dataset("nowhere.jsonl", "test")
+
+
+def test_selection(tmp_path: Path) -> None:
+    all_ = [an_instance(instance_id=f"a__b-{n}") for n in range(10)]
+
+    def ids(**values: object) -> list[str]:
+        return [i.instance_id[-1] for i in Selection(**values).apply(all_)]  # type: ignore[arg-type]
+
+    assert ids() == list("0123456789")
+    assert ids(ids=("a__b-3", "a__b-1")) == ["3", "1"]
+    assert ids(pattern="[02]$") == ["0", "2"]
+    assert ids(part="2:4") == ["2", "3"]
+    assert ids(part="-2:") == ["8", "9"]
+    assert ids(shuffle=True, seed=1) == ids(shuffle=True, seed=1) != ids(shuffle=True, seed=2)
+    for wrong in ({"ids": ("nope",)}, {"pattern": "("}, {"part": "1"}):
+        with pytest.raises(UserError):
+            ids(**wrong)
+    (tmp_path / "ids").write_text("a__b-1\na__b-2, a__b-3\n")
+    assert read_ids(f"@{tmp_path}/ids") == ("a__b-1", "a__b-2", "a__b-3")
+    with pytest.raises(UserError, match="No such file"):
+        read_ids("@/nowhere")
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", "5", '"text"'])
+def test_what_is_no_list_of_rows_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "d.json").write_text(content)
+    with pytest.raises(
+        UserError, match=r"row 1 is not an object|not a list of rows; supported are \.json"
+    ):
+        load_dataset(str(tmp_path / "d.json"), "test")
+
+
+@pytest.mark.parametrize(
+    "change", [{"spec": "{"}, {"spec": 5}, {"repo": "norepo"}, {"patch": 5}, {"eval_script": []}]
+)
+def test_fields_of_the_wrong_kind_are_named(change: dict[str, object]) -> None:
+    with pytest.raises(UserError, match="own__thing-1"):
+        split_row({**ROW, **change, "eval_script": change.get("eval_script", SCRIPT) or [1]})
+
+
+def test_a_spec_may_be_json_text() -> None:
+    instance, _ = split_row({**ROW, "spec": '{"python": "3.9", "test_cmd": ["x", "pytest"]}'})
+    assert instance.spec is not None
+    assert (instance.spec.python, instance.spec.test_cmd) == ("3.9", "pytest")
+
+
+def test_rows_of_another_split_are_left_out(tmp_path: Path) -> None:
+    rows = [{**ROW, "split": "dev"}, {**ROW, "instance_id": "own__thing-2", "split": "test"}]
+    (tmp_path / "d.json").write_text(json.dumps(rows))
+    (instance,) = load_dataset(str(tmp_path / "d.json"), "test").instances()
+    assert instance.instance_id == "own__thing-2"
+    with pytest.raises(UserError, match="check --split"):
+        load_dataset(str(tmp_path / "d.json"), "nonsense")
+
+
+def test_django_keeps_its_runner_when_a_hidden_file_is_called_tests() -> None:
+    command = "./tests/runtests.py --verbosity 2 --settings=test_sqlite"
+    script = SCRIPT.replace("pytest -rA tests/hidden_test.py", f"{command} admin_views.tests")
+    setup = bare_setup(script, ["tests/admin_views/tests.py", "tests/hidden_test.py"])
+    assert setup is not None
+    assert setup.command == command
+
+
+def test_commands_that_select_tests_by_option_are_unknown() -> None:
+    for line in (
+        "pytest -rA -k 'test_one or two' t.py",
+        "pytest --deselect t.py::x",
+        "pytest -o 'a b'",
+    ):
+        assert bare_command(line) is None

@@ -1,0 +1,306 @@
+"""Outcomes of candidates, with real pytest runs in a plain folder as the environment."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent.conversation.testreport import describe
+from bench.cli.config import TestChoice
+from bench.regression.baselines import Baselines, TestFiles
+from bench.regression.runners import Runner
+from bench.regression.suite import RegressionTests, TestLimits
+from core.processes import run_limited
+from environments import (
+    AS_GIVEN,
+    Changes,
+    CommandResult,
+    FailedCommand,
+    Setup,
+    SetupWay,
+)
+from runs.slots import Slots
+from tests.conftest import an_instance
+
+FILES = {
+    "thing/__init__.py": "",
+    "thing/core.py": "def one():\n    return 1\n\ndef two():\n    return 2\n",
+    "tests/test_core.py": (
+        "import os\nfrom thing import core\nfrom thing.core import one\n\n"
+        "def test_two():\n    assert getattr(core, 'two', lambda: 2)() == 2\n\n"
+        "def test_one():\n    assert one() == 1\n\n"
+        "def test_known_to_fail():\n    assert one() == 3\n\n"
+        "def test_flaky():\n"
+        "    flag = os.environ['FLAKY']\n"
+        "    first = not os.path.exists(flag)\n"
+        "    open(flag, 'w').close()\n"
+        "    assert one() == 1 or not first\n"
+    ),
+    "tests/test_slow.py": (
+        "import time\nfrom thing import core\n\ndef test_slow():\n    time.sleep(30)\n"
+    ),
+    "tests/test_never.py": "from thing import core\n\ndef test_never():\n    assert False\n",
+}
+
+
+@dataclass
+class FolderSession:
+    """Runs commands in a fresh copy of some files, without a sandbox."""
+
+    folder: Path
+    test_command: str = f"{sys.executable} -m pytest -rA -p no:cacheprovider"
+    commands: list[str] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
+    files: Mapping[str, str] = field(default_factory=lambda: FILES)
+
+    ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN,)
+
+    def installs(self, setup: Setup) -> bool:
+        return False
+
+    @contextmanager
+    def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[FolderPrepared]:
+        yield FolderPrepared(self, changes)
+
+    def stop(self) -> None:
+        pass
+
+    def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
+        if "sitecustomize" not in command:
+            self.commands.append(command)
+            self.timeouts.append(timeout)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        base = {path: text.encode() for path, text in self.files.items()}
+        for path, data in {**base, **changes}.items():
+            place = self.folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data or b"")
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "FLAKY": str(self.folder.parent / "flag"),
+            "PYTHONPATH": ".",
+        }
+        return run_limited(["bash", "-c", command], self.folder, env, timeout)
+
+
+@dataclass
+class FolderPrepared:
+    """A folder's files with changes."""
+
+    session: FolderSession
+    changes: Changes
+    failed: tuple[FailedCommand, ...] = ()
+
+    def run(self, command: str, timeout: float) -> CommandResult:
+        return self.session.run(self.changes, command, timeout)
+
+
+def regression_tests(
+    tmp_path: Path, files: tuple[str, ...] = ("tests/test_core.py",), **changes: object
+) -> RegressionTests:
+    known = [path for path in FILES if not path.startswith("tests/") or path in files]
+    values: dict[str, object] = {
+        "instance": an_instance(),
+        "session": FolderSession(tmp_path / "folder"),
+        "choice": TestChoice.RELATED,
+        "limits": TestLimits(20, 20),
+        "files": known,
+        "read": FILES.get,
+        "cache": tmp_path / "cache",
+        "identity": "folder",
+        "log": logging.getLogger("test"),
+    }
+    return RegressionTests(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def edit(text: str) -> dict[str, bytes | None]:
+    return {"thing/core.py": text.encode()}
+
+
+def test_a_test_that_failed_before_is_not_held_against_a_candidate(tmp_path: Path) -> None:
+    report = regression_tests(tmp_path).run(edit("def one():\n    return 3 - 2\n"))
+    assert report.outcome is True
+
+
+def test_a_broken_test_is_named_with_its_reason(tmp_path: Path) -> None:
+    report = regression_tests(tmp_path).run(edit("def one():\n    return 2\n"))
+    assert report.outcome is False
+    assert "tests/test_core.py::test_one" in describe(report.failures)
+    assert "assert 2 == 1" in describe(report.failures)
+    assert "- tests/test_core.py::test_known_to_fail" not in describe(report.failures)
+
+
+def test_a_test_that_passes_when_run_once_more_is_not_broken(tmp_path: Path) -> None:
+    tests = regression_tests(tmp_path)
+    source = "import os\n\ndef one():\n    return 1 if os.path.exists(os.environ['FLAKY']) else 2\n"
+    tests.run(edit("def one():\n    return 1\n"))
+    (tmp_path / "flag").unlink()
+    report = tests.run(edit(source))
+    assert report.outcome is True, describe(report.failures)
+
+
+def test_tests_that_fail_in_one_of_two_runs_each_are_not_broken(tmp_path: Path) -> None:
+    source = (
+        "import os\n\nflag = os.environ['FLAKY'] + '2'\nfirst = not os.path.exists(flag)\n"
+        "open(flag, 'w').close()\n\ndef one():\n    return 7 if first else 1\n\n"
+        "def two():\n    return 2 if first else 7\n"
+    )
+    assert regression_tests(tmp_path).run(edit(source)).outcome is True
+    assert (tmp_path / "flag2").exists()
+
+
+def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(tmp_path: Path) -> None:
+    report = regression_tests(tmp_path).run(edit("import os\nos._exit(3)\n"))
+    assert report.outcome is False
+    hang = regression_tests(tmp_path, limits=TestLimits(8, 40)).run(edit("while True: pass\n"))
+    assert hang.outcome is False
+    assert "did not end" in describe(hang.failures)
+
+
+def test_a_baseline_that_times_out_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+    tests = regression_tests(tmp_path, ("tests/test_slow.py",), limits=TestLimits(20, 1))
+    assert tests.run(edit("def one():\n    return 2\n")).outcome is None
+
+
+def test_a_baseline_runs_no_longer_than_a_candidate_could_use(tmp_path: Path) -> None:
+    session = FolderSession(tmp_path / "folder")
+    slow = regression_tests(
+        tmp_path, ("tests/test_slow.py",), session=session, limits=TestLimits(4, 60)
+    )
+    assert slow.run(edit("def one():\n    return 2\n")).outcome is None
+    assert session.timeouts == [2.0]
+
+
+def test_tests_that_never_passed_cannot_speak(tmp_path: Path) -> None:
+    tests = regression_tests(tmp_path, ("tests/test_never.py",))
+    assert tests.run(edit("def one():\n    return 2\n")).outcome is None
+
+
+@pytest.mark.parametrize("changes", [{}, {"tests/test_core.py": b"x"}, {"conftest.py": b"x"}])
+def test_edits_of_tests_alone_leave_the_outcome_unknown(
+    tmp_path: Path, changes: dict[str, bytes | None]
+) -> None:
+    assert regression_tests(tmp_path).run(changes).outcome is None
+
+
+EASY = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
+
+
+def test_the_test_files_are_those_of_the_base_commit(tmp_path: Path) -> None:
+    changes = {
+        **edit("def one():\n    return 2\n"),
+        "tests/test_core.py": EASY,
+    }
+    assert regression_tests(tmp_path).run(changes).outcome is False
+
+
+@dataclass
+class FlakySession(FolderSession):
+    """The first set-ups of the candidate fail and leave a tree whose tests fail too."""
+
+    broken: int = 1
+
+    @contextmanager
+    def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[FolderPrepared]:
+        edited = b"3 - 2" in (changes.get("thing/core.py") or b"")
+        fails, self.broken = edited and self.broken > 0, self.broken - edited
+        failed = (FailedCommand("make", "no space left"),) if fails else ()
+        tree = {**changes, "thing/core.py": b"raise RuntimeError\n"} if fails else changes
+        yield FolderPrepared(self, tree, failed)
+
+
+def test_a_set_up_that_fails_in_one_of_two_tries_leaves_the_outcome_unknown(
+    tmp_path: Path,
+) -> None:
+    tests = regression_tests(tmp_path, session=FlakySession(tmp_path / "folder"))
+    report = tests.run(edit("def one():\n    return 3 - 2\n"))
+    assert report.outcome is None
+    assert tests.untested == "the set-up failed in one of two tries"
+
+
+def test_a_set_up_that_fails_in_both_tries_is_a_failure(tmp_path: Path) -> None:
+    tests = regression_tests(tmp_path, session=FlakySession(tmp_path / "folder", broken=2))
+    report = tests.run(edit("def one():\n    return 3 - 2\n"))
+    assert report.outcome is False
+    assert [one.name for one in report.failures] == ["set-up: make"]
+
+
+def test_baselines_are_kept_on_disk(tmp_path: Path) -> None:
+    first, second = regression_tests(tmp_path), regression_tests(tmp_path)
+    for tests in (first, second):
+        tests.run(edit("def one():\n    return 1\n"))
+    assert isinstance(first.session, FolderSession)
+    assert isinstance(second.session, FolderSession)
+    assert len(first.session.commands) == len(second.session.commands) + 1
+
+
+def test_all_runs_the_whole_suite(tmp_path: Path) -> None:
+    tests = regression_tests(tmp_path, choice=TestChoice.ALL)
+    tests.session.test_command += " --deselect tests/test_slow.py"  # type: ignore[misc]
+    assert tests.run(edit("def one():\n    return 2\n")).outcome is False
+
+
+def test_an_unknown_runner_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+    session = FolderSession(tmp_path / "folder", "make check")
+    assert regression_tests(tmp_path, session=session).run(edit("x = 1\n")).outcome is None
+
+
+PLUGIN = (
+    b"import pytest\n\n@pytest.hookimpl(tryfirst=True)\n"
+    b"def pytest_pyfunc_call(pyfuncitem):\n    return True\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("conftest.py", PLUGIN),
+        ("pytest.ini", b"[pytest]\naddopts = -p evil\n"),
+        (".pytest.ini", b"[pytest]\naddopts = -p evil\n"),
+        ("pytest.toml", b"[pytest]\naddopts = ['-p', 'evil']\n"),
+        ("setup.cfg", b"[tool:pytest]\naddopts = -p evil\n"),
+        ("pyproject.toml", b"[tool.pytest.ini_options]\naddopts = '-p evil'\n"),
+        ("sitecustomize.py", b"import os\nos.environ['PYTEST_ADDOPTS'] = '-p evil'\n"),
+        ("pytest.py", b"print('PASSED tests/test_core.py::test_one')\n"),
+        ("evil-1.dist-info/entry_points.txt", b"[pytest11]\nevil = evil\n"),
+    ],
+)
+def test_a_model_cannot_change_how_it_is_judged(tmp_path: Path, path: str, content: bytes) -> None:
+    changes = {**edit("def one():\n    return 2\n"), "evil.py": PLUGIN, path: content}
+    assert regression_tests(tmp_path).run(changes).outcome is False
+
+
+def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:
+    """Two commands wait for each other; a third has no slot."""
+    meeting, ran = threading.Barrier(2), []
+
+    class Meeting:
+        failed = ()
+
+        def run(self, command: str, timeout: float) -> CommandResult:
+            ran.append(command)
+            meeting.wait(20)
+            return CommandResult("", 0, 0.1)
+
+    slots = Slots(2)
+    slots.take()
+    baselines = Baselines(
+        tests=TestFiles(an_instance(), Runner.PYTEST, "pytest", ()),
+        cache=tmp_path,
+        identity="",
+        longest=9,
+        log=logging.getLogger("test"),
+        spare=slots.spare,
+    )
+    paths = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
+    found = baselines.measure(Meeting(), paths, 5)
+    assert len(found) == len(ran) == 2
+    assert [baselines.known(path) is not None for path in paths] == [True, True, False]

@@ -1,0 +1,186 @@
+"""litellm's real client with a real server: the result of each answer for an attempt or a run."""
+
+from __future__ import annotations
+
+import re
+import time
+from decimal import Decimal
+
+import pytest
+
+from core.errors import InfrastructureError, UserError
+from llm.chat import Message, RequestRefusedError, Usage
+from llm.client import LiteLLMModel, RetryPolicy
+from llm.registry import missing_key, price_map_version, resolve_model
+from llm.settings import our_settings
+from tests.provider import Answer, Provider
+
+ASK = [Message("system", "be brief"), Message("user", "hello")]
+
+
+def model(provider: Provider, said: list[str] | None = None, **changes: object) -> LiteLLMModel:
+    values: dict[str, object] = {
+        "name": "gpt-4o",
+        "temperature": 0.4,
+        "call_timeout": 5,
+        "api_base": provider.url,
+        "retries": RetryPolicy(3, 0.01, 0.05),
+        "warn_once": (said if said is not None else []).append,
+    }
+    return LiteLLMModel(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_a_reply_with_usage_and_cost(provider: Provider) -> None:
+    provider.will_answer("hi")
+    reply = model(provider).complete(ASK)
+    assert (reply.content, reply.truncated) == ("hi", False)
+    assert reply.usage == Usage(100, 10, 0)
+    assert reply.cost == Decimal("0.00035")
+    (request,) = provider.requests
+    assert request["messages"] == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "hello"},
+    ]
+    assert request["temperature"] == 0.4
+
+
+def test_an_unknown_price_is_unknown_and_said(provider: Provider) -> None:
+    provider.will_answer("hi")
+    said: list[str] = []
+    assert model(provider, said, name="my-own-model").complete(ASK).cost is None
+    assert "no known price" in said[0]
+
+
+def test_missing_usage_is_unknown_and_not_free(provider: Provider) -> None:
+    provider.will_answer(Answer("hi", usage=False))
+    reply = model(provider).complete(ASK)
+    assert (reply.usage, reply.cost) == (None, None)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
+def test_overload_is_retried(provider: Provider, status: int) -> None:
+    provider.will_answer(Answer(status=status), Answer(status=status), "hi")
+    assert model(provider).complete(ASK).content == "hi"
+    assert len(provider.requests) == 3, "one request for each of our own tries"
+
+
+def test_retry_after_is_honoured(provider: Provider) -> None:
+    provider.will_answer(Answer(status=429, headers={"Retry-After": "1"}), "hi")
+    started = time.monotonic()
+    model(provider, retries=RetryPolicy(2, 0.01, 5)).complete(ASK)
+    assert time.monotonic() - started >= 1
+
+
+def test_overload_without_end_is_infrastructure(provider: Provider) -> None:
+    provider.will_answer(Answer(status=500))
+    with pytest.raises(InfrastructureError, match="did not answer in 3 calls"):
+        model(provider).complete(ASK)
+    assert len(provider.requests) == 3
+
+
+@pytest.mark.parametrize("answer", [Answer("hi", hang=30), Answer("hi", drip=True)])
+def test_a_hang_and_a_drip_end_in_time(provider: Provider, answer: Answer) -> None:
+    provider.will_answer(answer)
+    started = time.monotonic()
+    with pytest.raises(InfrastructureError):
+        model(provider, call_timeout=1, retries=RetryPolicy(1)).complete(ASK)
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(status=401),
+        Answer(status=402),
+        Answer(status=403),
+        Answer(status=429, error={"code": "insufficient_quota", "message": "insufficient_quota"}),
+        Answer(status=404),
+    ],
+)
+def test_refused_keys_and_accounts_stop_the_run(provider: Provider, answer: Answer) -> None:
+    provider.will_answer(answer)
+    with pytest.raises(UserError, match="gpt-4o"):
+        model(provider).complete(ASK)
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(status=400),
+        Answer(status=400, error={"code": "content_policy_violation"}),
+        Answer(status=422),
+        Answer("", finish="content_filter"),
+    ],
+)
+def test_bad_requests_and_refusals_end_the_attempt(provider: Provider, answer: Answer) -> None:
+    provider.will_answer(answer)
+    with pytest.raises(RequestRefusedError):
+        model(provider).complete(ASK)
+    assert len(provider.requests) == 1
+
+
+def test_a_rate_limit_that_mentions_billing_is_a_rate_limit(provider: Provider) -> None:
+    words = "Rate limit reached. Visit https://platform.openai.com/account/billing to add a card."
+    limit = Answer(status=429, error={"code": "rate_limit_exceeded", "message": words})
+    provider.will_answer(limit, "hi")
+    assert model(provider).complete(ASK).content == "hi"
+
+
+def test_moderation_is_a_refusal_and_no_bad_key(provider: Provider) -> None:
+    provider.will_answer(Answer(status=403, error={"message": "your input was flagged"}))
+    with pytest.raises(RequestRefusedError):
+        model(provider).complete(ASK)
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_an_empty_reply_is_a_reply(provider: Provider, text: str | None) -> None:
+    provider.will_answer(Answer(text))
+    assert model(provider).complete(ASK).content == ""
+
+
+def test_a_truncated_reply_says_so(provider: Provider) -> None:
+    provider.will_answer(Answer("half", finish="length"))
+    assert model(provider, max_output_tokens=7).complete(ASK).truncated
+    assert provider.requests[0]["max_tokens"] == 7
+
+
+def test_models_without_temperature_are_sent_none(provider: Provider) -> None:
+    provider.will_answer("hi")
+    said: list[str] = []
+    model(provider, said, name="o3").complete(ASK)
+    assert "temperature" not in provider.requests[0]
+    assert "takes no temperature" in said[0]
+
+
+def test_a_server_that_is_not_there_is_infrastructure() -> None:
+    server = Provider()
+    server.server.server_close()
+    with pytest.raises(InfrastructureError):
+        model(server).complete(ASK)
+
+
+def test_aliases() -> None:
+    aliases = our_settings().aliases
+    assert resolve_model("4o", aliases) == "gpt-4o"
+    for family in ("opus", "sonnet", "haiku"):
+        newest = resolve_model(family, aliases)
+        assert re.fullmatch(rf"anthropic/claude-{family}-\d+(-\d{{1,2}})?", newest)
+    with pytest.raises(UserError, match="no version of 'anthropic/claude-tuba-"):
+        resolve_model("tuba", {"tuba": "anthropic/claude-tuba-*"})
+
+
+def test_unknown_models_are_refused_unless_the_server_is_ones_own() -> None:
+    with pytest.raises(UserError, match="unknown model 'no-such-model'"):
+        resolve_model("no-such-model", {})
+    assert resolve_model("no-such-model", {}, any_name=True) == "no-such-model"
+
+
+def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert missing_key("gpt-4o", None) == "OPENAI_API_KEY"
+    assert missing_key("gpt-4o", "http://127.0.0.1:1/v1") is None
+
+
+def test_the_price_map_has_a_version() -> None:
+    assert len(price_map_version()) == 64

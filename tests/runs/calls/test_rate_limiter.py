@@ -1,0 +1,221 @@
+"""Rates per minute: nothing exceeds them, and every caller gets its turn."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runs.calls.amounts import PerModel
+from runs.calls.rate_limiter import RateLimiter, Rates
+from tests.runs.calls.throttling import POLICY, Clock, ask, make, opened
+
+
+def test_without_limits_all_start() -> None:
+    throttle, _ = make()
+    assert {ask(throttle, 10**9, str(n)) for n in range(1000)} == {0.0}
+
+
+def test_requests_per_minute() -> None:
+    throttle, clock = make(rpm=2)
+    assert ask(throttle) == 0
+    clock.now += 10
+    assert ask(throttle) == 0
+    clock.now += 5
+    assert 45 < ask(throttle) <= 47
+    clock.now = 1059.999
+    assert ask(throttle) > 0
+    clock.now = 1060
+    assert ask(throttle) == 0
+    assert 10 < ask(throttle) <= 12
+
+
+def test_tokens_per_minute() -> None:
+    throttle, clock = make(tpm=100)
+    for tokens in (40, 30):
+        assert ask(throttle, tokens) == 0
+        clock.now += 10
+    assert 40 < ask(throttle, 31) <= 42
+    # More has to leave the window.
+    assert 50 < ask(throttle, 71) <= 52
+    assert ask(throttle, 30) == 0
+
+
+def test_more_tokens_than_a_minute_has_start_alone() -> None:
+    throttle, clock = make(tpm=100)
+    assert ask(throttle, 1) == 0
+    assert 60 < ask(throttle, 101) <= 62
+    clock.now += 60
+    assert ask(throttle, 101) == 0
+    assert 60 < ask(throttle, 1) <= 62
+    clock.now += 60
+    assert ask(throttle, 1) == 0
+
+
+def test_each_model_has_its_own_rate() -> None:
+    clock = Clock()
+    rates = Rates(PerModel(None, {"m": 1}), PerModel(5, {"m": 100}))
+    throttle = RateLimiter(rates, POLICY, clock, lambda: 0.5)
+    assert ask(throttle, 100) == 0
+    assert ask(throttle, 0) > 0
+    assert ask(throttle, 3, model="other") == ask(throttle, 2, model="other") == 0
+    assert ask(throttle, 1, model="other") > 0
+
+
+def test_the_first_refused_caller_goes_first() -> None:
+    """Otherwise small calls would use every gap that a large one waits for."""
+    throttle, clock = make(tpm=100)
+    assert ask(throttle, 50, "small") == 0
+    clock.now += 30
+    assert ask(throttle, 50, "small") == 0
+    clock.now += 1
+    large = ask(throttle, 100, "large")
+    assert 59 < large <= 61
+    clock.now += 29
+    assert ask(throttle, 50, "small") > 30
+    clock.now = 1031 + large
+    assert ask(throttle, 100, "large") == 0
+
+
+def test_a_place_at_the_head_is_lost_when_its_caller_does_not_return() -> None:
+    throttle, clock = make(tpm=100)
+    ask(throttle, 50, "small")
+    wait = ask(throttle, 100, "large")
+    clock.now += wait
+    assert ask(throttle, 50, "small") > 0
+    clock.now += 2 * POLICY.first_wait
+    assert ask(throttle, 50, "small") == 0
+
+
+def test_a_caller_is_its_thread_by_default() -> None:
+    throttle, clock = make(rpm=1)
+    assert throttle.admit("m", "p", 1) == 0
+    assert throttle.admit("m", "p", 1) > 0
+    clock.now += 60
+    waits: list[float] = []
+    other = threading.Thread(target=lambda: waits.append(throttle.admit("m", "p", 1)))
+    other.start()
+    other.join()
+    assert waits[0] > 0
+    assert throttle.admit("m", "p", 1) == 0
+
+
+def test_waiting_times_differ_and_are_never_0() -> None:
+    throttle, _ = make(rpm=1, random=None)
+    ask(throttle)
+    waits = [ask(throttle, caller=str(n)) for n in range(64)]
+    assert len(set(waits)) == 64
+    lowest, _ = make(random=0.0)
+    opened(lowest)
+    for _ in range(2):
+        assert ask(lowest) > 0
+    paused, _ = make(random=None)
+    opened(paused)
+    assert len({ask(paused, caller=str(n)) for n in range(64)}) == 64
+
+
+def admissions(
+    throttle: RateLimiter, clock: Clock, demands: Sequence[Sequence[int]], until: float
+) -> list[tuple[float, int, int]]:
+    """Return (time, worker, tokens) of each call; every worker asks at the times it is given.
+
+    A call takes one second and succeeds.
+    """
+    queue = [(clock.now, worker, 0) for worker in range(len(demands))]
+    heapq.heapify(queue)
+    found = []
+    while queue:
+        when, worker, call = heapq.heappop(queue)
+        if call == len(demands[worker]):
+            continue
+        clock.now = when
+        assert when < until, "a worker starves"
+        tokens = demands[worker][call]
+        wait = throttle.admit("m", "p", tokens, worker)
+        if wait:
+            heapq.heappush(queue, (when + wait, worker, call))
+            continue
+        found.append((when, worker, tokens))
+        heapq.heappush(queue, (when + 1, worker, call + 1))
+    return found
+
+
+def worst(found: Sequence[tuple[float, int, int]]) -> Mapping[str, int]:
+    """Return the most requests and tokens in any 60 seconds, except calls that were alone."""
+    windows = [
+        [tokens for later, _, tokens in found[i:] if later - when < 60]
+        for i, (when, _, _) in enumerate(found)
+    ]
+    shared = [sum(window) for window in windows if len(window) > 1]
+    return {"requests": max(map(len, windows), default=0), "tokens": max(shared, default=0)}
+
+
+_DEMANDS = st.lists(st.lists(st.integers(0, 120), max_size=6), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 100), _DEMANDS, st.integers())
+def test_no_minute_exceeds_its_limits_and_no_worker_starves(
+    rpm: int, tpm: int, demands: list[list[int]], seed: int
+) -> None:
+    clock = Clock()
+    throttle = RateLimiter(Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, Random(seed).random)
+    calls = sum(map(len, demands))
+    found = admissions(throttle, clock, demands, clock.now + (calls + 1) * (60 + 10))
+    assert len(found) == calls
+    most = worst(found)
+    assert most["requests"] <= rpm
+    assert most["tokens"] <= tpm
+
+
+def test_a_large_call_among_many_small_ones_starts_soon() -> None:
+    clock = Clock()
+    throttle = RateLimiter(Rates(PerModel(), PerModel(100)), POLICY, clock, Random(1).random)
+    found = admissions(throttle, clock, [[5] * 60] * 20 + [[90] * 3], clock.now + 10_000)
+    large = [when for when, worker, _ in found if worker == 20]
+    # All calls take more than an hour; without a queue the large ones would come last.
+    assert len(large) == 3
+    assert large[-1] < 1000 + 600
+
+
+class SlowNumbers(dict[str, int]):
+    """Gives other threads time to interfere when a number is looked up."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        time.sleep(0.002)
+        return super().get(key, default)
+
+
+def test_64_threads_get_what_the_rate_allows_and_one_probe() -> None:
+    clock = Clock()
+    rates = Rates(PerModel(10, SlowNumbers()))
+    throttle = RateLimiter(rates, POLICY, clock, Random(1).random)
+    begin = threading.Barrier(64)
+    admitted: list[int] = []
+
+    def work(worker: int, provider: str) -> None:
+        begin.wait()
+        for _ in range(40):
+            if throttle.admit(provider, provider, 1, worker) == 0:
+                admitted.append(worker)
+
+    def all_at_once(provider: str) -> int:
+        admitted.clear()
+        threads = [threading.Thread(target=work, args=(n, provider)) for n in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return len(admitted)
+
+    assert all_at_once("p") == 10
+    for _ in range(5):
+        opened(throttle, "q")
+        clock.now += POLICY.longest_wait
+        assert all_at_once("q") == 1
