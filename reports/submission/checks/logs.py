@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 
 from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
-from reports.submission.checks.predictions import LedgerLine
+from reports.submission.checks.predictions import PatchLine
 from reports.submission.reading import Folder, Sort
 
 _REPORT = "report.json"
@@ -14,7 +14,7 @@ _OUTPUTS = ("test_output.txt.gz", "test_output.txt")
 
 
 def read_verdicts(
-    artifacts: Folder, lines: Sequence[LedgerLine], known: Collection[str]
+    artifacts: Folder, lines: Sequence[PatchLine], known: Collection[str]
 ) -> tuple[dict[str, bool], list[PackageFinding]]:
     """Return whether each instance with a report is resolved, and the faults of the logs.
 
@@ -51,7 +51,7 @@ def _strangers(logs: Folder, known: Collection[str]) -> Iterator[PackageFinding]
             yield PackageFinding(Kind.UNKNOWN_ID, logs.place(name), problem, "delete it")
 
 
-def _patch(folder: Folder, line: LedgerLine) -> Iterator[PackageFinding]:
+def _patch(folder: Folder, line: PatchLine) -> Iterator[PackageFinding]:
     try:
         evaluated = folder.text("patch.diff")
     except UnusableError as error:

@@ -20,7 +20,7 @@ _PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class PredictionLine:
+class PatchLine:
     """One prediction of the package.
 
     Attributes:
@@ -39,7 +39,7 @@ class PredictionLine:
         return bool(self.patch.strip())
 
 
-def read_lines(artifacts: Folder) -> tuple[list[PredictionLine], list[PackageFinding]]:
+def read_lines(artifacts: Folder) -> tuple[list[PatchLine], list[PackageFinding]]:
     """Return the predictions, and the faults of the other lines."""
     try:
         text = artifacts.text(FILE)
@@ -54,7 +54,7 @@ def read_lines(artifacts: Folder) -> tuple[list[PredictionLine], list[PackageFin
     return lines, faults
 
 
-def _line(artifacts: Folder, place: str, text: str) -> PredictionLine:
+def _line(artifacts: Folder, place: str, text: str) -> PatchLine:
     if not text.strip():
         raise artifacts.unusable(Kind.UNREADABLE, place, "is blank", "delete the line")
     data = artifacts.parsed(place, text)
@@ -66,7 +66,7 @@ def _line(artifacts: Folder, place: str, text: str) -> PredictionLine:
         raise artifacts.unusable(
             Kind.UNREADABLE, place, "contains half a character", "write it as UTF-8"
         )
-    return PredictionLine(artifacts.place(place), name, model, patch)
+    return PatchLine(artifacts.place(place), name, model, patch)
 
 
 def _is_text(value: str) -> bool:
@@ -78,7 +78,7 @@ def _is_text(value: str) -> bool:
 
 
 def check_predictions(
-    lines: Sequence[PredictionLine], instances: Mapping[str, Instance], mirrors: Mirrors | None
+    lines: Sequence[PatchLine], instances: Mapping[str, Instance], mirrors: Mirrors | None
 ) -> Iterator[PackageFinding]:
     """Yield the faults of predictions.
 
@@ -96,10 +96,8 @@ def check_predictions(
             yield from _applies(line, instance, mirrors)
 
 
-def _ids(
-    lines: Sequence[PredictionLine], known: Mapping[str, Instance]
-) -> Iterator[PackageFinding]:
-    first: dict[str, PredictionLine] = {}
+def _ids(lines: Sequence[PatchLine], known: Mapping[str, Instance]) -> Iterator[PackageFinding]:
+    first: dict[str, PatchLine] = {}
     for line in lines:
         if line.instance_id not in known:
             problem = f"{line.instance_id or 'an empty id'} is not in the dataset"
@@ -111,7 +109,7 @@ def _ids(
             )
 
 
-def _model(lines: Sequence[PredictionLine]) -> Iterator[PackageFinding]:
+def _model(lines: Sequence[PatchLine]) -> Iterator[PackageFinding]:
     names = Counter(line.model for line in lines)
     usual = names.most_common(1)[0][0] if names else ""
     for line in lines:
@@ -121,7 +119,7 @@ def _model(lines: Sequence[PredictionLine]) -> Iterator[PackageFinding]:
             yield PackageFinding(Kind.MODEL_NAME, line.place, problem, fix)
 
 
-def _tests(line: PredictionLine) -> Iterator[PackageFinding]:
+def _tests(line: PatchLine) -> Iterator[PackageFinding]:
     paths = _unfit_paths(line.patch)
     if paths is None:
         problem = "the patch names no file"
@@ -143,9 +141,7 @@ def _unfit_paths(patch: str) -> list[str] | None:
     return [path for path, new in parts if is_excluded(path, new=new)]
 
 
-def _applies(
-    line: PredictionLine, instance: Instance, mirrors: Mirrors
-) -> Iterator[PackageFinding]:
+def _applies(line: PatchLine, instance: Instance, mirrors: Mirrors) -> Iterator[PackageFinding]:
     mirror = mirrors.find(instance.repo)
     if mirror is None or not has_commit(mirror, instance.base_commit):
         return

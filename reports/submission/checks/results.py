@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
-from reports.submission.checks.predictions import LedgerLine
+from reports.submission.checks.predictions import PatchLine
 from reports.submission.reading import Folder
 from reports.submission.summary import (
     Lists,
@@ -27,7 +27,7 @@ _NAMES = ("no_generation", "no_logs", "resolved")
 
 
 def check_results(
-    entry: Folder, lines: Sequence[LedgerLine], verdicts: Mapping[str, bool], rows: Sequence[Row]
+    entry: Folder, lines: Sequence[PatchLine], verdicts: Mapping[str, bool], rows: Sequence[Row]
 ) -> Iterator[PackageFinding]:
     """Yield the faults of the entry's ``results/`` and of the results in its README.
 

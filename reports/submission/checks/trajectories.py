@@ -16,7 +16,7 @@ from core.parsing.untrusted import line_of
 from reports.submission.checks.conversations import Trajectory, texts_in, trajectory_of_json
 from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.checks.hidden import hidden_of, stand_in_base
-from reports.submission.checks.predictions import LedgerLine
+from reports.submission.checks.predictions import PatchLine
 from reports.submission.checks.traces import StandInBase, traces
 from reports.submission.reading import Folder, Sort
 
@@ -62,7 +62,7 @@ class File:
 
 
 def check_trajectories(
-    artifacts: Folder, lines: Sequence[LedgerLine], expected: Expected
+    artifacts: Folder, lines: Sequence[PatchLine], expected: Expected
 ) -> Iterator[PackageFinding]:
     """Yield the faults of the trajectories of all predictions."""
     trajs = artifacts.below("trajs")
@@ -133,7 +133,7 @@ def _data(trajs: Folder, name: str, text: str) -> Any:  # noqa: ANN401 - any JSO
         return None  # a text file
 
 
-def _one(files: Sequence[File], line: LedgerLine, expected: Expected) -> Iterator[PackageFinding]:
+def _one(files: Sequence[File], line: PatchLine, expected: Expected) -> Iterator[PackageFinding]:
     yield from _choice(files, line, expected.attempts)
     instance, evaluation = expected.halves[line.instance_id]
     fields = hidden_of(instance, evaluation)
@@ -171,7 +171,7 @@ def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:
             yield file, Trajectory(written=written, rest=rest)
 
 
-def _choice(files: Sequence[File], line: LedgerLine, tag: str) -> Iterator[PackageFinding]:
+def _choice(files: Sequence[File], line: PatchLine, tag: str) -> Iterator[PackageFinding]:
     """Yield missing attempts and missing reasons for the choice."""
     ours = [file for file in files if file.ours]
     for file in ours:
@@ -187,7 +187,7 @@ def _choice(files: Sequence[File], line: LedgerLine, tag: str) -> Iterator[Packa
             yield PackageFinding(Kind.ATTEMPTS, files[0].place, problem, fix)
 
 
-def _our_attempts(file: File, line: LedgerLine, tag: str) -> Iterator[PackageFinding]:
+def _our_attempts(file: File, line: PatchLine, tag: str) -> Iterator[PackageFinding]:
     name = file.data.get("instance_id", line.instance_id)
     if name != line.instance_id:
         problem = f"is the trajectory of {name!a}, but is named {line.instance_id}"

@@ -14,7 +14,7 @@ from reports.submission.checks.entry import attempts_tag, check_entry
 from reports.submission.checks.files import check_files, check_todo
 from reports.submission.checks.findings import PackageFinding
 from reports.submission.checks.logs import read_verdicts
-from reports.submission.checks.predictions import LedgerLine, check_predictions, read_lines
+from reports.submission.checks.predictions import PatchLine, check_predictions, read_lines
 from reports.submission.checks.results import check_results
 from reports.submission.checks.trajectories import Expected, check_trajectories
 from reports.submission.locate import locate
@@ -57,7 +57,7 @@ def validate(folder: Path, against: Against) -> list[PackageFinding]:
     places, halves = locate(root), against.halves()
     found = [*places.faults, *check_files(root, against.redact)]
     verdicts: Mapping[str, bool] = {}
-    lines: Sequence[LedgerLine] = ()
+    lines: Sequence[PatchLine] = ()
     tag = ""
     if places.entry:
         tag = attempts_tag(places.entry)
