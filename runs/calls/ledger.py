@@ -116,7 +116,7 @@ class Ledger:
         return ledger
 
     def mark(self) -> None:
-        """Have ``since_begun`` return only the lines from here on."""
+        """Have ``since_mark`` return only the lines from here on."""
         self._before = len(self._lines)
 
     def add(self, line: LedgerLine) -> bool:

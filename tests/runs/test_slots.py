@@ -133,7 +133,7 @@ def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
     assert ended[-1] == "i-0"
 
 
-def test_an_error_of_the_user_ends_the_pool_and_what_has_begun_is_yielded() -> None:
+def test_an_error_of_the_user_ends_the_pool_and_what_has_started_is_yielded() -> None:
     failed: list[BaseException] = []
     started = threading.Barrier(2)
 

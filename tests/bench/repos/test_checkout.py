@@ -219,7 +219,7 @@ def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(
 
 
 @pytest.mark.parametrize("broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}'])
-def test_a_snapshot_of_another_layout_is_made_anew(
+def test_a_snapshot_of_another_layout_is_made_again(
     tmp_path: Path, history: tuple[Path, str, str], broken: str
 ) -> None:
     mirror, base, _ = history
