@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,10 @@ def asked(provider: Provider) -> Counter[str]:
     return Counter(json.dumps(request["messages"]) for request in provider.requests)
 
 
-def wait_for(count: int, provider: Provider) -> None:
+def wait_for(count: int, provider: Provider, run: Future[int] | None = None) -> None:
+    """Wait until so many requests were received; a run that ends before raises its error."""
     while len(provider.requests) < count:
+        assert run is None or not run.done(), run and run.result()
         time.sleep(0.02)
 
 
@@ -73,7 +75,7 @@ def kill_in_the_middle(
     with ThreadPoolExecutor(1) as other:
         run = other.submit(run_command, talkative(provider), there, lambda _: None)
         for count in when:
-            wait_for(count, provider)
+            wait_for(count, provider, run)
             kill()
         code = run.result()
     log_file = (there.out / "predictions/r/harness.log").read_text()

@@ -263,7 +263,7 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
             run_command, talkative(provider), options(tmp_path, cache, *IDS[:2], scale=own), print
         )
         for count in range(4):
-            wait_for(2 * (count + 1), provider)
+            wait_for(2 * (count + 1), provider, run)
             for process in rays_of(os.getpid()):
                 if process.cmdline()[0] == "ray::Worker.work":
                     process.kill()
