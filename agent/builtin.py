@@ -8,8 +8,9 @@ from agent.conversation.checks import Checks
 from agent.conversation.coder import Coder
 from agent.conversation.outcomes import Ending
 from agent.formats import get_format
-from agent.protocol import Changes, Task, Work
+from agent.protocol import Task, Work
 from agent.workspace import Workspace
+from core.worktree import Changes
 from llm.chat import BudgetUsedError, RequestRefusedError, TimeUsedError
 
 

@@ -7,7 +7,7 @@ Python entry points of the group ``swe_retry_harness.agents``, or named as ``mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -17,10 +17,8 @@ from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
 from agent.formats.base import Matching, OnFailure
 from agent.lint import Linter
+from core.worktree import Changes as Changes
 from llm.chat import Call, ChatModel, Message
-
-Changes = Mapping[str, bytes | None]
-"""New content by path, None for a file that is gone; everything else is as in the base commit."""
 
 
 @dataclass

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from core.errors import UserError
+
 UNFINISHED = ".tmp"
 """Suffix of unfinished files; killed processes may leave some."""
 # The part of a name that ``tempfile`` generates.
@@ -75,3 +77,21 @@ def sweep(path: Path) -> None:
 
 def _prefix(path: Path) -> str:
     return f".{path.name[:_LONGEST]}."
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Check that files can be written below ``folder``, without making it.
+
+    Raises:
+        UserError: naming ``option``.
+    """
+    place = next(p for p in (folder, *folder.parents) if p.exists())
+    if not place.is_dir():
+        raise UserError(f"{option} {folder}: {place} is not a folder; choose another")
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"{option} {folder}: cannot write there ({error.strerror}); choose another folder"
+        ) from error

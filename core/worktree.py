@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+Changes = Mapping[str, bytes | None]
+"""New content by path, None for a file that is gone; everything else is as in the base commit."""
+
 # Longer than a tick of the file systems' clock (4 ms on most kernels, 10 on some).
 _TICK_NS = 20_000_000
 

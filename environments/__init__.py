@@ -1,7 +1,7 @@
 """Where commands run: none, local (virtual environment, bubblewrap), docker."""
 
-from agent.protocol import Changes
 from core.processes import CommandResult
+from core.worktree import Changes
 from environments.base import (
     AS_GIVEN,
     Environment,

@@ -13,8 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from agent.protocol import Changes
 from core.processes import CommandResult
+from core.worktree import Changes
 
 
 class EnvironmentKind(str, Enum):

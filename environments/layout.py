@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from agent.protocol import Changes
 from agent.workspace import UnsafePathError
 from core.errors import InfrastructureError
 from core.processes import remove_tree
+from core.worktree import Changes
 
 FILES, DELETED = "files", "deleted"
 

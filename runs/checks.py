@@ -1,11 +1,9 @@
-"""Checks before a run calls a model: keys, function calls, prices, folders."""
+"""Checks before a run calls a model: keys, function calls, and prices."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from agent.formats import get_format
@@ -38,24 +36,6 @@ def check_models(config: RunOptions, money: Spending) -> None:
         _refuse_unpriced(unpriced)
     for model in config.models:
         _check_output(model, config, money)
-
-
-def check_folder(option: str, folder: Path) -> None:
-    """Check that files can be written below ``folder``, without making it.
-
-    Raises:
-        UserError: naming ``option``.
-    """
-    place = next(p for p in (folder, *folder.parents) if p.exists())
-    if not place.is_dir():
-        raise UserError(f"{option} {folder}: {place} is not a folder; choose another")
-    try:
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"{option} {folder}: cannot write there ({error.strerror}); choose another folder"
-        ) from error
 
 
 def _check_addresses(config: RunOptions) -> None:

@@ -14,7 +14,7 @@ from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
 from agent.lint import Compiler, InterpreterCompiler, Linter, OwnCompiler, RememberingCompiler
-from agent.protocol import Changes, Task, Transcript, Work
+from agent.protocol import Task, Transcript, Work
 from agent.repomap import RenderedMaps
 from bench.attempts.candidates import AttemptStatus, Candidate, attempt_status
 from bench.attempts.endings import ended_early, faults_of, status_of
@@ -29,6 +29,7 @@ from bench.repos.checkout import Checkout
 from bench.repos.lefttree import Dropped, UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
+from core.worktree import Changes
 from environments.base import EnvironmentKind
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256

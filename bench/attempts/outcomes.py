@@ -7,10 +7,10 @@ from collections.abc import Callable
 from agent.conversation.outcomes import Ending, Result
 from agent.conversation.testreport import TestReport
 from agent.lint import Change, Finding, Linter
-from agent.protocol import Changes
 from agent.workspace import TextFile
 from bench.repos.checkout import Checkout
 from core.git import git
+from core.worktree import Changes
 
 
 def check_outcomes(

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.protocol import Changes
 from agent.workspace import TextFile
 from bench.regression.configuration.testconfig import (
     ConfigurationEdits,
@@ -25,7 +24,7 @@ from bench.regression.configuration.testconfig import (
 from bench.repos.checkout import BASE_INDEX, Checkout
 from bench.repos.patches import applies, patch_paths
 from core.git import git, git_result
-from core.worktree import stamps
+from core.worktree import Changes, stamps
 
 _FILES = ("100644", "100755")
 _GONE = "000000"

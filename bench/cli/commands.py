@@ -25,6 +25,7 @@ from bench.cli.preflight import preflight
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
 from core.address import recorded_address
+from core.atomic import check_folder
 from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
@@ -33,7 +34,7 @@ from environments.docker.engine import connect, engine_answers
 from environments.docker.images import pull_ahead
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import recorded_label, replay_folder
-from runs.checks import check_folder, check_models
+from runs.checks import check_models
 from runs.engines.ray.nodes import clean
 from runs.options import EngineKind
 from runs.progress.summary_json import RunSummary

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError, UserError
 from core.git import GitError, git, git_result
@@ -45,6 +43,8 @@ class Mirrors:
         return mirror
 
     def _clone(self, repo: str) -> Path:
+        from filelock import FileLock  # it loads asyncio
+
         target = self._own(repo)
         self.root.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
@@ -68,6 +68,8 @@ class Mirrors:
         Other mirrors are only read; not even a lock file is written beside them.
         """
         if mirror == self._own(repo):
+            from filelock import FileLock
+
             with FileLock(f"{mirror}.lock"):
                 if not has_commit(mirror, commit):
                     git_result("fetch", "--quiet", "origin", commit, cwd=mirror)

@@ -11,8 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError
 from core.git import GitError, git
@@ -114,6 +112,8 @@ class Snapshots:
         found = _read(target)
         if found:
             return found
+        from filelock import FileLock  # it loads asyncio
+
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
             return _read(target) or _make(mirror, commit, target)

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from agent.protocol import Changes
 from core.output import Tail
 from core.processes import CommandResult
+from core.worktree import Changes
 from environments.docker.deadline import within
 from environments.docker.engine import engine_error_types, engine_errors
 from environments.docker.setupscript import FOLDER, HARNESS, HOME

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.protocol import Changes
 from core.processes import CommandResult
+from core.worktree import Changes
 from environments.base import (
     AS_GIVEN,
     FailedCommand,

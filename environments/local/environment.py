@@ -13,10 +13,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from agent.protocol import Changes
 from core.errors import InfrastructureError
 from core.processes import CommandResult, run_limited
 from core.shutdown import waited_for
+from core.worktree import Changes
 from environments.base import (
     AS_GIVEN,
     FailedCommand,

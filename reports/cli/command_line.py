@@ -11,11 +11,11 @@ from typing import Any
 import typer
 
 from bench.cli.cli import About
+from core.atomic import check_folder
 from core.errors import UserError
 from core.options import built, command
 from reports.cli.options import Asked, EvaluatorKind, ReportOptions, SubmissionOptions
 from reports.data.jsonvalues import mapping
-from runs.checks import check_folder
 from runs.storage.store import RunStore
 
 

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.errors import UserError
 from core.redaction import Redactor
 from reports.cli.console import count_lines
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.cli.reporting import Report, report_on
-from reports.combine.merge import labels
-from reports.combine.write import combine
-from reports.pages.comparison import Compared
 from reports.pages.markdown import comparison_table, run_tables
-from reports.statistics.comparing import RunComparison, compare
 from reports.statsfile import comparison_json, stats_json
 from runs.storage.store import RunStore
+
+if TYPE_CHECKING:
+    from reports.statistics.comparing import RunComparison
 
 __all__ = ["EvaluatorKind", "ReportOptions", "report_command"]
 
@@ -52,7 +52,11 @@ def report_command(
     show = show or say
     if options.compare:
         return _compare(stores, options, say, show)
-    store = combine(stores, options.name, say) if len(stores) > 1 else stores[0]
+    store = stores[0]
+    if len(stores) > 1:
+        from reports.combine.write import combine
+
+        store = combine(stores, options.name, say)
     report = report_on(store, options, say)
     _show(_asked_for(report, options), show)
     return report.exit_code
@@ -85,6 +89,9 @@ def _asked_for(report: Report, options: ReportOptions) -> Iterator[str]:
 
 def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say) -> int:
     """Report on each run, then compare each with each."""
+    from reports.combine.merge import labels
+    from reports.statistics.comparing import compare
+
     reports = [report_on(store, options, say) for store in stores]
     runs = [
         replace(report.run, name=label)
@@ -93,6 +100,7 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
     found = [compare(a, b) for a, b in combinations(runs, 2)]
     _show(_compared(reports, found, options), show)
     if options.page:
+        from reports.pages.comparison import Compared
         from reports.pages.write import write_comparison
 
         compared = [

@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from core.atomic import write_json_atomic
 from core.errors import UserError
 from core.parsing.untrusted import read_object
@@ -43,6 +41,8 @@ def run_lock(folder: Path) -> Iterator[Owner | None]:
     Raises:
         UserError: another process works on it.
     """
+    from filelock import FileLock, Timeout  # it loads asyncio
+
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / _LOCK, is_singleton=False)
     try:
@@ -73,6 +73,8 @@ def is_locked(folder: Path) -> bool:
     """Tell whether a process works on the run in ``folder``; create no file."""
     if not (folder / _LOCK).exists():
         return False
+    from filelock import FileLock, Timeout
+
     lock = FileLock(folder / _LOCK, is_singleton=False)
     try:
         lock.acquire(blocking=False)

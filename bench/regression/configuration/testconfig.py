@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
 
-from agent.protocol import Changes
 from agent.workspace import TextFile
 from bench.regression.configuration.testsettings import is_shared, with_settings_of
 from bench.repos.patches import (
@@ -19,6 +18,7 @@ from bench.repos.patches import (
     is_excluded,
     split_patch,
 )
+from core.worktree import Changes
 
 Read = Callable[[str], str | None]
 """Returns the text of a file of the base commit; None if there is none."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.builtin import BuiltinAgent
-from agent.protocol import Changes, Task, Work
+from agent.protocol import Task, Work
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import Examined, examine, files_in_submodules
 from bench.cli.commands import run_command
@@ -22,6 +22,7 @@ from bench.regression.configuration.testconfig import ConfigurationEdits, tree_u
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.patches import submittable_patch, take_patch
 from core.git import git
+from core.worktree import Changes
 from demo.setup import REPOSITORIES, commit_all
 from environments.base import EnvironmentKind
 from tests.bench.runs import EDIT, config, live, options, read
