@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -25,9 +26,28 @@ def imported(*words: str) -> set[str]:
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 
 
-@pytest.mark.parametrize("words", [["harness.py", "--help"], ["-c", "import bench.cli.commands"]])
-def test_the_harness_imports_what_is_heavy_only_where_it_is_used(words: list[str]) -> None:
-    assert not imported(*words) & HEAVY
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["harness.py", "--help"],
+        ["harness.py", "--version"],
+        ["report.py", "--help"],
+        ["-c", "import bench.cli.commands, reports.cli.commands"],
+    ],
+)
+def test_heavy_packages_are_imported_only_where_they_are_used(words: list[str]) -> None:
+    found = imported(*words)
+    assert "typing" in found
+    assert not found & HEAVY
+
+
+def test_the_status_and_the_tables_of_a_run_need_no_heavy_package(tmp_path: Path) -> None:
+    prediction = {"instance_id": "a__b-1", "model_patch": "", "model_name_or_path": "m"}
+    folder = tmp_path / "predictions/r"
+    folder.mkdir(parents=True)
+    (folder / "a__b-1.json").write_text(json.dumps(prediction))
+    assert not imported("harness.py", "--status", "--run", "r", "--out", str(tmp_path)) & HEAVY
+    assert not imported("report.py", str(folder), "--table") & HEAVY
 
 
 def test_a_heavy_import_is_seen() -> None:
