@@ -56,7 +56,7 @@ class Report:
 
 
 def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
-    """Have a run judged; write ``all_preds.jsonl``, verdicts, ``results.json``, ``stats.json``.
+    """Evaluate a run; write ``all_preds.jsonl``, verdicts, ``results.json``, ``stats.json``.
 
     With ``options.only_reads`` nothing is evaluated and nothing is written.
 
@@ -66,23 +66,23 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     predictions = read_predictions(store)
     reads = options.only_reads
     path = store.folder / ALL_PREDS if reads else write_all_preds(store, predictions)
-    judging = RequestedEvaluation(store, options, store.read_run() or {}, say)
-    judged = judging.evaluate(predictions)
-    verdicts = judged.verdicts
-    dataset = judging.dataset_at_hand()
+    requested = RequestedEvaluation(store, options, store.read_run() or {}, say)
+    evaluated = requested.evaluate(predictions)
+    verdicts = evaluated.verdicts
+    dataset = requested.dataset_at_hand()
     run = read_run(store, _rows(dataset))
     for damage in run.damaged:
         say(f"note: {damage}; costs are shown without it")
     lacking = 0
     if options.all_attempts:
-        lacking = judging.evaluate_others(run)
+        lacking = requested.evaluate_others(run)
         run = read_run(store, _rows(dataset))
-    stats = collect(run, judging.split())
+    stats = collect(run, requested.split())
     if not reads:
         _write(store, predictions, verdicts, stats)
         note_evaluation(store, evaluation(run.instances))
-    asked = judging.kind is not EvaluatorKind.NONE
-    lacking = lacking + stats.counts.not_evaluated + len(judged.failed)
+    asked = requested.kind is not EvaluatorKind.NONE
+    lacking = lacking + stats.counts.not_evaluated + len(evaluated.failed)
     page = None
     if options.page and not reads:
         # Imported here: matplotlib takes half a second, which only pages need.

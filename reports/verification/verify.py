@@ -76,33 +76,33 @@ class _Verification:
         predictions = read_predictions(self.store)
         run = read_run(self.store)
         yield from ledger_differences(self.store.ledger, run)
-        judging = RequestedEvaluation(self.store, self.options, described, self.say)
+        requested = RequestedEvaluation(self.store, self.options, described, self.say)
         others = list(chain.from_iterable(rounds(run)))
         older = not is_current(described)
         same = nearly if older else eq
-        dataset = _dataset(judging)
+        dataset = _dataset(requested)
         rows = dataset.rows if dataset else ()
         by_id = {str(row["instance_id"]): row for row in rows}
 
         def stats() -> Iterator[Mapping[str, Any]]:
-            return self._stats(judging, rows, older=older)
+            return self._stats(requested, rows, older=older)
 
         derived = DerivedCheck(self.store, predictions, others, by_id, stats, same)
         yield from derived.differences()
 
     def _stats(
-        self, judging: RequestedEvaluation, rows: Sequence[Row], *, older: bool
+        self, requested: RequestedEvaluation, rows: Sequence[Row], *, older: bool
     ) -> Iterator[Mapping[str, Any]]:
         """Yield the valid contents of ``stats.json``; the report may not have had the rows."""
         for some in [rows, ()] if rows else [()]:
             run = read_run(self.store, some)
-            made = stats_json(collect(run, judging.split_with(len(some))))
+            made = stats_json(collect(run, requested.split_with(len(some))))
             yield with_unknown_shares(made) if older else made
 
 
-def _dataset(judging: RequestedEvaluation) -> Dataset | None:
+def _dataset(requested: RequestedEvaluation) -> Dataset | None:
     try:
-        return judging.dataset
+        return requested.dataset
     except (UserError, InfrastructureError):
         return None
 

@@ -38,7 +38,7 @@ from tests.reports.making import a_run, an_attempt, an_instance
 ONE, TWO = "demo__textkit-1", "demo__units-2"
 
 
-def told(run: RunData, of: InstanceData | None = None) -> dict[str, dict[str, str]]:
+def shown(run: RunData, of: InstanceData | None = None) -> dict[str, dict[str, str]]:
     return {group: dict(facts) for group, facts in provenance(run, of).items()}
 
 
@@ -51,7 +51,7 @@ def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None
     assert all(start["started"] <= start["ended"] for start in described["starts"])
     assert described["prices"] == {}
     assert described["dataset"]["revision"] == ""
-    said = told(read_run(RunStore.of_folder(tmp_path / "predictions/r")))
+    said = shown(read_run(RunStore.of_folder(tmp_path / "predictions/r")))
     assert said["run"]["ended"] == described["starts"][-1]["ended"]
     assert said["run"]["starts"] == "2, of which 0 have no end"
     assert said["versions"]["harness"].startswith("0.")
@@ -79,7 +79,7 @@ def test_a_killed_start_has_no_end_and_changes_are_noted(tmp_path: Path) -> None
     assert "prices" not in first
     assert second["prices"]["m"]["input_cost_per_token"] == 2.0
     assert "versions" not in second
-    said = told(a_run(described=described))
+    said = shown(a_run(described=described))
     assert said["run"]["starts"] == "2, of which 1 have no end"
     assert said["run"]["start.2.prices.m.input_cost_per_token"] == "2.0"
     assert said["prices"] == {"m": "input_cost_per_token 1.0 (from --price)"}
@@ -89,9 +89,9 @@ def test_prices_are_those_that_calls_are_charged_with() -> None:
     names = ("openai/gpt-4o", "openai/unheard-of", "openai/mine")
     models = [ModelChoice.parse(name, any_name=True).name for name in names]
     prices = prices_used(models, {"openai/mine": Price(1e-6, 2e-6)})
-    told = the_litellm().model_cost["gpt-4o"]["input_cost_per_token"]
+    shown = the_litellm().model_cost["gpt-4o"]["input_cost_per_token"]
     assert prices["openai/gpt-4o"]["source"] == "litellm"
-    assert prices["openai/gpt-4o"]["input_cost_per_token"] == told
+    assert prices["openai/gpt-4o"]["input_cost_per_token"] == shown
     assert prices["openai/unheard-of"] == {}
     assert prices["openai/mine"] == {
         "source": "--price", "input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6,
@@ -131,7 +131,7 @@ def test_images_are_noted_by_their_digests(tmp_path: Path) -> None:
     images = (store.read_run() or {})["images"]
     assert set(images) == {held}
     assert images[held].startswith("sha256:")
-    assert told(a_run(described={"images": images}))["images"] == images
+    assert shown(a_run(described={"images": images}))["images"] == images
 
 
 def test_what_providers_and_evaluators_said() -> None:
@@ -144,7 +144,7 @@ def test_what_providers_and_evaluators_said() -> None:
     ]  # fmt: skip
     unseen = Verdict("x", VerdictStatus.NOT_EVALUATED, "docker")
     instances = [an_instance(attempts=(attempt,), verdict=v) for v in (*verdicts, unseen)]
-    said = told(a_run(*instances))
+    said = shown(a_run(*instances))
     returned = "a-2024 (6 replies), b-2024 (3 replies), no name (3 replies)"
     assert said["models"]["as returned"] == returned
     assert said["evaluation"] == {
@@ -160,7 +160,7 @@ def test_older_runs_say_what_they_can(tmp_path: Path) -> None:
     folder.mkdir()
     content = {"instance_id": "own__thing-1", "model_name_or_path": "old", "model_patch": "p"}
     (folder / "own__thing-1.json").write_text(json.dumps(content))
-    said = told(read_run(RunStore.of_folder(folder)))
+    said = shown(read_run(RunStore.of_folder(folder)))
     assert said["run"]["name"] == "old"
     assert said["run"]["started"] == said["versions"]["harness_commit"] == UNKNOWN
     assert said["evaluation"] == {"evaluator": "none"}
@@ -179,10 +179,10 @@ def test_the_page_of_an_instance_names_what_concerns_it() -> None:
         for n, call, verdict, image in zip("12", calls, verdicts, (one, two), strict=True)
     )
     run = a_run(first, second, described={"images": images})
-    said = told(run, first)
+    said = shown(run, first)
     assert said["images"] == said["evaluation images"] == {one: "sha256:1"}
     assert said["models"]["as returned"] == "m-1 (1 reply)"
-    assert told(run)["images"] == told(run)["evaluation images"] == images
+    assert shown(run)["images"] == shown(run)["evaluation images"] == images
 
 
 def test_a_combination_names_what_its_runs_name() -> None:
@@ -200,10 +200,10 @@ def test_a_combination_names_what_its_runs_name() -> None:
     ]
     instance = an_instance(origin="b", image="an-image")
     run = a_run(instance, described={"combined": sources})
-    said = told(run)
+    said = shown(run)
     assert said["times of the run a"]["started"] == "2026-01-01"
     assert said["versions of the run b"]["litellm"] == "1.2"
-    own = told(run, instance)
+    own = shown(run, instance)
     assert own["versions of the run b"] == said["versions of the run b"]
     assert own["images of the run a"] == {"an-image": "sha256:1"}
 
