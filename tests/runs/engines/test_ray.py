@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -199,16 +200,28 @@ def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
 def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In a process of its own: Ray confuses the actors of two sessions in one process."""
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     here, there = tmp_path / "here", tmp_path / "there"
     assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
-    own, others = Scale(workers=4, jobs=2, engine=EngineKind.RAY), rays_of(os.getpid())
-    far = options(there, tmp_path / "cache", *ALL, scale=own)
-    assert run_command(config(), far, lambda _: None) == 0
+    words = [
+        "harness.py", "--engine", "ray", "--workers", "4", "--jobs", "2", "--models",
+        "scripted-a,scripted-b", "--replay", "demo/replies", "--dataset", "demo", "--instances",
+        ",".join(ALL), "--environment", "none", "--run", "r",
+        "--out", str(there), "--cache", str(tmp_path / "cache"),
+    ]  # fmt: skip
+    with started([sys.executable, *words]) as process:
+        rays: set[psutil.Process] = set()
+        while process.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                rays |= {*rays_of(process.pid)}
+            time.sleep(0.1)
+    assert process.returncode == 0
     assert predictions(there) == predictions(here)
     assert len(predictions(here)) == len(ALL)
     assert not (tmp_path / "cache/nodes").exists()
-    assert {*rays_of(os.getpid())} <= {*others}
+    assert rays
+    assert not any(map(alive, rays))
 
 
 def rays_of(pid: int) -> list[psutil.Process]:
