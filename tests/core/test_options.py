@@ -50,7 +50,7 @@ def test_another_benchmark_composes_the_groups_of_the_rooms(
     file.write_text("words: a b\nworkers: 7\nbudget-usd: 3\n")
     assert run("--config", str(file), "--workers", "8", "--test-timeout", "5", "-c", "3") == 0
     assert got["Exercise"] == Exercise("python", Inner(("a", "b"), 3))
-    assert (got["Scale"].workers, str(got["Money"].limits.usd)) == (8, "3")
+    assert (got["Scale"].workers, str(got["Spending"].limits.usd)) == (8, "3")
     assert got["EnvironmentOptions"].test_timeout == 5
     assert run("--count", "0") == 2
     assert run("--help") == 0
