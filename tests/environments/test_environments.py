@@ -156,7 +156,8 @@ def test_no_secret_and_no_git_is_seen(session: Session, monkeypatch: pytest.Monk
 
 @needs_bubblewrap
 def test_bubblewrap_hides_the_machine(cache: Path, demo: tuple[Instance, Checkout]) -> None:
-    made = LocalEnvironment(cache / "environments", print).start(project_of(*demo))
+    # Not where the fixture's session holds its environment: this one would wait for it.
+    made = LocalEnvironment(cache / "bubblewrap", print).start(project_of(*demo))
     try:
         here = Path(__file__).resolve()
         result = run_once(made, {}, f"cat {here}; touch /usr/x; touch $VIRTUAL_ENV/x; ls -a", 30)
