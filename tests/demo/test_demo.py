@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from bench.assembly import Options
-from bench.instances.dataset import Selection, load_dataset
+from bench.cli.selection import Selection
+from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES, build_mirrors
 
 TOP = Path(__file__).resolve().parents[2]
@@ -101,7 +102,9 @@ def test_the_instances_name_the_commits_that_the_folders_give(tmp_path: Path) ->
 
 
 def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> None:
-    options = pickle.dumps(Options("demo", "test", Selection(), tmp_path, tmp_path))
+    options = pickle.dumps(
+        Options(dataset="demo", selection=Selection(), out=tmp_path, cache=tmp_path)
+    )
     code = (
         "import pickle, sys; from bench.assembly import make_mirrors; "
         "print(make_mirrors(pickle.loads(sys.stdin.buffer.read())).get('demo/bank', 'HEAD'))"

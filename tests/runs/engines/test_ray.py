@@ -290,7 +290,7 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
 def test_nothing_is_paid_twice_when_a_node_is_killed(
     tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
 ) -> None:
-    provider.will_answer(Answer(EDIT, hang=0.3))
+    provider.will_answer(Answer(EDIT, hang=1))
     assert killed(tmp_path, cache, provider, nodes, IDS, [4], again=False) > 0
 
 
