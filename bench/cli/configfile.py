@@ -25,9 +25,6 @@ _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 # Recorded by earlier versions; none of them decides a result.
 _REMOVED = frozenset({"processes"})
 
-# Recorded by earlier versions; none of them decides a result.
-_REMOVED = frozenset({"processes"})
-
 
 def recorded_defaults(params: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the defaults, by parameter, that the files on a command line give.

@@ -13,17 +13,14 @@ from typing import Any
 
 import pytest
 
-from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance, Spec
 from bench.instances.project import local_command, project_of, wanted_packages
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.mirrors import Mirrors
+from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError, UserError
 from core.processes import without_secrets
 from demo.images import build_images
-from demo.setup import build_mirrors
 from environments import Session, UnavailableError, run_once
 from environments.base import EnvironmentKind, Setup, SetupWay, VenvSpec
 from environments.choice import make_environment
@@ -38,17 +35,6 @@ from tests.conftest import MakeCheckout, an_instance
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
 HELLO = "python -c 'import textkit; print(textkit.__file__, textkit.slugify(\"A b\"))'"
-
-
-@pytest.fixture(scope="module")
-def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instance, Checkout]:
-    """The demo's first instance and its base commit."""
-    instances = load_dataset("demo", "test").instances()
-    instance = next(i for i in instances if i.instance_id == "demo__textkit-1")
-    mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(instance.repo, instance.base_commit)
-    snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)
-    root = tmp_path_factory.mktemp("base") / "tree"
-    return instance, make_checkout(snapshot, root)
 
 
 @pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])

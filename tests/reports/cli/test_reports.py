@@ -15,10 +15,11 @@ import pytest
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
 from environments.docker.engine import engine_answers
-from reports.cli.commands import EvaluatorKind, ReportOptions, report_command
+from reports.cli.commands import EvaluatorKind, report_command
 from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 from reports.evaluation.results import leaderboard_lists
+from tests.reports.evaluation.evaluating import options
 
 TOP = Path(__file__).resolve().parents[3]
 ALL = [
@@ -47,14 +48,6 @@ def make_run(tmp_path: Path) -> MakeRun:
         return folder
 
     return make
-
-
-def options(cache: Path, kind: EvaluatorKind, **changes: Any) -> ReportOptions:
-    values: dict[str, Any] = {
-        "evaluator": kind, "dataset": "", "split": "", "workers": 2, "timeout": 120.0,
-        "cache": cache, "repos": None,
-    }  # fmt: skip
-    return ReportOptions(**{**values, **changes})
 
 
 def verdict(folder: Path, name: str) -> dict[str, Any]:
