@@ -24,7 +24,6 @@ from environments.local.launcher import key_filter
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from tests.bench.runs import live, options
-from tests.environments.test_environments import demo as demo  # a fixture
 from tests.provider import Provider
 
 LAUNCHER = Path(__file__).resolve().parents[3] / "environments/local/launcher.py"
