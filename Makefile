@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # uv installs several times faster; pip knows indexes that uv is not configured for.
-install = $(BIN)/uv pip install --quiet --python $(BIN)/python -r $(1) || \
+install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r $(1) || \
 	$(BIN)/python -m pip install --quiet -r $(1)
+
+# A run and its tests start hundreds of interpreters: none should compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup setup-dev demo test test-long check clean
 

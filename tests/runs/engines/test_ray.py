@@ -90,7 +90,7 @@ def nodes() -> Iterator[Nodes]:
     cluster.cluster.shutdown()
 
 
-def scale(nodes: Nodes, workers: int = 4) -> Scale:
+def scale(nodes: Nodes, workers: int = 2) -> Scale:
     return Scale(workers, engine=EngineKind.RAY, ray_address=nodes.address)
 
 
@@ -205,7 +205,7 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     here, there = tmp_path / "here", tmp_path / "there"
     assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
     words = [
-        "harness.py", "--engine", "ray", "--workers", "4", "--jobs", "2", "--models",
+        "harness.py", "--engine", "ray", "--workers", "2", "--jobs", "2", "--models",
         "scripted-a,scripted-b", "--replay", "demo/replies", "--dataset", "demo", "--instances",
         ",".join(ALL), "--environment", "none", "--run", "r",
         "--out", str(there), "--cache", str(tmp_path / "cache"),
@@ -231,7 +231,11 @@ def rays_of(pid: int) -> list[psutil.Process]:
 
 
 @needs_ray
-@pytest.mark.parametrize("twice", [False, True], ids=["killed", "ctrl-c-twice"])
+@pytest.mark.parametrize(
+    "twice",
+    [False, pytest.param(True, marks=pytest.mark.long)],
+    ids=["killed", "ctrl-c-twice"],
+)
 def test_no_worker_of_its_own_ray_outlives_the_driver(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, twice: bool
 ) -> None:
@@ -343,7 +347,7 @@ def test_a_budget_is_never_passed_by_many_workers(
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.1))
     money = Spending(limits)
-    far = options(tmp_path, tmp_path / "cache", *ALL, scale=scale(nodes, 8), money=money)
+    far = options(tmp_path, tmp_path / "cache", *ALL, scale=scale(nodes, 4), money=money)
     run_command(talkative(provider, max_output_tokens=100), far, lambda _: None)
     spent = total(ledger(tmp_path))
     assert spent is not None
@@ -377,8 +381,8 @@ def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.5))
     words = [
-        "harness.py", "--engine", "ray", "--ray-address", nodes.address, "--models", "gpt-4o@diff",
-        "--tries", "2", "--dataset", "demo", "--instances", ",".join(IDS), "--environment", "none",
+        "harness.py", "--engine", "ray", "--ray-address", nodes.address, "--workers", "2",
+        "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances", ",".join(IDS), "--environment", "none",
         "--api-base", provider.url, "--call-timeout", "30", "--run", "r",
         "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
