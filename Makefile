@@ -31,9 +31,9 @@ $(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt $(VENV)/.run-ready
 demo: setup
 	$(BIN)/python -m demo
 
-# Three workers on two cores: tests of Ray and of the engine mostly wait.
+# Four workers on two cores: tests of Ray, of the engine and of signals mostly wait.
 test: setup-dev
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
 test-long: setup-dev
 	$(BIN)/python -m pytest -m long

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,8 +57,12 @@ def wait_until(true: Callable[[], object], seconds: float = 90) -> None:
         time.sleep(0.05)
 
 
+def baselines(cache: Path) -> set[Path]:
+    return {*(cache / "baselines").glob("*.json")}
+
+
 @pytest.fixture
-def slow(tmp_path: Path) -> Iterator[list[str]]:
+def slow(tmp_path: Path, cache: Path) -> list[str]:
     """Options for a demo instance whose tests take ten minutes at the base commit."""
     work = tmp_path / "source"
     subprocess.run(["cp", "-r", REPOSITORIES / "demo__textkit", work], check=True)
@@ -76,7 +80,8 @@ def slow(tmp_path: Path) -> Iterator[list[str]]:
     row = next(r for r in rows if r["instance_id"] == ID)
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({**row, "base_commit": commit}, default=str))
-    yield ["--repos", str(mirrors), "--environment", "local", "--dataset", str(path)]
+    words = ["--repos", str(mirrors), "--environment", "local", "--dataset", str(path)]
+    return [*words, "--cache", str(cache)]  # virtual environments take seconds
 
 
 def sleeping() -> list[str]:
@@ -94,8 +99,9 @@ def sleeping() -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
-    tmp_path: Path, provider: Provider, slow: list[str], number: signal.Signals
+    tmp_path: Path, cache: Path, provider: Provider, slow: list[str], number: signal.Signals
 ) -> None:
+    before = baselines(cache)
     provider.will_answer("textkit/slug.py", EDIT)
     process = started(tmp_path, provider, *slow)
     wait_until(sleeping)
@@ -106,13 +112,14 @@ def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
     # Four minutes in version 0.5; a minute would still be far too long.
     assert time.monotonic() - asked < 30
     assert not sleeping()
-    assert not list((tmp_path / "cache/baselines").glob("*.json")), "a killed test is no result"
+    assert baselines(cache) == before, "a killed test is no result"
     assert f"{ID}: interrupted" in said
 
 
 def test_a_second_signal_leaves_no_result_of_what_it_killed(
-    tmp_path: Path, provider: Provider, slow: list[str]
+    tmp_path: Path, cache: Path, provider: Provider, slow: list[str]
 ) -> None:
+    before = baselines(cache)
     provider.will_answer("textkit/slug.py", EDIT)
     process = started(tmp_path, provider, *slow)
     wait_until(sleeping)
@@ -121,7 +128,7 @@ def test_a_second_signal_leaves_no_result_of_what_it_killed(
     process.communicate(timeout=60)
     assert process.returncode == 130
     assert not sleeping()
-    assert not list((tmp_path / "cache/baselines").glob("*.json"))
+    assert baselines(cache) == before
 
 
 def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(

@@ -1,4 +1,4 @@
-"""The command line itself, in a process of its own: exit codes, one line, Ctrl-C."""
+"""The command line itself: exit codes, one line, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.cli.cli import run_cli
+from bench.cli.command_line import main as harness
 from tests.bench.runs import EDIT, TOP, heed_interrupts
 from tests.provider import Answer, Provider
 
@@ -36,10 +38,19 @@ def command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         (["--list-models", "--models", "no-such-model"], "unknown model 'no-such-model'"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str], said: str) -> None:
-    result = command(*words, "--out", str(tmp_path), "--environment", "none", OPENAI_API_KEY="")
-    assert result.returncode == 2, result.stderr
-    lines = result.stderr.strip().splitlines()
+def test_bad_input_is_one_line_and_exit_code_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.chdir("/")
+    words = ["harness.py", *words, "--out", str(tmp_path), "--environment", "none"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert run_cli(harness) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("error: ")
     assert said in lines[0]

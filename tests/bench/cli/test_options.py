@@ -100,8 +100,8 @@ def test_what_a_deleted_run_leaves_is_named_and_removed(
     assert here(*words).returncode == 0, "a fresh start"
 
 
-def test_clean_all_asks_on_a_terminal(tmp_path: Path) -> None:
-    run(*replayed(tmp_path, "--run", "h1", "--instances", ID), cwd=tmp_path)
+def test_clean_all_asks_on_a_terminal(tmp_path: Path, here: Run) -> None:
+    here(*replayed(tmp_path, "--run", "h1", "--instances", ID))
     for answer, left in (("n\n", True), ("y\n", False)):
         master, slave = pty.openpty()
         child = subprocess.Popen(
@@ -202,7 +202,9 @@ def test_continue_reuses_what_the_run_recorded(tmp_path: Path, here: Run) -> Non
     assert here("--continue", "nowhere", "--out", str(tmp_path)).returncode == 2
 
 
-def test_a_password_in_an_address_is_not_recorded(tmp_path: Path, provider: Provider) -> None:
+def test_a_password_in_an_address_is_not_recorded(
+    tmp_path: Path, provider: Provider, here: Run
+) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
     secret = "hunter2-hunter2"
     address = provider.url.replace("http://", f"http://me:{secret}@")
@@ -211,7 +213,7 @@ def test_a_password_in_an_address_is_not_recorded(tmp_path: Path, provider: Prov
         "--out", str(tmp_path), "--cache", str(tmp_path / "cache"), "--instances", ID,
         "--api-base", address,
     ]  # fmt: skip
-    done = run(*words, cwd=tmp_path)
+    done = here(*words)
     assert done.returncode == 0, done.stderr
     files = [p for p in tmp_path.rglob("*") if p.is_file() and "cache" not in p.parts]
     assert len(files) > 5
@@ -220,11 +222,11 @@ def test_a_password_in_an_address_is_not_recorded(tmp_path: Path, provider: Prov
     assert described(tmp_path, "r")["options"]["api-base"].startswith("http://***@127.0.0.1:")
     sent = {headers["authorization"] for headers in provider.headers}
     assert sent == {f"Basic {base64.b64encode(f'me:{secret}'.encode()).decode()}"}
-    again = run("--continue", "r", "--out", str(tmp_path), cwd=tmp_path)
+    again = here("--continue", "r", "--out", str(tmp_path))
     assert again.returncode == 2
     assert "are not recorded; give --api-base again" in again.stderr
     given = ["--continue", "r", "--out", str(tmp_path), "--api-base", address]
-    assert run(*given, cwd=tmp_path).returncode == 0
+    assert here(*given).returncode == 0
 
 
 def test_the_report_finds_cache_and_repositories_of_the_run(tmp_path: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from bench.cli.cli import run_cli
+from reports.cli.command_line import main
 from tests.reports.making import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
 TOP = Path(__file__).resolve().parents[3]
@@ -56,11 +61,11 @@ def published() -> list[dict[str, Any]]:
 
 
 def report(folder: Path, *options: str) -> str:
-    done = subprocess.run(
-        [sys.executable, str(TOP / "report.py"), str(folder), "--evaluator", "none", *options],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return done.stdout
+    """Return what the command prints, called in this process, which imported everything."""
+    words = ["report.py", str(folder), "--evaluator", "none", *options]
+    with patch.object(sys, "argv", words), redirect_stdout(io.StringIO()) as printed:
+        assert run_cli(main, "report.py") == 0
+    return printed.getvalue()
 
 
 @pytest.mark.parametrize("name", [f"lite--{LABEL.removeprefix('aider--')}", "any-name"])
@@ -103,7 +108,9 @@ def test_a_part_of_the_run_names_its_denominators(tmp_path: Path) -> None:
 
 def test_json_stands_alone_on_standard_output_and_is_what_the_file_holds(tmp_path: Path) -> None:
     folder = write_run(tmp_path / LABEL, published())
-    stats = json.loads(report(folder, "--json"))
+    words = [str(TOP / "report.py"), str(folder), "--evaluator", "none", "--json"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+    stats = json.loads(done.stdout)
     assert stats == json.loads((folder / "stats.json").read_text())
     assert stats["counts"]["resolved"] == 79
     assert stats["bought"][5]["resolved"]["count"] == 79

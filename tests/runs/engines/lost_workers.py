@@ -15,8 +15,8 @@ from bench.assembly import Options
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice, RunConfig
 from runs.calls.ledger import LedgerLine, read_ledger, total
-from tests.bench.runs import live
-from tests.provider import Provider
+from tests.bench.runs import EDIT, live
+from tests.provider import Answer, Provider
 
 
 def predictions(out: Path) -> dict[str, bytes]:
@@ -63,15 +63,21 @@ def kill_in_the_middle(
     there: Options,
     when: Sequence[int],
     kill: Callable[[], None],
+    hang: float,
 ) -> int:
     """Run ``here``, then ``there``, where workers are killed after so many requests.
+
+    Replies take ``hang`` seconds there: calls are in flight when workers are killed.
 
     Returns:
         How often an instance lost its worker.
     """
+    provider.will_answer(EDIT)
     assert run_command(talkative(provider), here, lambda _: None) == 0
     needed = asked(provider)
     provider.requests.clear()
+    provider.answers.clear()
+    provider.will_answer(Answer(EDIT, hang=hang))
     with ThreadPoolExecutor(1) as other:
         run = other.submit(run_command, talkative(provider), there, lambda _: None)
         for count in when:

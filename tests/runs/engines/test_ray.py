@@ -294,8 +294,7 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
 def test_nothing_is_paid_twice_when_a_node_is_killed(
     tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
 ) -> None:
-    provider.will_answer(Answer(EDIT, hang=1))
-    assert killed(tmp_path, cache, provider, nodes, IDS, [4], again=False) > 0
+    assert killed(tmp_path, cache, provider, nodes, IDS, [4], again=False, hang=1) > 0
 
 
 @needs_ray
@@ -303,8 +302,7 @@ def test_nothing_is_paid_twice_when_a_node_is_killed(
 def test_nothing_is_paid_twice_when_nodes_come_and_go(
     tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
 ) -> None:
-    provider.will_answer(Answer(EDIT, hang=1.5))
-    assert killed(tmp_path, cache, provider, nodes, ALL, [4, 9, 14]) > 1
+    assert killed(tmp_path, cache, provider, nodes, ALL, [4, 9, 14], again=True, hang=1.5) > 1
 
 
 def killed(
@@ -315,7 +313,8 @@ def killed(
     ids: Sequence[str],
     when: list[int],
     *,
-    again: bool = True,
+    again: bool,
+    hang: float,
 ) -> int:
     """Run on a cluster whose second node is killed after so many requests, and comes ``again``.
 
@@ -330,7 +329,7 @@ def killed(
 
     there = options(tmp_path / "there", tmp_path / "cache", *ids, scale=scale(nodes, len(ids) - 1))
     here = options(tmp_path / "here", cache, *ids)
-    return kill_in_the_middle(provider, here, there, when, kill)
+    return kill_in_the_middle(provider, here, there, when, kill, hang)
 
 
 @needs_ray
@@ -382,8 +381,9 @@ def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
     provider.will_answer(Answer(EDIT, hang=0.5))
     words = [
         "harness.py", "--engine", "ray", "--ray-address", nodes.address, "--workers", "2",
-        "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances", ",".join(IDS), "--environment", "none",
-        "--api-base", provider.url, "--call-timeout", "30", "--run", "r",
+        "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances",
+        ",".join(IDS), "--environment", "none", "--api-base", provider.url, "--call-timeout", "30",
+        "--run", "r",
         "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
     with started([sys.executable, *words]) as process:
