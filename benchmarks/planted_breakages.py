@@ -5,11 +5,16 @@
 Plants breakages of four kinds in the base commit of each instance and runs the regression tests on
 each, in Docker and locally; exits with 1 if one is plausible. Name one instance per repository; the
 rows are those of ``benchmarks.instance_images``.
+
+A control shows what the tests themselves can notice: where the project's own test command, run
+without any of the harness's options, ends alike with and without a plausible breakage (some
+projects catch every exception of a function), the breakage counts as unnoticed.
 """
 
 from __future__ import annotations
 
 import random
+import shlex
 import sys
 import time
 from collections import Counter
@@ -22,6 +27,8 @@ import typer
 from agent.workspace import Workspace
 from bench.cli.cli import run_cli
 from bench.instances.instance import Instance, split_row
+from bench.regression.related import directives, related_tests
+from bench.regression.runners import Runner, runner_of
 from bench.regression.suite import TestLimits
 from bench.repos.mirrors import Mirrors
 from benchmarks.breakages import Breakage, Planter
@@ -30,10 +37,11 @@ from benchmarks.instance_images import read_rows
 from benchmarks.regression import InstanceTests, TestBench, end_cleanly, word
 from core.errors import UserError
 from core.plaintext import table as aligned
+from environments import CommandResult, run_once
 from environments.base import EnvironmentKind
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
-_PLAUSIBLE = "plausible"
+_PLAUSIBLE, _UNNOTICED = "plausible", "unnoticed"
 # The number of functions to choose from, and of modules to search for them.
 _FUNCTIONS, _MODULES, _MOST = 25, 5, 200
 # Less than the harness's time limit for the files of one candidate.
@@ -118,6 +126,8 @@ def verdicts(
         for breakage in planted:
             started = time.monotonic()
             said = word(checks.outcome(breakage.changes))
+            if said == _PLAUSIBLE and not noticed(breakage, checks, place.limits.test):
+                said = _UNNOTICED
             seconds = time.monotonic() - started
             head = f"{instance.instance_id} {kind.value} {said:<9} {seconds:5.1f} s"
             why = f" ({silence})" if (silence := checks.tests.untested) else ""
@@ -125,11 +135,33 @@ def verdicts(
             yield breakage, said
 
 
+def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
+    """Say whether the bare test command ends differently with a breakage, for any related file."""
+    session, files = checks.session, checks.base.tracked_files()
+    runner = runner_of(session.test_command) or Runner.PYTEST
+    related = related_tests(list(breakage.changes), files, Workspace(checks.base.root).read)
+    for test in related:
+        command = f"{session.test_command} {shlex.quote(directives(runner, test))}"
+        with_it, without = (
+            run_once(session, changes, command, seconds) for changes in (breakage.changes, {})
+        )
+        if _ending(with_it) != _ending(without):
+            return True
+    return False
+
+
+def _ending(result: CommandResult) -> tuple[int | None, frozenset[str]]:
+    """Return the exit code and the lines that name a failure."""
+    lines = result.output.splitlines()
+    failed = (line.partition(" - ")[0] for line in lines if line.startswith(("FAILED", "ERROR")))
+    return result.exit_code, frozenset(failed)
+
+
 def table(counts: dict[Key, Counter[str]]) -> Iterator[str]:
     """Yield the lines of a table: verdicts per repository, environment and kind."""
-    words = ("caught", "untested", _PLAUSIBLE)
+    words = ("caught", "untested", _UNNOTICED, _PLAUSIBLE)
     rows = [(*key, *(f"{said} {count[said]}" for said in words)) for key, count in counts.items()]
-    return aligned(("repository", "environment", "kind", "verdicts", "", ""), rows)
+    return aligned(("repository", "environment", "kind", "verdicts", "", "", ""), rows)
 
 
 if __name__ == "__main__":

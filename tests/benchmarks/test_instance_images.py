@@ -23,9 +23,10 @@ import pytest
 
 from bench.instances.evalscript import bare_setup
 from bench.repos.patches import patch_paths
-from benchmarks.breakages import BreakageKind, Planter
+from benchmarks.breakages import Breakage, BreakageKind, Planter
 from benchmarks.evaluation_rows import TestLists, evaluation_columns
 from benchmarks.executed import Executed, Function, functions
+from benchmarks.planted_breakages import noticed
 from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts
 from environments.base import EnvironmentKind
@@ -184,15 +185,31 @@ class _Base:
         return tuple(FILES)
 
 
-def test_only_functions_that_a_passing_test_executes_are_drawn_from(tmp_path: Path) -> None:
+@pytest.fixture
+def checks(tmp_path: Path) -> InstanceTests:
     for path, text in FILES.items():
         place = tmp_path / "base" / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     session = FolderSession(tmp_path / "folder", files=FILES)
-    checks = InstanceTests(
+    return InstanceTests(
         EnvironmentKind.LOCAL, cast(Any, _Base(tmp_path / "base")), session, cast(Any, None)
     )
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [("\n# no breakage\n", False), ("\nraise RuntimeError('planted breakage')\n", True)],
+)
+def test_the_control_tells_what_the_tests_themselves_notice(
+    checks: InstanceTests, end: str, expected: bool
+) -> None:
+    changes = {"thing/core.py": (SOURCE + end).encode()}
+    breakage = Breakage(BreakageKind.FUNCTION, "one", changes)
+    assert noticed(breakage, checks, 60) is expected
+
+
+def test_only_functions_that_a_passing_test_executes_are_drawn_from(checks: InstanceTests) -> None:
     executed = Executed(an_instance(), checks, 60)
     found = executed.functions("thing/core.py")
     assert [f.name for f in found] == ["method", "inner"]
