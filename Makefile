@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r $(1) || \
 	$(BIN)/python -m pip install --quiet -r $(1)
 
-# A run and its tests start hundreds of interpreters: none should compile every module anew.
+# A run and its tests start hundreds of interpreters: none should compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup setup-dev demo test test-long check clean

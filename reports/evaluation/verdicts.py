@@ -11,7 +11,7 @@ from bench.repos.patches import patch_paths
 from core.atomic import write_json_atomic, write_text_atomic
 from core.parsing.untrusted import damage_at, read_object
 from reports.data.predictions import Prediction
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import REPORT_FILE, Verdict, VerdictStatus
 from runs.storage.layouts import shown
 from runs.storage.store import RunStore
 
@@ -69,8 +69,8 @@ def eval_log(store: RunStore, prediction: Prediction) -> Path:
 def eval_report(store: RunStore, prediction: Prediction) -> Path:
     """Return the path of swebench's report on a prediction."""
     if not prediction.chosen:
-        return _other_path(store.logs, prediction, "report.json")
-    return store.logs / f"{prediction.instance_id}.report.json"
+        return _other_path(store.logs, prediction, REPORT_FILE)
+    return store.logs / f"{prediction.instance_id}.{REPORT_FILE}"
 
 
 def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:

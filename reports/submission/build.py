@@ -13,13 +13,15 @@ from pathlib import Path
 import yaml
 
 from core.errors import UserError
+from reports.data.predictions import ALL_PREDS
 from reports.data.provenance import provenance
 from reports.data.rundata import RunData
+from reports.evaluation.evaluators.base import PATCH_FILE, REPORT_FILE
 from reports.submission.evidence import COPIED
 from reports.submission.order import EvaluatedPatch, Order, evaluated_patches
 from reports.submission.readme import Facts, readme
 from reports.submission.splits import Layout, entry_name
-from reports.submission.summary import Lists, by_repo, by_time, lists_of
+from reports.submission.summary import BY_REPO_FILE, BY_TIME_FILE, Lists, by_repo, by_time, lists_of
 from runs.storage.store import RESULTS_FILE, RunStore
 
 ARTIFACTS = "artifacts"
@@ -70,7 +72,7 @@ class _Writer:
     def write(self, found: Sequence[EvaluatedPatch], lists: Lists) -> None:
         """Write all files of the package."""
         artifacts = self.root / (self._place if self._flat else ARTIFACTS)
-        self._predictions(artifacts / "all_preds.jsonl")
+        self._predictions(artifacts / ALL_PREDS)
         for one in found:
             self._logs(artifacts / "logs", one)
         for instance in self.run.instances:
@@ -105,9 +107,9 @@ class _Writer:
 
     def _logs(self, logs: Path, one: EvaluatedPatch) -> None:
         folder = logs / one.instance.instance_id
-        _write(folder / "patch.diff", one.instance.patch.encode("utf-8", "surrogateescape"))
+        _write(folder / PATCH_FILE, one.instance.patch.encode("utf-8", "surrogateescape"))
         if one.evidence.report:
-            _write(folder / "report.json", self._clean(one.evidence.report))
+            _write(folder / REPORT_FILE, self._clean(one.evidence.report))
         if one.evidence.test_output:
             self._output(folder, self._clean(one.evidence.test_output))
         for name, path in zip(COPIED, (one.evidence.script, one.evidence.run_log), strict=True):
@@ -144,8 +146,8 @@ class _Writer:
         _write(folder / meta.logo_name, self.order.logo.read_bytes())
         results = folder / "results"
         _write_json(results / RESULTS_FILE, lists.as_json())
-        _write_json(results / "resolved_by_repo.json", facts.repos)
-        _write_json(results / "resolved_by_time.json", facts.years)
+        _write_json(results / BY_REPO_FILE, facts.repos)
+        _write_json(results / BY_TIME_FILE, facts.years)
 
     def _facts(self, lists: Lists) -> Facts:
         rows = self.order.rows

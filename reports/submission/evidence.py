@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE, RUN_LOG
 from runs.storage.store import RunStore
 
-COPIED = ("eval.sh", "run_instance.log")
+COPIED = ("eval.sh", RUN_LOG)
 
 
 @dataclass(frozen=True)
@@ -43,24 +44,24 @@ class EvidenceFinder:
         kept = self._folders.get(instance_id, ())
         same = [folder for folder in kept if _patch(folder) == wanted]
         # An evaluation that failed for infrastructure reasons has no report.
-        for folder in sorted(same, key=lambda f: not (f / "report.json").is_file())[:1]:
-            names = ("report.json", "test_output.txt", *COPIED)
+        for folder in sorted(same, key=lambda f: not (f / REPORT_FILE).is_file())[:1]:
+            names = (REPORT_FILE, OUTPUT_FILE, *COPIED)
             return Evidence(*(_file(folder / name) for name in names))
         logs = self.store.logs
         log = f"{instance_id}.{self.model.replace('/', '__')}.eval.log"
-        return Evidence(_file(logs / f"{instance_id}.report.json"), _file(logs / log))
+        return Evidence(_file(logs / f"{instance_id}.{REPORT_FILE}"), _file(logs / log))
 
     @cached_property
     def _folders(self) -> dict[str, list[Path]]:
         """swebench's folders by instance; the parent folders differ between its versions."""
         found: dict[str, list[Path]] = {}
-        for path in sorted((self.store.logs / "evaluation").glob("**/patch.diff")):
+        for path in sorted((self.store.logs / "evaluation").glob(f"**/{PATCH_FILE}")):
             found.setdefault(path.parent.name, []).append(path.parent)
         return found
 
 
 def _patch(folder: Path) -> bytes:
-    return (folder / "patch.diff").read_bytes().strip()
+    return (folder / PATCH_FILE).read_bytes().strip()
 
 
 def _file(path: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from reports.data.predictions import ALL_PREDS
 from reports.submission.checks.findings import Kind, PackageFinding
 from reports.submission.reading import Folder, Sort
 from reports.submission.splits import Split, entry_date
@@ -39,12 +40,12 @@ class Places:
 def locate(root: Folder) -> Places:
     """Return the folders of the package in ``root``."""
     folders = list(_folders(root, _DEEPEST))
-    artifacts = [f for f in folders if _has(f, "all_preds.jsonl")]
+    artifacts = [f for f in folders if _has(f, ALL_PREDS)]
     artifacts = artifacts or [f for f in folders if _has(f, "trajs") or _has(f, "logs")]
     entries = [f for f in folders if _has(f, "metadata.yaml") or _has(f, "results")]
     entries = entries or [f for f in folders if entry_date(f.path.name)]
     faults = [
-        *_faults(artifacts, "all_preds.jsonl, logs/ and trajs/", "the artifacts"),
+        *_faults(artifacts, f"{ALL_PREDS}, logs/ and trajs/", "the artifacts"),
         *_faults(entries, "metadata.yaml and results/", "the entry"),
     ]
     return Places(next(iter(artifacts), None), next(iter(entries), None), tuple(faults))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+BY_REPO_FILE, BY_TIME_FILE = "resolved_by_repo.json", "resolved_by_time.json"
 Row = Mapping[str, Any]
 Share = dict[str, int]
 Shares = Mapping[str, Share]

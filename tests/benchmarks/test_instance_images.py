@@ -31,7 +31,7 @@ from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
-from tests.bench.regression.test_suite import FolderSession
+from tests.bench.regression.folder import FolderSession
 from tests.conftest import an_instance
 
 ROW: dict[str, Any] = {

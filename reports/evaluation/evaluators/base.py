@@ -10,6 +10,9 @@ from typing import Protocol
 from bench.instances.instance import Evaluation, Instance
 from reports.data.predictions import Prediction
 
+# The files of one evaluation, as swebench names them.
+OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"
+RUN_LOG = "run_instance.log"
 # Evaluators that run swebench in its own images.
 _OFFICIAL = ("docker", "modal")
 

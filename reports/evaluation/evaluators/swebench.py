@@ -18,6 +18,10 @@ from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.processes import without_secrets
 from reports.evaluation.evaluators.base import (
+    OUTPUT_FILE,
+    PATCH_FILE,
+    REPORT_FILE,
+    RUN_LOG,
     EvaluationTask,
     Verdict,
     VerdictStatus,
@@ -46,7 +50,6 @@ ENGINE_STOPPED = (
     "the Docker engine stopped answering during the evaluation; start it and repeat the command"
 )
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
-_OUTPUT, _REPORT, _PATCH, _LOG = "test_output.txt", "report.json", "patch.diff", "run_instance.log"
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class Swebench:
         if folder is None:
             reason = failure or "swebench left no log"
             return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason)
-        output, report = saved_output(folder), folder / _REPORT
+        output, report = saved_output(folder), folder / REPORT_FILE
         if report.is_file():
             try:
                 data = read_object(report, "evaluate again")
@@ -126,7 +129,7 @@ class Swebench:
             return verdict_of_report(task, data, output, evaluator)
         if fault := _patch_fault(folder):
             return Verdict(name, VerdictStatus.UNRESOLVED, evaluator, fault, output)
-        reason = _first_error(folder) or failure or f"swebench ended early; see {folder / _LOG}"
+        reason = _first_error(folder) or failure or f"swebench ended early; see {folder / RUN_LOG}"
         return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason, output)
 
     def saved(self, task: EvaluationTask) -> Path | None:
@@ -136,10 +139,10 @@ class Swebench:
         """
         wanted = task.prediction.patch.strip()
         for folder in self._folders(task):
-            patch = folder / _PATCH
+            patch = folder / PATCH_FILE
             kept = patch.read_text("utf-8", "surrogateescape").strip() if patch.is_file() else ""
-            ended = (folder / _REPORT).is_file() or _patch_fault(folder)
-            if kept == wanted and ended and (folder / _OUTPUT).is_file():
+            ended = (folder / REPORT_FILE).is_file() or _patch_fault(folder)
+            if kept == wanted and ended and (folder / OUTPUT_FILE).is_file():
                 return folder
         return None
 
@@ -173,7 +176,7 @@ def _lacking(task: EvaluationTask) -> str:
 
 def saved_output(folder: Path) -> str:
     """Return the test output in a folder of swebench; empty if there is none."""
-    output = folder / _OUTPUT
+    output = folder / OUTPUT_FILE
     return output.read_text("utf-8", "replace") if output.is_file() else ""
 
 
@@ -186,7 +189,7 @@ def _prediction(task: EvaluationTask) -> dict[str, str]:
 
 
 def _records(folder: Path) -> list[str]:
-    log = folder / _LOG
+    log = folder / RUN_LOG
     return log.read_text("utf-8", "replace").splitlines() if log.is_file() else []
 
 
@@ -197,7 +200,7 @@ def _patch_fault(folder: Path) -> str:
 
 def _first_error(folder: Path) -> str:
     found = next((match for line in _records(folder) if (match := _ERROR.match(line))), None)
-    return _in_words("swebench could not evaluate it", found[1], folder / _LOG) if found else ""
+    return _in_words("swebench could not evaluate it", found[1], folder / RUN_LOG) if found else ""
 
 
 def _in_words(what: str, error: str, log: Path) -> str:

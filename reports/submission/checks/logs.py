@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 
+from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE
 from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.checks.predictions import PatchLine
 from reports.submission.reading import Folder, Sort
 
-_REPORT = "report.json"
-_OUTPUTS = ("test_output.txt.gz", "test_output.txt")
+_OUTPUTS = (f"{OUTPUT_FILE}.gz", OUTPUT_FILE)
 
 
 def read_verdicts(
@@ -31,7 +31,7 @@ def read_verdicts(
             continue
         folder = logs.below(line.instance_id)
         faults += _patch(folder, line)
-        if folder.sort(_REPORT) is Sort.NOTHING:
+        if folder.sort(REPORT_FILE) is Sort.NOTHING:
             continue
         try:
             verdicts[line.instance_id] = _verdict(folder, line.instance_id)
@@ -53,7 +53,7 @@ def _strangers(logs: Folder, known: Collection[str]) -> Iterator[PackageFinding]
 
 def _patch(folder: Folder, line: PatchLine) -> Iterator[PackageFinding]:
     try:
-        evaluated = folder.text("patch.diff")
+        evaluated = folder.text(PATCH_FILE)
     except UnusableError as error:
         yield error.finding
         return
@@ -61,19 +61,19 @@ def _patch(folder: Folder, line: PatchLine) -> Iterator[PackageFinding]:
         pairs = zip_longest(evaluated.split("\n"), line.patch.split("\n"))
         number = next((n for n, (one, other) in enumerate(pairs, 1) if one != other), 1)
         problem = f"differs from the predicted patch of {line.instance_id}"
-        place = f"{folder.place('patch.diff')}:{number}"
+        place = f"{folder.place(PATCH_FILE)}:{number}"
         yield PackageFinding(Kind.LOGS, place, problem, "evaluate the prediction")
 
 
 def _verdict(folder: Folder, name: str) -> bool:
     """Return whether swebench's report says that instance ``name`` is resolved."""
-    data = folder.json(_REPORT)
+    data = folder.json(REPORT_FILE)
     own = data.get(name) if isinstance(data, dict) else None
     resolved = own.get("resolved") if isinstance(own, dict) else None
     if not isinstance(resolved, bool):
         problem = f"does not say whether {name} is resolved, true or false"
         fix = "use swebench's own report"
-        raise folder.unusable(Kind.LOGS, _REPORT, problem, fix, name, "resolved")
+        raise folder.unusable(Kind.LOGS, REPORT_FILE, problem, fix, name, "resolved")
     return resolved
 
 

@@ -11,10 +11,10 @@ from bench.instances.instance import Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from bench.repos.patches import applies_to, is_excluded, split_patch
 from core.git import GitError
+from reports.data.predictions import ALL_PREDS
 from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.reading import Folder
 
-FILE = "all_preds.jsonl"
 _KEYS = ("instance_id", "model_name_or_path", "model_patch")
 _PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 
@@ -42,13 +42,13 @@ class PatchLine:
 def read_lines(artifacts: Folder) -> tuple[list[PatchLine], list[PackageFinding]]:
     """Return the predictions, and the faults of the other lines."""
     try:
-        text = artifacts.text(FILE)
+        text = artifacts.text(ALL_PREDS)
     except UnusableError as error:
         return [], [error.finding]
     lines, faults = [], []
     for number, part in enumerate(text.removesuffix("\n").split("\n"), 1):
         try:
-            lines.append(_line(artifacts, f"{FILE}:{number}", part))
+            lines.append(_line(artifacts, f"{ALL_PREDS}:{number}", part))
         except UnusableError as error:
             faults.append(error.finding)
     return lines, faults

@@ -10,6 +10,8 @@ from reports.submission.checks.findings import Kind, PackageFinding, UnusableErr
 from reports.submission.checks.predictions import PatchLine
 from reports.submission.reading import Folder
 from reports.submission.summary import (
+    BY_REPO_FILE,
+    BY_TIME_FILE,
     Lists,
     Row,
     Share,
@@ -47,11 +49,11 @@ def check_results(
     else:
         yield from _compare(folder, given, wanted)
     yield from _readme(entry, resolved_line(len(wanted.resolved), len(rows)))
-    yield from _shares(folder, "resolved_by_repo.json", by_repo(rows, wanted.resolved))
+    yield from _shares(folder, BY_REPO_FILE, by_repo(rows, wanted.resolved))
     if all(row.get("created_at") for row in rows):
-        yield from _shares(folder, "resolved_by_time.json", by_time(rows, wanted.resolved))
+        yield from _shares(folder, BY_TIME_FILE, by_time(rows, wanted.resolved))
     else:
-        yield from _shares(folder, "resolved_by_time.json", None)
+        yield from _shares(folder, BY_TIME_FILE, None)
 
 
 def _lists(folder: Folder) -> dict[str, list[str]]:

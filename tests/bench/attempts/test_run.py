@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.workspace import Workspace
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice, TestChoice, validated
 from bench.repos.snapshots import Snapshot
-from core.errors import InfrastructureError, UserError
-from core.git import GitError
+from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
 from runs.storage.versions import CONTINUES, HARNESS_VERSION
@@ -149,32 +147,6 @@ def test_a_prior_run_of_the_older_layout(tmp_path: Path, cache: Path) -> None:
     assert "GOLD" not in json.dumps([store.read_prediction(p) for p in store.prediction_paths()])
 
 
-def test_a_bug_in_an_attempt_is_recorded_and_counts(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import bench.attempts.attempt
-
-    def explode(*_: object, **__: object) -> str:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(bench.attempts.attempt, "take_patch", explode)
-    run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
-    (first, *_) = read(tmp_path, "demo__bank-2", "trajectories")["attempts"]
-    assert first["status"] == "error"
-    assert "ZeroDivisionError: a bug" in first["error"]
-    assert read(tmp_path, "demo__bank-2")["status"] == "error"
-
-
-def test_a_full_disk_is_infrastructure(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(RunStore, "save_instance", full)
-    assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
-
-
 def test_require_tests_goes_on_after_an_untested_candidate(tmp_path: Path, cache: Path) -> None:
     run_command(
         config(require_tests=True), options(tmp_path, cache, "demo__textkit-1"), lambda _: None
@@ -241,15 +213,6 @@ def test_temperatures_per_try() -> None:
     assert config(temperatures=(0.5,)).temperature(3) == 0.5
 
 
-def test_an_unreachable_engine_is_refused(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
-    docker = config(environment=EnvironmentKind.DOCKER)
-    with pytest.raises(UserError, match="no Docker engine answers"):
-        run_command(docker, options(tmp_path, cache, "demo__bank-1"), lambda _: None)
-
-
 def test_tests_none_and_environments_without_spec_leave_outcomes_unknown(
     tmp_path: Path, cache: Path
 ) -> None:
@@ -274,39 +237,3 @@ def test_nothing_is_logged_to_the_root_logger(
         run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
     assert not caplog.records
     assert "attempt 1" in (tmp_path / "logs/r/demo__bank-2.log").read_text()
-
-
-def test_an_unreachable_hub_is_infrastructure(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    import datasets
-
-    def unreachable(*_: object, **__: object) -> None:
-        raise ConnectionError("no route to the hub")
-
-    monkeypatch.setattr(datasets, "load_dataset", unreachable)
-    with pytest.raises(InfrastructureError, match="cannot load SWE-bench/SWE-bench_Lite"):
-        run_command(config(), options(tmp_path, cache, dataset="lite"), lambda _: None)
-
-
-def test_predictions_of_another_harness_are_not_mixed_with_ours(
-    tmp_path: Path, cache: Path
-) -> None:
-    path = tmp_path / "predictions/r/x__y-1.json"
-    path.parent.mkdir(parents=True)
-    path.write_text('{"instance_id": "x__y-1", "model_patch": null}')
-    with pytest.raises(UserError, match=r"no run\.json"):
-        run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
-
-
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), GitError("git failed")])
-def test_disk_and_git_errors_in_an_attempt_cost_no_try(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(Workspace, "write", fail)
-    assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
-    assert not (tmp_path / "predictions/r/demo__bank-2.json").exists()

@@ -16,7 +16,7 @@ from bench.regression.junit import report_results, split_report, with_report
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.regression.testlogs import read_run
-from tests.bench.regression.test_suite import FolderSession
+from tests.bench.regression.folder import FolderSession
 from tests.conftest import an_instance
 
 CORE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"

@@ -32,7 +32,7 @@ from environments.docker.setupscript import (
     setup_lines,
     setup_script,
 )
-from tests.bench.regression.test_suite import FolderSession
+from tests.bench.regression.folder import FolderSession
 from tests.conftest import an_instance
 
 IMAGE = "swe-retry-harness/stale:test"

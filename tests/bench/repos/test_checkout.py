@@ -13,9 +13,7 @@ import git as gitpython
 import pytest
 
 from bench.repos.checkout import LeakError, Snapshots, make_checkout, renew_checkout, verify
-from bench.repos.mirrors import Mirrors
 from bench.repos.snapshots import Snapshot
-from core.errors import InfrastructureError, UserError
 from core.git import git
 from demo.setup import commit_all
 
@@ -278,34 +276,3 @@ def test_a_half_made_snapshot_is_not_used(tmp_path: Path, history: tuple[Path, s
     folder = tmp_path / "snapshots" / "own__thing"
     (folder / f".{base[:12]}.killed").mkdir(parents=True)
     make_checkout(snapshots.get(mirror, "own/thing", base), tmp_path / "fresh")
-
-
-@pytest.mark.parametrize("layout", ["own+thing/repo", "own__thing.git", "thing.git"])
-def test_mirrors_are_found_in_three_layouts(
-    tmp_path: Path, history: tuple[Path, str, str], layout: str
-) -> None:
-    root = tmp_path / "others"
-    (root / layout).parent.mkdir(parents=True)
-    shutil.copytree(history[0], root / layout)
-    assert Mirrors(root).get("own/thing", history[1]) == root / layout
-
-
-def test_a_missing_mirror_is_cloned_and_a_broken_source_is_infrastructure(
-    tmp_path: Path, history: tuple[Path, str, str]
-) -> None:
-    mirror, base, _ = history
-    source = str(mirror.parent) + "/{repo}.git"
-    (mirror.parent / "own").mkdir()
-    mirror.rename(mirror.parent / "own" / "thing.git")
-    found = Mirrors(tmp_path / "clones", source).get("own/thing", base)
-    assert found == tmp_path / "clones" / "own__thing.git"
-    with pytest.raises(InfrastructureError, match="cannot clone"):
-        Mirrors(tmp_path / "clones", source).get("own/other", base)
-    assert not list((tmp_path / "clones").glob(".own__other*"))
-
-
-def test_a_mirror_without_the_base_commit_is_named(
-    tmp_path: Path, history: tuple[Path, str, str]
-) -> None:
-    with pytest.raises(UserError, match=r"lacks the base commit 1111"):
-        Mirrors(history[0].parent).get("own/thing", "1" * 40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import time
 from collections import Counter
@@ -11,12 +12,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.assembly import Options
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice, RunConfig
 from runs.calls.ledger import LedgerLine, read_ledger, total
 from tests.bench.runs import EDIT, live
 from tests.provider import Answer, Provider
+
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed (requirements-ray.txt)"
+)
+ALL = ("demo__bank-1", "demo__bank-2", "demo__textkit-1", "demo__textkit-2", "demo__units-1")
 
 
 def predictions(out: Path) -> dict[str, bytes]:

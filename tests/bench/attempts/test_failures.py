@@ -1,0 +1,86 @@
+"""Runs whose attempts fail for reasons of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.workspace import Workspace
+from bench.cli.commands import run_command
+from core.errors import InfrastructureError, UserError
+from core.git import GitError
+from environments.base import EnvironmentKind
+from runs.storage.store import RunStore
+from tests.bench.runs import config, options, read
+
+
+def test_a_bug_in_an_attempt_is_recorded_and_counts(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import bench.attempts.attempt
+
+    def explode(*_: object, **__: object) -> str:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(bench.attempts.attempt, "take_patch", explode)
+    run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
+    (first, *_) = read(tmp_path, "demo__bank-2", "trajectories")["attempts"]
+    assert first["status"] == "error"
+    assert "ZeroDivisionError: a bug" in first["error"]
+    assert read(tmp_path, "demo__bank-2")["status"] == "error"
+
+
+def test_a_full_disk_is_infrastructure(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunStore, "save_instance", full)
+    assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
+
+
+def test_an_unreachable_engine_is_refused(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    docker = config(environment=EnvironmentKind.DOCKER)
+    with pytest.raises(UserError, match="no Docker engine answers"):
+        run_command(docker, options(tmp_path, cache, "demo__bank-1"), lambda _: None)
+
+
+def test_an_unreachable_hub_is_infrastructure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise ConnectionError("no route to the hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    with pytest.raises(InfrastructureError, match="cannot load SWE-bench/SWE-bench_Lite"):
+        run_command(config(), options(tmp_path, cache, dataset="lite"), lambda _: None)
+
+
+def test_predictions_of_another_harness_are_not_mixed_with_ours(
+    tmp_path: Path, cache: Path
+) -> None:
+    path = tmp_path / "predictions/r/x__y-1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"instance_id": "x__y-1", "model_patch": null}')
+    with pytest.raises(UserError, match=r"no run\.json"):
+        run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), GitError("git failed")])
+def test_disk_and_git_errors_in_an_attempt_cost_no_try(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Workspace, "write", fail)
+    assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
+    assert not (tmp_path / "predictions/r/demo__bank-2.json").exists()

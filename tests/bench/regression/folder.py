@@ -1,0 +1,120 @@
+"""Regression tests in a plain folder as the environment."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.cli.config import TestChoice
+from bench.regression.suite import RegressionTests, TestLimits
+from core.processes import run_limited
+from environments import (
+    AS_GIVEN,
+    Changes,
+    CommandResult,
+    FailedCommand,
+    Setup,
+    SetupWay,
+)
+from tests.conftest import an_instance
+
+FILES = {
+    "thing/__init__.py": "",
+    "thing/core.py": "def one():\n    return 1\n\ndef two():\n    return 2\n",
+    "tests/test_core.py": (
+        "import os\nfrom thing import core\nfrom thing.core import one\n\n"
+        "def test_two():\n    assert getattr(core, 'two', lambda: 2)() == 2\n\n"
+        "def test_one():\n    assert one() == 1\n\n"
+        "def test_known_to_fail():\n    assert one() == 3\n\n"
+        "def test_flaky():\n"
+        "    flag = os.environ['FLAKY']\n"
+        "    first = not os.path.exists(flag)\n"
+        "    open(flag, 'w').close()\n"
+        "    assert one() == 1 or not first\n"
+    ),
+    "tests/test_slow.py": (
+        "import time\nfrom thing import core\n\ndef test_slow():\n    time.sleep(30)\n"
+    ),
+    "tests/test_never.py": "from thing import core\n\ndef test_never():\n    assert False\n",
+}
+
+
+@dataclass
+class FolderSession:
+    """Runs commands in a fresh copy of some files, without a sandbox."""
+
+    folder: Path
+    test_command: str = f"{sys.executable} -m pytest -rA -p no:cacheprovider"
+    commands: list[str] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
+    files: Mapping[str, str] = field(default_factory=lambda: FILES)
+    plugins: bool = False  # the installed ones, whose import takes most of a run's time
+
+    ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN,)
+
+    def installs(self, setup: Setup) -> bool:
+        return False
+
+    @contextmanager
+    def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[FolderPrepared]:
+        yield FolderPrepared(self, changes)
+
+    def stop(self) -> None:
+        pass
+
+    def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
+        if "sitecustomize" not in command:
+            self.commands.append(command)
+            self.timeouts.append(timeout)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        base = {path: text.encode() for path, text in self.files.items()}
+        for path, data in {**base, **changes}.items():
+            place = self.folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data or b"")
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "FLAKY": str(self.folder.parent / "flag"),
+            "PYTHONPATH": ".",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "" if self.plugins else "1",
+        }
+        return run_limited(["bash", "-c", command], self.folder, env, timeout)
+
+
+@dataclass
+class FolderPrepared:
+    """A folder's files with changes."""
+
+    session: FolderSession
+    changes: Changes
+    failed: tuple[FailedCommand, ...] = ()
+
+    def run(self, command: str, timeout: float) -> CommandResult:
+        return self.session.run(self.changes, command, timeout)
+
+
+def regression_tests(
+    tmp_path: Path, files: tuple[str, ...] = ("tests/test_core.py",), **changes: object
+) -> RegressionTests:
+    known = [path for path in FILES if not path.startswith("tests/") or path in files]
+    values: dict[str, object] = {
+        "instance": an_instance(),
+        "session": FolderSession(tmp_path / "folder"),
+        "choice": TestChoice.RELATED,
+        "limits": TestLimits(20, 20),
+        "files": known,
+        "read": FILES.get,
+        "cache": tmp_path / "cache",
+        "identity": "folder",
+        "log": logging.getLogger("test"),
+    }
+    return RegressionTests(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def edit(text: str) -> dict[str, bytes | None]:
+    return {"thing/core.py": text.encode()}

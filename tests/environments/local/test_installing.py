@@ -1,0 +1,88 @@
+"""How the local environment installs a project, and with which Python."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.instances.instance import Spec
+from bench.instances.project import local_command, project_of, wanted_packages
+from bench.regression.baselines import Baselines, TestFiles
+from bench.regression.runners import Runner
+from core.processes import without_secrets
+from environments.base import Setup, SetupWay, VenvSpec
+from environments.local.venvs import find_python, shared_name, spec_key
+from tests.conftest import MakeCheckout, an_instance
+
+
+def test_requirements_by_the_rules_of_swebench() -> None:
+    files = {
+        "requirements/dev.txt": "-r base.txt\n# note\n-e .\ngit+https://x/y\nsphinx # docs\n",
+        "requirements/base.txt": "click>=8\n-c pins.txt\n",
+        "environment.yml": "dependencies:\n- python=3.9\n- numpy=1.2\n- scipy>=1\n"
+        "- pip:\n  - ipython\n",
+    }
+    flask = Spec(packages="requirements.txt")
+    assert wanted_packages("pallets/flask", flask, files.get) == ["click>=8", "sphinx"]
+    assert wanted_packages("sympy/sympy", flask, files.get) == []
+    conda = Spec(packages="environment.yml")
+    assert wanted_packages("own/x", conda, files.get) == ["numpy==1.2", "scipy>=1", "ipython"]
+    quoted = Spec(packages="'numpy==1.19.2' cython")
+    assert wanted_packages("own/x", quoted, files.get) == ["numpy==1.19.2", "cython"]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("pytest -rA", "python -m pytest -rA"),
+        ("tox --current-env -epy39 -v --", "python -m pytest -rA"),
+        ("PYTHONWARNINGS='x' bin/test -C", "PYTHONWARNINGS='x' bin/test -C"),
+    ],
+)
+def test_local_commands(command: str, expected: str) -> None:
+    assert local_command(Spec(test_cmd=command)) == expected
+
+
+def test_what_older_versions_kept_is_found_again(make_tree: MakeCheckout, tmp_path: Path) -> None:
+    """The names of shared virtual environments and of baselines never change."""
+    spec = Spec(
+        packages="requirements.txt",
+        pip_packages=("wheel",),
+        pre_install=("apt-get update", "sed -i s/a/b/ setup.py"),
+        install="pip install -e .[test]",
+        test_cmd="tox -e py39",
+    )
+    base = make_tree({"requirements.txt": "numpy\n"})
+    project = project_of(an_instance(spec=spec, base_commit="a" * 40), base)
+    venv = project.venv
+    assert isinstance(venv, VenvSpec)
+    assert (venv.tree_edits, venv.install) == (("sed -i s/a/b/ setup.py",), ".[test]")
+    assert shared_name(project, venv, Path("/usr/bin/python3")) == "own__thing-1.0-042be7cefe71"
+    assert spec_key(venv) == "f74562c4c170"
+    tests = TestFiles(an_instance(base_commit="a" * 40), Runner.PYTEST, "pytest -rA", ())
+    identity = f"docker:sha256:0:{Setup(SetupWay.ON_PATH, ('src',))}"
+    baselines = Baselines(tests, tmp_path, identity, 150.0, logging.getLogger("test"))
+    assert (
+        baselines._file("tests/test_a.py").name
+        == "own__thing-1.25f8f6b63694adb80a7b9f740bac8bc3.json"
+    )
+
+
+def test_our_own_python_is_found() -> None:
+    found = find_python("3")
+    assert found is not None
+    assert os.access(found, os.X_OK)
+
+
+def test_secrets_are_left_out() -> None:
+    given = {
+        "PATH": "/bin",
+        "OPENAI_API_KEY": "x",
+        "GH_TOKEN": "x",
+        "GIT_DIR": "x",
+        "AWS_REGION": "x",
+    }
+    assert without_secrets(given) == {"PATH": "/bin"}

@@ -1,0 +1,122 @@
+"""Runs on a Ray of their own, on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench.cli.commands import run_command
+from core.processes import RUN_VARIABLE
+from runs.options import EngineKind, Scale
+from tests.bench.runs import EDIT, IDS, config, options, started
+from tests.provider import Answer, Provider
+from tests.runs.engines.lost_workers import (
+    ALL,
+    ledger,
+    needs_ray,
+    predictions,
+    talkative,
+    wait_for,
+)
+
+
+@needs_ray
+def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_run(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own: Ray confuses the actors of two sessions in one process."""
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
+    words = [
+        "harness.py", "--engine", "ray", "--workers", "2", "--jobs", "2", "--models",
+        "scripted-a,scripted-b", "--replay", "demo/replies", "--dataset", "demo", "--instances",
+        ",".join(ALL), "--environment", "none", "--run", "r",
+        "--out", str(there), "--cache", str(tmp_path / "cache"),
+    ]  # fmt: skip
+    with started([sys.executable, *words]) as process:
+        rays: set[psutil.Process] = set()
+        while process.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                rays |= {*rays_of(process.pid)}
+            time.sleep(0.1)
+    assert process.returncode == 0
+    assert predictions(there) == predictions(here)
+    assert len(predictions(here)) == len(ALL)
+    assert not (tmp_path / "cache/nodes").exists()
+    assert rays
+    assert not any(map(alive, rays))
+
+
+def rays_of(pid: int) -> list[psutil.Process]:
+    """Return the processes of a driver's own Ray."""
+    found = psutil.Process(pid).children(recursive=True)
+    return [process for process in found if "ray" in " ".join(process.cmdline()).lower()]
+
+
+@needs_ray
+@pytest.mark.parametrize(
+    "twice",
+    [False, pytest.param(True, marks=pytest.mark.long)],
+    ids=["killed", "ctrl-c-twice"],
+)
+def test_no_worker_of_its_own_ray_outlives_the_driver(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, twice: bool
+) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    provider.will_answer(Answer(EDIT, hang=60))
+    words = [
+        "harness.py", "--engine", "ray", "--workers", "2", "--jobs", "2", "--models", "gpt-4o@diff",
+        "--dataset", "demo", "--instances", ",".join(IDS), "--environment", "none", "--api-base",
+        provider.url, "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
+    ]  # fmt: skip
+    with started([sys.executable, *words]) as process:
+        wait_for(2, provider)
+        workers = [p for p in rays_of(process.pid) if p.cmdline()[0].startswith("ray::Worker")]
+        assert len(workers) == 2
+        if twice:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+        process.send_signal(signal.SIGINT if twice else signal.SIGKILL)
+    assert process.returncode == (130 if twice else -9)
+    deadline = time.monotonic() + 60
+    while any(map(alive, workers)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@needs_ray
+@pytest.mark.long
+def test_an_instance_whose_workers_die_again_and_again_is_given_up(
+    tmp_path: Path, cache: Path, provider: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    provider.will_answer(Answer(EDIT, hang=60))
+    own = Scale(workers=2, jobs=2, engine=EngineKind.RAY)
+    with ThreadPoolExecutor(1) as other:
+        run = other.submit(
+            run_command, talkative(provider), options(tmp_path, cache, *IDS[:2], scale=own), print
+        )
+        for count in range(4):
+            wait_for(2 * (count + 1), provider, run)
+            for process in rays_of(os.getpid()):
+                if process.cmdline()[0] == "ray::Worker.work":
+                    process.kill()
+        assert run.result() == 1
+    said = capsys.readouterr().out
+    assert said.count("infra_error; infrastructure failed: its worker died 4 times") == 2
+    assert [line.kind for line in ledger(tmp_path)] == ["failed"] * 8
