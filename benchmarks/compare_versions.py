@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import unified_diff
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,23 @@ SECONDS = 3600
 DEMO = (
     "--dataset", "demo", "--models", "scripted-a,scripted-b", "--replay", "demo/replies",
 )  # fmt: skip
-PARTS = ("demo", "exits", "continued", "older", "recorded")
+PARTS = ("demo", "messages", "exits", "continued", "older", "recorded")
+# What people read on a run; RUN is its folder.
+COMMANDS = (
+    "harness.py --status --run demo",
+    "harness.py --list-models --models gpt-4o,opus@diff",
+    "harness.py --run demo --clean",
+    "harness.py --run demo --dataset demo --models scripted-a --replay demo/replies",
+    "report.py RUN --evaluator none --no-page",
+    "report.py RUN --table",
+    "report.py RUN --verify",
+    "report.py RUN --submission RUN-package",
+    "report.py --validate RUN",
+)
+_SPACES = re.compile(r"[ \t─━]+")
+_TIMES = re.compile(
+    r"\d{4}-\d\d-\d\d[ \dT:Z]*|\b\d+(\.\d+)? ?(s|ms|min|seconds)\b|\b\d+\.\d+\.\d+\b"
+)
 # Durations, alone or summed up in an object, and versions.
 _VARIES = re.compile(
     r'"(seconds)": ([\d.e+-]+|\{[^{}]*\})|"(harness|harness_commit)": "[^"\n]*"',
@@ -156,6 +173,31 @@ def compare_demo(before: Tree, after: Tree, environment: str) -> Iterator[str]:
     yield from differences(before.run_folder("demo"), after.run_folder("demo"))
 
 
+def compare_messages(before: Tree, after: Tree) -> Iterator[str]:
+    """Compare what commands print on the demo's run, which ``compare_demo`` left."""
+    count = 0
+    for words in COMMANDS:
+        said = [list(_printed(tree, words)) for tree in (before, after)]
+        count += len(said[1])
+        table = rewordings()
+        old = [table.get(line, line) for line in said[0]]
+        for line in unified_diff(old, said[1], "before", "after", n=0, lineterm=""):
+            if not line.startswith(("---", "+++", "@@")):
+                yield f"{words}: {line}"
+    print(f"{len(COMMANDS)} commands: {count} lines compared")
+
+
+def _printed(tree: Tree, words: str) -> Iterator[str]:
+    """Yield the lines that a command prints, without what may differ and with single spaces."""
+    run = str(tree.run_folder("demo"))
+    result = tree.call(*words.replace("RUN", run).split())
+    for line in (result.stdout + result.stderr).splitlines():
+        line = line.replace(str(tree.out), "OUT").replace(str(tree.top), "TOP")
+        line = _TIMES.sub("…", _SPACES.sub(" ", line)).strip()
+        if line:
+            yield line
+
+
 def compare_recorded(
     before: Tree, after: Tree, recorded: Path, rows: Path, repos: Path, matching: str
 ) -> Iterator[str]:
@@ -261,6 +303,8 @@ def main(
         with worktree(before, place) as tree:
             if "demo" in parts:
                 found += compare_demo(tree, after, environment)
+            if "messages" in parts:
+                found += compare_messages(tree, after)
             if "exits" in parts:
                 found += compare_exit_codes(tree, after)
             if "continued" in parts:
