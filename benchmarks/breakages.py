@@ -69,14 +69,17 @@ class Planter:
     read: Read
     chance: random.Random
 
-    def plant(self, each: int) -> list[Breakage]:
-        """Return ``each`` breakages of each kind, or fewer if the tree allows no more."""
+    def plant(self, each: int, spare: int = 0) -> list[Breakage]:
+        """Return ``each`` breakages of each kind, or fewer if the tree allows no more.
+
+        Of functions there are ``spare`` more, for those whose exceptions the project swallows.
+        """
         imports = self.chance.sample(_AT_IMPORT, min(each, len(_AT_IMPORT)))
         drawn = self.chance.sample(self.executed, len(self.executed))
         bodies = [b for function in drawn if (b := self._in_function(function))]
         return [
             *(self._at_import(BreakageKind.IMPORT, self.package, line) for line in imports),
-            *bodies[:each],
+            *bodies[: each + spare],
             *self._builds(drawn[0].path)[:each],
             *(self._module(n, function) for n, function in enumerate(_spread(drawn)[:each])),
         ]

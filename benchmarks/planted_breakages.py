@@ -8,7 +8,8 @@ rows are those of ``benchmarks.instance_images``.
 
 A control shows what the tests themselves can notice: where the project's own test command, run
 without any of the harness's options, ends alike with and without a plausible breakage (some
-projects catch every exception of a function), the breakage counts as unnoticed.
+projects catch every exception of a function), the breakage counts as unnoticed, and another one is
+drawn.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from bench.regression.related import directives, related_tests
 from bench.regression.runners import Runner, runner_of
 from bench.regression.suite import TestLimits
 from bench.repos.mirrors import Mirrors
-from benchmarks.breakages import Breakage, Planter
+from benchmarks.breakages import Breakage, BreakageKind, Planter
 from benchmarks.executed import Executed, Function, modules, package_of
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import InstanceTests, TestBench, end_cleanly, word
@@ -79,7 +80,7 @@ def main(
         instance, _ = split_row(known[name])
         planted = plant(instance, place, each, random.Random(seed))
         for kind in environment or _ENVIRONMENTS:
-            for breakage, said in verdicts(instance, kind, planted, place):
+            for breakage, said in verdicts(instance, kind, planted, each, place):
                 key = (instance.repo, kind.value, breakage.kind.value)
                 counts.setdefault(key, Counter())[said] += 1
     for line in table(counts):
@@ -101,7 +102,7 @@ def plant(instance: Instance, place: TestBench, each: int, chance: random.Random
         package = package_of([function.path for function in functions], files)
         read = Workspace(checks.base.root).read
         print(f"{instance.instance_id}: {len(functions)} executed functions to draw from")
-        return Planter(functions, package, files, read, chance).plant(each)
+        return Planter(functions, package, files, read, chance).plant(each, spare=each)
 
 
 def executed_functions(
@@ -119,11 +120,18 @@ def executed_functions(
 
 
 def verdicts(
-    instance: Instance, kind: EnvironmentKind, planted: Sequence[Breakage], place: TestBench
+    instance: Instance,
+    kind: EnvironmentKind,
+    planted: Sequence[Breakage],
+    each: int,
+    place: TestBench,
 ) -> Iterator[tuple[Breakage, str]]:
-    """Yield and print each breakage with its verdict."""
+    """Yield and print breakages with their verdicts, ``each`` of a kind that tests can notice."""
+    enough: Counter[BreakageKind] = Counter()
     with place.tests_of(instance, kind) as checks:
         for breakage in planted:
+            if enough[breakage.kind] == each:
+                continue
             started = time.monotonic()
             said = word(checks.outcome(breakage.changes))
             if said == _PLAUSIBLE and not noticed(breakage, checks, place.limits.test):
@@ -132,6 +140,7 @@ def verdicts(
             head = f"{instance.instance_id} {kind.value} {said:<9} {seconds:5.1f} s"
             why = f" ({silence})" if (silence := checks.tests.untested) else ""
             print(f"{head}  {breakage.kind.value}: {breakage.what}{why}", flush=True)
+            enough[breakage.kind] += said != _UNNOTICED
             yield breakage, said
 
 

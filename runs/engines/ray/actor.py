@@ -10,7 +10,6 @@ workers that wait take no thread.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,9 @@ from typing import Any
 from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import InstanceEntry
-from runs.progress.state import WorkStep
+
+# Seconds in which requests gather, because each exchange with the driver costs milliseconds.
+_GATHER = 0.01
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,15 @@ class Request:
     number: int | None
     method: str
     arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The driver's answer to a request: a value, or an exception to raise at the worker."""
+
+    number: int
+    value: Any = None
+    error: Exception | None = None
 
 
 class RunActor:
@@ -80,17 +90,10 @@ class RunActor:
         """Report how a call ended."""
         return bool(await self._answer("end", start, call, outcome))
 
-    async def step(self, start: JobStart, attempt: int, model: str, step: WorkStep) -> None:
-        """Report progress."""
-        self._pass_on("step", start, attempt, model, step)
-
-    async def record(self, start: JobStart, record: logging.LogRecord) -> None:
-        """Write to the job's log."""
-        self._pass_on("record", start, record)
-
-    async def warn(self, text: str) -> None:
-        """Show a text to the user, once."""
-        self._pass_on("warn", text)
+    async def pass_on(self, requests: Sequence[Request]) -> None:
+        """Pass on progress, lines of logs and warnings, which need no answer."""
+        for request in requests:
+            self._requests.put_nowait(request)
 
     async def stopping(self) -> str:
         """Wait until the run stops, and return why."""
@@ -100,28 +103,27 @@ class RunActor:
     async def requests(self) -> list[Request]:
         """Wait for requests and give them to the driver, in the order in which they came."""
         found = [await self._requests.get()]
+        await asyncio.sleep(_GATHER)
         while not self._requests.empty():
             found.append(self._requests.get_nowait())
         return found
 
-    async def answer(self, number: int, value: Any, error: Exception | None) -> None:  # noqa: ANN401
-        """Take the driver's answer: a value, or an exception to raise at the worker."""
-        future = self._answers.pop(number)
-        if error is None:
-            future.set_result(value)
-        else:
-            future.set_exception(error)
+    async def answer(self, answers: Sequence[Answered]) -> None:
+        """Take the driver's answers."""
+        for answer in answers:
+            future = self._answers.pop(answer.number)
+            if answer.error is None:
+                future.set_result(answer.value)
+            else:
+                future.set_exception(answer.error)
 
     async def stop(self, reason: str) -> None:
         """Take the driver's report that the run stops."""
         self._reason = reason
         self._stopping.set()
 
-    def _pass_on(self, method: str, *arguments: Any, number: int | None = None) -> None:  # noqa: ANN401
-        self._requests.put_nowait(Request(number, method, arguments))
-
     async def _answer(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401
         self._asked += 1
         future = self._answers[self._asked] = asyncio.get_running_loop().create_future()
-        self._pass_on(method, *arguments, number=self._asked)
+        self._requests.put_nowait(Request(self._asked, method, arguments))
         return await future

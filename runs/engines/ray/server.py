@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 import ray
@@ -19,7 +20,7 @@ from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import InstanceEntry
 from runs.engines.base import Driver
-from runs.engines.ray.actor import JobStart, Request
+from runs.engines.ray.actor import Answered, JobStart, Request
 from runs.progress.state import WorkStep
 
 # Each waits for the disk now and then; requests of one job wait for each other.
@@ -128,6 +129,7 @@ class RunServer:
 def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - Ray's handles have no types
     """Answer the requests at ``actor`` meanwhile; an actor that dies stops the run."""
     closing = threading.Event()
+    answers: SimpleQueue[Answered | None] = SimpleQueue()
 
     def serve() -> None:
         with ThreadPoolExecutor(_THREADS, "server") as threads:
@@ -137,31 +139,44 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
                         if request.number is None:  # quick, and in the order of sending
                             _done(request, server)
                         else:
-                            threads.submit(_answer, request, actor, server)
+                            threads.submit(lambda one: answers.put(_done(one, server)), request)
             except RayError as error:
                 if not closing.is_set():
                     server.driver.stop.request(f"the Ray cluster failed: {error}")
 
-    thread = threading.Thread(target=serve, name="server", daemon=True)
-    thread.start()
+    serving = threading.Thread(target=serve, name="server", daemon=True)
+    sending = threading.Thread(target=_send, args=(answers, actor), name="answers", daemon=True)
+    serving.start()
+    sending.start()
     try:
         yield
     finally:
         closing.set()
         ray.kill(actor)
-        thread.join()
+        serving.join()
+        answers.put(None)
+        sending.join()
 
 
-def _done(request: Request, server: RunServer) -> tuple[Any, Exception | None]:
+def _send(answers: SimpleQueue[Answered | None], actor: Any) -> None:  # noqa: ANN401
+    """Send answers until None comes; those that are ready go together."""
+    ended = False
+    while not ended:
+        found = [answers.get()]
+        while not answers.empty():
+            found.append(answers.get())
+        if together := [answer for answer in found if answer is not None]:
+            actor.answer.remote(together)
+        ended = None in found
+
+
+def _done(request: Request, server: RunServer) -> Answered:
     """Do what is asked and return the value or the exception."""
+    number = request.number or 0
     try:
-        return getattr(server, request.method)(*request.arguments), None
+        return Answered(number, getattr(server, request.method)(*request.arguments))
     except Exception as error:
-        return None, _portable(error)
-
-
-def _answer(request: Request, actor: Any, server: RunServer) -> None:  # noqa: ANN401
-    actor.answer.remote(request.number, *_done(request, server))
+        return Answered(number, error=_portable(error))
 
 
 def _portable(error: Exception) -> Exception:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from logging.handlers import QueueHandler
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +22,7 @@ from core.shutdown import Shutdown
 from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import InstanceEntry
-from runs.engines.ray.actor import JobStart
+from runs.engines.ray.actor import JobStart, Request
 from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
 from runs.jobs import Finished, Job, JobAccess, WorkerAccess
 from runs.leftovers import mark_children
@@ -28,6 +30,9 @@ from runs.progress.state import WorkStep
 from runs.progress.statuses import InstanceStatus
 from runs.session import prepare_process
 from runs.slots import Slots
+
+# Seconds between two messages without an answer: each costs the driver and the actor milliseconds.
+_EVERY = 0.2
 
 
 @dataclass(frozen=True)
@@ -70,17 +75,21 @@ class Worker:
         self._stop = Shutdown()
         self._redact = Redactor.of_environment(os.environ)
         self._actor: Any = None
+        self._outbox: Outbox = Outbox(None)
         self._services: Any = None
 
     def prepare(self, plan: WorkerPlan, slots: int) -> str:
         """Build the services; return what the user has to fix, empty where nothing is."""
-        self._actor = plan.actor
+        self._actor, self._outbox = plan.actor, Outbox(plan.actor)
+        threading.Thread(target=self._outbox.keep_sending, daemon=True).start()
         prepare_process()
         node = node_name(os.environ, ray.util.get_node_ip_address())
         try:
             self._services = plan.services(self._access(plan, node, slots))
         except UserError as error:
             return str(error) if plan.own_ray else f"on the node {node}: {error}"
+        finally:
+            self._outbox.send()
         return ""
 
     def _access(self, plan: WorkerPlan, node: str, slots: int) -> WorkerAccess:
@@ -88,19 +97,18 @@ class Worker:
         if not plan.own_ray:
             cache = node_cache(plan.cache, node)
             for thing in sweep(cache, containers=plan.containers):
-                plan.actor.warn.remote(f"{node}: removed {thing}")
+                self._outbox.put("warn", f"{node}: removed {thing}")
             # The lock is held until this process ends.
             self._claim = claim(cache, plan.key)
             key = self._claim.key
         mark_children(key)
         threading.Thread(target=_follow, args=(plan.actor, self._stop), daemon=True).start()
-        return WorkerAccess(
-            cache, key, Slots(slots, self._stop), self._stop, plan.actor.warn.remote
-        )
+        warn = partial(self._outbox.put, "warn")
+        return WorkerAccess(cache, key, Slots(slots, self._stop), self._stop, warn)
 
     def work(self, job: Job, start: JobStart) -> Returned:
         """Work on a job if it may still start."""
-        calls = RemoteCalls(self._actor, self._stop, start)
+        calls = RemoteCalls(self._actor, self._outbox, self._stop, start)
         try:
             if not calls.wait(self._actor.open):
                 return Returned()
@@ -110,12 +118,13 @@ class Worker:
             reason = f"cannot write its log: {error}"
             return Returned(Finished(job.key, InstanceStatus.INFRA_ERROR, reason))
         log = logging.Logger(job.key, logging.INFO)
-        log.addHandler(RemoteLog(self._actor, start, self._redact))
+        log.addHandler(RemoteLog(self._outbox, start, self._redact))
         try:
             try:
                 return Returned(job.work(self._services, JobAccess(calls, calls, log)))
             finally:
                 # All that was sent before has been handled when this is answered.
+                self._outbox.send()
                 calls.wait(self._actor.close)
         except StoppedError:
             return Returned()
@@ -123,11 +132,39 @@ class Worker:
             return Returned(user_error=str(error))
 
 
+@dataclass
+class Outbox:
+    """Sends what needs no answer, of all jobs of a worker together, in the order of ``put``."""
+
+    actor: Any
+    _waiting: list[Request] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, method: str, *arguments: object) -> None:
+        """Have a method of ``RunServer`` called soon."""
+        with self._lock:
+            self._waiting.append(Request(None, method, arguments))
+
+    def send(self) -> None:
+        """Send what waits; what this process sends afterwards arrives later."""
+        with self._lock:
+            if self._waiting:
+                self.actor.pass_on.remote(self._waiting)
+                self._waiting = []
+
+    def keep_sending(self) -> None:
+        """Send from time to time, as long as the process lives."""
+        while True:
+            time.sleep(_EVERY)
+            self.send()
+
+
 @dataclass(frozen=True)
 class RemoteCalls:
     """The run as one start of a job sees it; see ``WorkerCalls`` and ``Steps``."""
 
     actor: Any
+    outbox: Outbox
     stop: Shutdown
     start: JobStart
 
@@ -152,7 +189,7 @@ class RemoteCalls:
 
     def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
         """See ``Steps``."""
-        self.actor.step.remote(self.start, attempt, model, step)
+        self.outbox.put("step", self.start, attempt, model, step)
 
     def wait(self, method: Any, *arguments: Any) -> Any:  # noqa: ANN401 - of ``RunActor``
         """Call a method of the run's actor and wait for its answer.
@@ -175,15 +212,15 @@ class RemoteCalls:
 class RemoteLog(QueueHandler):
     """Sends records to the driver, without the secrets of this machine."""
 
-    def __init__(self, actor: Any, start: JobStart, redact: Redactor) -> None:  # noqa: ANN401
+    def __init__(self, outbox: Outbox, start: JobStart, redact: Redactor) -> None:
         # The base class only gives its queue to ``enqueue``.
         super().__init__(cast(Any, None))
-        self._actor, self._start, self._redact = actor, start, redact
+        self._outbox, self._start, self._redact = outbox, start, redact
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send ``record``, whose arguments and traceback are text already."""
         record.msg = record.message = self._redact(str(record.msg))
-        self._actor.record.remote(self._start, record)
+        self._outbox.put("record", self._start, record)
 
 
 def _follow(actor: Any, stop: Shutdown) -> None:  # noqa: ANN401 - an actor's handle

@@ -148,8 +148,6 @@ def test_a_models_own_counter_is_obeyed(text: str, tokens: int) -> None:
     assert words(_SHOP.render(text, tokens, count=words)) <= tokens
 
 
-
-
 class _Shop:
     """The index of FILES without a folder, as hypothesis does not allow tmp_path."""
 
