@@ -216,15 +216,21 @@ def compare_recorded(
 
 
 def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
-    """Give both trees wrong command lines."""
+    """Give both trees wrong command lines, and compare exit codes and messages."""
     lines = [line for line in WRONG.read_text(encoding="utf-8").splitlines() if line]
-    codes = []
+    codes, table = [], rewordings()
     for line in lines:
         results = [tree.call(*line.split(), folders=False) for tree in (before, after)]
         old, new = (result.returncode for result in results)
         codes.append(new)
         if old != new:
             yield f"exit {old} before, {new} after: {line}\n  {results[1].stderr.strip()[-300:]}"
+        said = [
+            r.stderr.strip().replace(str(t.top), "TOP")
+            for r, t in zip(results, (before, after), strict=True)
+        ]
+        if table.get(said[0], said[0]) != said[1]:
+            yield f"{line}: -{said[0]}\n{line}: +{said[1]}"
     counts = ", ".join(f"{codes.count(code)} exit {code}" for code in sorted(set(codes)))
     print(f"{len(lines)} wrong command lines: {counts}")
 

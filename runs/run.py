@@ -137,8 +137,8 @@ def open_run(
         recorded = {**description, "selected": [], **kept}
     elif differ:
         raise UserError(
-            f"run {store.run} was started with different options: {'; '.join(differ)}; repeat its "
-            "options or choose another --run"
+            f"run {store.run} was started with different options: {'; '.join(differ)}; go back to "
+            "what it was started with or choose another --run"
         )
     every = sorted({*recorded.get("selected", ()), *selected})
     store.save_run({**recorded, "selected": every, **({"options": dict(given)} if given else {})})
