@@ -35,7 +35,7 @@ SECONDS = 3600
 DEMO = (
     "--dataset", "demo", "--models", "scripted-a,scripted-b", "--replay", "demo/replies",
 )  # fmt: skip
-PARTS = ("demo", "messages", "exits", "continued", "older", "recorded")
+PARTS = ("demo", "exits", "continued", "older", "recorded")
 # What people read on a run; RUN is its folder.
 COMMANDS = (
     "harness.py --status --run demo",
@@ -179,8 +179,7 @@ def compare_messages(before: Tree, after: Tree) -> Iterator[str]:
     for words in COMMANDS:
         said = [list(_printed(tree, words)) for tree in (before, after)]
         count += len(said[1])
-        table = rewordings()
-        old = [table.get(line, line) for line in said[0]]
+        old = [reworded(line) for line in said[0]]
         for line in unified_diff(old, said[1], "before", "after", n=0, lineterm=""):
             if not line.startswith(("---", "+++", "@@")):
                 yield f"{words}: {line}"
@@ -218,7 +217,7 @@ def compare_recorded(
 def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
     """Give both trees wrong command lines, and compare exit codes and messages."""
     lines = [line for line in WRONG.read_text(encoding="utf-8").splitlines() if line]
-    codes, table = [], rewordings()
+    codes = []
     for line in lines:
         results = [tree.call(*line.split(), folders=False) for tree in (before, after)]
         old, new = (result.returncode for result in results)
@@ -229,7 +228,7 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
             r.stderr.strip().replace(str(t.top), "TOP")
             for r, t in zip(results, (before, after), strict=True)
         ]
-        if table.get(said[0], said[0]) != said[1]:
+        if reworded(said[0]) != said[1]:
             yield f"{line}: -{said[0]}\n{line}: +{said[1]}"
     counts = ", ".join(f"{codes.count(code)} exit {code}" for code in sorted(set(codes)))
     print(f"{len(lines)} wrong command lines: {counts}")
@@ -309,7 +308,6 @@ def main(
         with worktree(before, place) as tree:
             if "demo" in parts:
                 found += compare_demo(tree, after, environment)
-            if "messages" in parts:
                 found += compare_messages(tree, after)
             if "exits" in parts:
                 found += compare_exit_codes(tree, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -24,6 +25,9 @@ from core.redaction import DOTENV_VARIABLE, Redactor
 from runs.options import RUN
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
 from runs.storage.versions import HARNESS_VERSION
+
+# What pydantic adds to "should be a valid number".
+_PARSING = re.compile(r", unable to parse string as an? \w+")
 
 
 @option_group
@@ -130,9 +134,8 @@ def _usage(error: TyperException) -> str:
     """Return what is wrong with the command line, with the option's name."""
     format_message = getattr(error, "format_message", None)
     words = str(format_message() if format_message else error).replace(": Value error, ", ": ")
-    return words.replace("Input should be greater than or equal to", "must be at least").replace(
-        "Input should be", "must be"
-    )
+    words = words.replace("Input should be greater than or equal to", "must be at least")
+    return _PARSING.sub("", words).replace("Input should be", "must be")
 
 
 def _say(error: object, code: int) -> int:
