@@ -97,7 +97,9 @@ def sleeping() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
     tmp_path: Path, cache: Path, provider: Provider, slow: list[str], number: signal.Signals
 ) -> None:

@@ -64,7 +64,14 @@ WRONG = (
 KINDS = [EvaluatorKind.LOCAL, pytest.param(EvaluatorKind.DOCKER, marks=pytest.mark.docker)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# Four of the six are evaluated in Docker by the test below.
+@pytest.mark.parametrize(
+    "kind",
+    [
+        EvaluatorKind.LOCAL,
+        pytest.param(EvaluatorKind.DOCKER, marks=[pytest.mark.docker, pytest.mark.long]),
+    ],
+)
 def test_all_six_gold_patches_are_resolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
