@@ -50,7 +50,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answered:
+class DriverAnswer:
     """The driver's answer to a request: a value, or an exception to raise at the worker."""
 
     number: int
@@ -108,7 +108,7 @@ class RunActor:
             found.append(self._requests.get_nowait())
         return found
 
-    async def answer(self, answers: Sequence[Answered]) -> None:
+    async def answer(self, answers: Sequence[DriverAnswer]) -> None:
         """Take the driver's answers."""
         for answer in answers:
             future = self._answers.pop(answer.number)

@@ -20,7 +20,7 @@ from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import InstanceEntry
 from runs.engines.base import Driver
-from runs.engines.ray.actor import Answered, JobStart, Request
+from runs.engines.ray.actor import DriverAnswer, JobStart, Request
 from runs.progress.state import WorkStep
 
 # Each waits for the disk now and then; requests of one job wait for each other.
@@ -129,7 +129,7 @@ class RunServer:
 def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - Ray's handles have no types
     """Answer the requests at ``actor`` meanwhile; an actor that dies stops the run."""
     closing = threading.Event()
-    answers: SimpleQueue[Answered | None] = SimpleQueue()
+    answers: SimpleQueue[DriverAnswer | None] = SimpleQueue()
 
     def serve() -> None:
         with ThreadPoolExecutor(_THREADS, "server") as threads:
@@ -158,7 +158,7 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
         sending.join()
 
 
-def _send(answers: SimpleQueue[Answered | None], actor: Any) -> None:  # noqa: ANN401
+def _send(answers: SimpleQueue[DriverAnswer | None], actor: Any) -> None:  # noqa: ANN401
     """Send answers until None comes; those that are ready go together."""
     ended = False
     while not ended:
@@ -170,13 +170,13 @@ def _send(answers: SimpleQueue[Answered | None], actor: Any) -> None:  # noqa: A
         ended = None in found
 
 
-def _done(request: Request, server: RunServer) -> Answered:
+def _done(request: Request, server: RunServer) -> DriverAnswer:
     """Do what is asked and return the value or the exception."""
     number = request.number or 0
     try:
-        return Answered(number, getattr(server, request.method)(*request.arguments))
+        return DriverAnswer(number, getattr(server, request.method)(*request.arguments))
     except Exception as error:
-        return Answered(number, error=_portable(error))
+        return DriverAnswer(number, error=_portable(error))
 
 
 def _portable(error: Exception) -> Exception:
