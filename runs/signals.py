@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from types import FrameType
 
 from core.shutdown import Shutdown
@@ -38,35 +39,40 @@ def heeding_signals(
 
     Args:
         stop: requested at the first signal.
-        say: prints a line. It is called in a signal handler, and must not take a lock that is held.
+        say: prints a line.
         clean_up: ends what is running, before the process ends with code 130.
+
+    All three are called in a thread: a handler runs in the middle of what the main thread does, and
+    would wait forever for a lock that the main thread holds.
 
     A SIGINT that was ignored when the process started stays so, as shells expect of jobs in the
     background.
     """
     signals = [n for n in _SIGNALS if n is not signal.SIGINT or not ignores_interrupts()]
+    received: SimpleQueue[int | None] = SimpleQueue()  # whose ``put`` may interrupt itself
 
-    asked = False
-
-    def heed(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            stop.at_once = True
-            say("stopping now")
-            try:
-                clean_up()
-            finally:
-                os._exit(INTERRUPTED)
-        asked = True
+    def heed() -> None:
+        if (number := received.get()) is None:
+            return
         stop.request(f"{signal.Signals(number).name} was received")
         say("stopping: attempts end at their next step; once more to stop now")
+        if received.get() is None:
+            return
+        stop.at_once = True
+        say("stopping now")
+        try:
+            clean_up()
+        finally:
+            os._exit(INTERRUPTED)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, heed) for number in signals}
+    threading.Thread(target=heed, name="signals", daemon=True).start()
+    before = {n: signal.signal(n, lambda number, _: received.put(number)) for n in signals}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        received.put(None)

@@ -98,7 +98,8 @@ def on_a_terminal(script: str, rows: int = 24, columns: int = 100, **environ: st
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     child = subprocess.Popen(
         [sys.executable, "-c", script], cwd=TOP, stderr=slave, stdin=slave,
-        env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environ},
+        env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", "PYTHON_COLORS": "0",
+             **environ},
     )  # fmt: skip
     os.close(slave)
     written = b""
