@@ -63,5 +63,5 @@ def test_more_tries_are_a_difference_by_themselves(
     provider.will_answer("textkit/slug.py", EDIT)
     chosen = live(provider, tries=2)
     run_command(chosen, options(tmp_path, cache, ID), lambda _: None)
-    with pytest.raises(Exception, match="different options: --tries 2, now 3; repeat"):
+    with pytest.raises(Exception, match="different options: --tries 2, now 3; go back"):
         run_command(replace(chosen, tries=3), options(tmp_path, cache, ID), lambda _: None)
