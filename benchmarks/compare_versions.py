@@ -1,8 +1,8 @@
 """Does another commit write the same files: ``python -m benchmarks.compare_versions BEFORE``.
 
 Runs the demo, and recorded conversations where they are given, in a worktree of BEFORE and in this
-tree, and compares what both write. Durations, versions and texts that ``benchmarks/rewordings.tsv``
-maps (old, tab, new) may differ; every other byte counts.
+tree, and compares what both write and print. Durations, versions and texts that
+``benchmarks/rewordings.tsv`` maps (old, tab, new) may differ; every other byte counts.
 """
 
 from __future__ import annotations

@@ -144,16 +144,16 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
                 if not closing.is_set():
                     server.driver.stop.request(f"the Ray cluster failed: {error}")
 
-    serving = threading.Thread(target=serve, name="server", daemon=True)
+    fetching = threading.Thread(target=serve, name="server", daemon=True)
     sending = threading.Thread(target=_send, args=(answers, actor), name="answers", daemon=True)
-    serving.start()
+    fetching.start()
     sending.start()
     try:
         yield
     finally:
         closing.set()
         ray.kill(actor)
-        serving.join()
+        fetching.join()
         answers.put(None)
         sending.join()
 

@@ -282,8 +282,7 @@ def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
         "harness.py", "--engine", "ray", "--ray-address", nodes.address, "--workers", "2",
         "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances",
         ",".join(IDS), "--environment", "none", "--api-base", provider.url, "--call-timeout", "30",
-        "--run", "r",
-        "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
+        "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
     with started([sys.executable, *words]) as process:
         wait_for(3, provider)
