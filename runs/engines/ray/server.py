@@ -129,17 +129,15 @@ class RunServer:
 def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - Ray's handles have no types
     """Answer the requests at ``actor`` meanwhile; an actor that dies stops the run."""
     closing = threading.Event()
-    answers: SimpleQueue[DriverAnswer | None] = SimpleQueue()
+    answers: SimpleQueue[tuple[int, bytes] | None] = SimpleQueue()
 
     def serve() -> None:
         with ThreadPoolExecutor(_THREADS, "server") as threads:
             try:
                 while True:
-                    for request in ray.get(actor.requests.remote()):
-                        if request.number is None:  # quick, and in the order of sending
-                            _done(request, server)
-                        else:
-                            threads.submit(lambda one: answers.put(_done(one, server)), request)
+                    for number, pickled in ray.get(actor.requests.remote()):
+                        awaited = _told(pickle.loads(pickled), server)
+                        threads.submit(_answer, number, awaited, server, answers)
             except RayError as error:
                 if not closing.is_set():
                     server.driver.stop.request(f"the Ray cluster failed: {error}")
@@ -158,7 +156,24 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
         sending.join()
 
 
-def _send(answers: SimpleQueue[DriverAnswer | None], actor: Any) -> None:  # noqa: ANN401
+def _told(requests: Sequence[Request], server: RunServer) -> list[Request]:
+    """Do what needs no answer, at once and so in the order of sending, and return the others."""
+    for request in requests:
+        if not request.answered:
+            _done(request, server)
+    return [request for request in requests if request.answered]
+
+
+def _answer(
+    number: int,
+    requests: Sequence[Request],
+    server: RunServer,
+    answers: SimpleQueue[tuple[int, bytes] | None],
+) -> None:
+    answers.put((number, pickle.dumps([_done(request, server) for request in requests])))
+
+
+def _send(answers: SimpleQueue[tuple[int, bytes] | None], actor: Any) -> None:  # noqa: ANN401
     """Send answers until None comes; those that are ready go together."""
     ended = False
     while not ended:
@@ -172,11 +187,10 @@ def _send(answers: SimpleQueue[DriverAnswer | None], actor: Any) -> None:  # noq
 
 def _done(request: Request, server: RunServer) -> DriverAnswer:
     """Do what is asked and return the value or the exception."""
-    number = request.number or 0
     try:
-        return DriverAnswer(number, getattr(server, request.method)(*request.arguments))
+        return DriverAnswer(getattr(server, request.method)(*request.arguments))
     except Exception as error:
-        return DriverAnswer(number, error=_portable(error))
+        return DriverAnswer(error=_portable(error))
 
 
 def _portable(error: Exception) -> Exception:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from logging.handlers import QueueHandler
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError
 
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.redaction import Redactor
@@ -22,7 +24,7 @@ from core.shutdown import Shutdown
 from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import InstanceEntry
-from runs.engines.ray.actor import JobStart, Request
+from runs.engines.ray.actor import DriverAnswer, JobStart, Request
 from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
 from runs.jobs import Finished, Job, JobAccess, WorkerAccess
 from runs.leftovers import mark_children
@@ -31,8 +33,9 @@ from runs.progress.statuses import InstanceStatus
 from runs.session import prepare_process
 from runs.slots import Slots
 
-# Seconds between two messages without an answer: each costs the driver and the actor milliseconds.
-_EVERY = 0.2
+# Seconds in which requests of a worker's jobs gather, and at most until those without an answer are
+# sent: each message costs milliseconds here, in the actor and in the driver.
+_GATHER, _EVERY = 0.025, 0.2
 
 
 @dataclass(frozen=True)
@@ -74,14 +77,13 @@ class Worker:
     def __init__(self) -> None:
         self._stop = Shutdown()
         self._redact = Redactor.of_environment(os.environ)
-        self._actor: Any = None
-        self._outbox: Outbox = Outbox(None)
+        self._connection = Connection(None)
         self._services: Any = None
 
     def prepare(self, plan: WorkerPlan, slots: int) -> str:
         """Build the services; return what the user has to fix, empty where nothing is."""
-        self._actor, self._outbox = plan.actor, Outbox(plan.actor)
-        threading.Thread(target=self._outbox.keep_sending, daemon=True).start()
+        self._connection = Connection(plan.actor)
+        threading.Thread(target=self._connection.keep_sending, daemon=True).start()
         prepare_process()
         node = node_name(os.environ, ray.util.get_node_ip_address())
         try:
@@ -89,7 +91,7 @@ class Worker:
         except UserError as error:
             return str(error) if plan.own_ray else f"on the node {node}: {error}"
         finally:
-            self._outbox.send()
+            self._connection.send()
         return ""
 
     def _access(self, plan: WorkerPlan, node: str, slots: int) -> WorkerAccess:
@@ -97,20 +99,20 @@ class Worker:
         if not plan.own_ray:
             cache = node_cache(plan.cache, node)
             for thing in sweep(cache, containers=plan.containers):
-                self._outbox.put("warn", f"{node}: removed {thing}")
+                self._connection.tell("warn", f"{node}: removed {thing}")
             # The lock is held until this process ends.
             self._claim = claim(cache, plan.key)
             key = self._claim.key
         mark_children(key)
         threading.Thread(target=_follow, args=(plan.actor, self._stop), daemon=True).start()
-        warn = partial(self._outbox.put, "warn")
+        warn = partial(self._connection.tell, "warn")
         return WorkerAccess(cache, key, Slots(slots, self._stop), self._stop, warn)
 
     def work(self, job: Job, start: JobStart) -> Returned:
         """Work on a job if it may still start."""
-        calls = RemoteCalls(self._actor, self._outbox, self._stop, start)
+        calls = RemoteCalls(self._connection, self._stop, start)
         try:
-            if not calls.wait(self._actor.open):
+            if not self._connection.ask("open", start):
                 return Returned()
         except StoppedError:
             return Returned()
@@ -118,14 +120,13 @@ class Worker:
             reason = f"cannot write its log: {error}"
             return Returned(Finished(job.key, InstanceStatus.INFRA_ERROR, reason))
         log = logging.Logger(job.key, logging.INFO)
-        log.addHandler(RemoteLog(self._outbox, start, self._redact))
+        log.addHandler(RemoteLog(self._connection, start, self._redact))
         try:
             try:
                 return Returned(job.work(self._services, JobAccess(calls, calls, log)))
             finally:
                 # All that was sent before has been handled when this is answered.
-                self._outbox.send()
-                calls.wait(self._actor.close)
+                self._connection.ask("close", start)
         except StoppedError:
             return Returned()
         except UserError as error:
@@ -133,52 +134,90 @@ class Worker:
 
 
 @dataclass
-class Outbox:
-    """Sends what needs no answer, of all jobs of a worker together, in the order of ``put``."""
+class Connection:
+    """Sends what the jobs of a worker ask of the run, together, in the order of the calls.
+
+    ``method`` is one of ``RunServer``.
+    """
 
     actor: Any
-    _waiting: list[Request] = field(default_factory=list)
+    _waiting: list[tuple[Request, Future[Any] | None]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _asked: threading.Event = field(default_factory=threading.Event)
 
-    def put(self, method: str, *arguments: object) -> None:
-        """Have a method of ``RunServer`` called soon."""
+    def tell(self, method: str, *arguments: object) -> None:
+        """Have a method called soon; no answer is awaited."""
         with self._lock:
-            self._waiting.append(Request(None, method, arguments))
+            self._waiting.append((Request(method, arguments, answered=False), None))
 
-    def send(self) -> None:
-        """Send what waits; what this process sends afterwards arrives later."""
+    def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
+        """Have a method called and return what it returns.
+
+        Raises:
+            InfrastructureError: the driver is gone.
+            Exception: what the driver raised.
+        """
+        future: Future[Any] = Future()
         with self._lock:
-            if self._waiting:
-                self.actor.pass_on.remote(self._waiting)
-                self._waiting = []
+            self._waiting.append((Request(method, arguments), future))
+        self._asked.set()
+        return future.result()
 
     def keep_sending(self) -> None:
         """Send from time to time, as long as the process lives."""
         while True:
-            time.sleep(_EVERY)
+            self._asked.wait(_EVERY)
+            self._asked.clear()
+            time.sleep(_GATHER)
             self.send()
+
+    def send(self) -> None:
+        """Send what waits."""
+        with self._lock:
+            requests = [request for request, _ in self._waiting]
+            futures = [future for _, future in self._waiting if future is not None]
+            self._waiting = []
+            if requests:
+                # A future: in ``ray.get`` Ray would give the worker's processor to another one
+                # meanwhile, and more would run than there are processors for.
+                sent = self.actor.handle.remote(pickle.dumps(requests)).future()
+                sent.add_done_callback(partial(_deliver, futures))
+
+
+def _deliver(futures: Sequence[Future[Any]], sent: Future[bytes]) -> None:
+    """Hand the answers to those that wait for them."""
+    try:
+        answers: list[DriverAnswer] = pickle.loads(sent.result())
+    except Exception as error:
+        for future in futures:
+            future.set_exception(InfrastructureError(f"the driver does not answer: {error}"))
+        return
+    for future, answer in zip(futures, answers, strict=True):
+        if answer.error is None:
+            future.set_result(answer.value)
+        else:
+            future.set_exception(answer.error)
 
 
 @dataclass(frozen=True)
 class RemoteCalls:
     """The run as one start of a job sees it; see ``WorkerCalls`` and ``Steps``."""
 
-    actor: Any
-    outbox: Outbox
+    connection: Connection
     stop: Shutdown
     start: JobStart
 
     def entries(self, instance_id: str) -> Sequence[InstanceEntry]:
         """See ``WorkerCalls``."""
-        return cast(Sequence[InstanceEntry], self.wait(self.actor.entries))
+        return cast(Sequence[InstanceEntry], self.connection.ask("entries", self.start))
 
     def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
         """See ``WorkerCalls``."""
-        return cast("Ticket | Wait", self.wait(self.actor.begin, attempt, ask))
+        return cast("Ticket | Wait", self.connection.ask("begin", self.start, attempt, ask))
 
     def end(self, call: str, outcome: Outcome) -> bool:
         """See ``WorkerCalls``."""
-        return bool(self.wait(self.actor.end, call, outcome))
+        return bool(self.connection.ask("end", self.start, call, outcome))
 
     def stopping(self) -> str:
         """See ``WorkerCalls``."""
@@ -189,38 +228,21 @@ class RemoteCalls:
 
     def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
         """See ``Steps``."""
-        self.outbox.put("step", self.start, attempt, model, step)
-
-    def wait(self, method: Any, *arguments: Any) -> Any:  # noqa: ANN401 - of ``RunActor``
-        """Call a method of the run's actor and wait for its answer.
-
-        By a future: in ``ray.get`` Ray would give the worker's processor to another one meanwhile,
-        and more would run than there are processors for.
-
-        Raises:
-            InfrastructureError: the driver is gone.
-            Exception: what the driver raised.
-        """
-        try:
-            return method.remote(self.start, *arguments).future().result()
-        except RayTaskError as error:
-            raise error.cause from None
-        except RayError as error:
-            raise InfrastructureError(f"the driver does not answer: {error}") from error
+        self.connection.tell("step", self.start, attempt, model, step)
 
 
 class RemoteLog(QueueHandler):
     """Sends records to the driver, without the secrets of this machine."""
 
-    def __init__(self, outbox: Outbox, start: JobStart, redact: Redactor) -> None:
+    def __init__(self, connection: Connection, start: JobStart, redact: Redactor) -> None:
         # The base class only gives its queue to ``enqueue``.
         super().__init__(cast(Any, None))
-        self._outbox, self._start, self._redact = outbox, start, redact
+        self._connection, self._start, self._redact = connection, start, redact
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send ``record``, whose arguments and traceback are text already."""
         record.msg = record.message = self._redact(str(record.msg))
-        self._outbox.put("record", self._start, record)
+        self._connection.tell("record", self._start, record)
 
 
 def _follow(actor: Any, stop: Shutdown) -> None:  # noqa: ANN401 - an actor's handle
