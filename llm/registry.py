@@ -123,6 +123,7 @@ def price_map_version() -> str:
     return hashlib.sha256((folder / _PRICE_MAP).read_bytes()).hexdigest()
 
 
+@cache
 def provider_of(name: str, api_base: str | None) -> tuple[str, str]:
     """Return the name without its provider, and the provider."""
     if api_base:
@@ -172,6 +173,7 @@ def traits(settings: ModelSettings) -> Traits:
     return Traits(settings.context, bool(settings.prefill), reminder)
 
 
+@cache  # litellm takes a millisecond, and each call asks
 def takes_temperature(
     settings: ModelSettings, name: str, temperature: float, api_base: str | None
 ) -> bool:
