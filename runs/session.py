@@ -142,18 +142,18 @@ class RunSession:
         jobs, plan = self.choose(coordinator, voice)
         check_keys(jobs)
         coordinator.ledger.mark()
-        board = ProgressState(len(jobs))
-        board.descriptions = {job.key: job.description for job in jobs}
-        coordinator.called = board.called
+        progress = ProgressState(len(jobs))
+        progress.descriptions = {job.key: job.description for job in jobs}
+        coordinator.called = progress.called
 
         def spent() -> Decimal:
             return known_sum(line.cost for line in coordinator.ledger.since_mark())
 
-        display = make_display(stream_of(self.say), board, spent)
+        display = make_display(stream_of(self.say), progress, spent)
         warn_once = Once(_both(display.note, log.warning))
         engine = make_engine(
             Driver(
-                self.kind, self.scale, self.cache, self.store, coordinator, stop, board,
+                self.kind, self.scale, self.cache, self.store, coordinator, stop, progress,
                 run_key(self.store.folder), warn_once, log,
             )
         )  # fmt: skip

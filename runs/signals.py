@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from types import FrameType
 
@@ -55,12 +55,14 @@ def heeding_signals(
         if (number := received.get()) is None:
             return
         stop.request(f"{signal.Signals(number).name} was received")
-        say("stopping: attempts end at their next step; once more to stop now")
+        with suppress(OSError):  # the output may be a closed pipe
+            say("stopping: attempts end at their next step; once more to stop now")
         if received.get() is None:
             return
         stop.at_once = True
-        say("stopping now")
         try:
+            with suppress(OSError):
+                say("stopping now")
             clean_up()
         finally:
             os._exit(INTERRUPTED)

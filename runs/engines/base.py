@@ -47,7 +47,7 @@ class Driver:
     store: RunStore
     coordinator: CallCoordinator
     stop: Shutdown
-    board: Steps
+    progress: Steps
     run_key: str
     warn_once: Callable[[str], None]
     log: logging.Logger
@@ -62,5 +62,5 @@ class Driver:
         self.store.begin(key)
         path = self.store.logs / f"{key}.log"
         with instance_log(path, key, self.log, self.store.redact) as log:
-            self.board.started(key)
+            self.progress.started(key)
             yield log

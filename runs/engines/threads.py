@@ -43,7 +43,7 @@ class ThreadEngine:
         def work(job: Job) -> Finished[Any]:
             try:
                 with driver.started(job.key) as log:
-                    return job.work(services, JobAccess(driver.coordinator, driver.board, log))
+                    return job.work(services, JobAccess(driver.coordinator, driver.progress, log))
             except OSError as error:  # a full disk takes no log; the others may need less
                 reason = f"cannot write its log: {error}"
                 return Finished(job.key, InstanceStatus.INFRA_ERROR, reason)

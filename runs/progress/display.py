@@ -78,19 +78,19 @@ class Display(Protocol):
 
 
 def make_display(
-    stream: TextIO, board: ProgressState, spent: Spending, every: float = _EVERY
+    stream: TextIO, progress: ProgressState, spent: Spending, every: float = _EVERY
 ) -> Display:
     """Return the display for ``stream``: with bars on a terminal, unless it is a dumb one.
 
     Args:
         stream: receives all output.
-        board: the progress to show.
+        progress: what to show.
         spent: returns the dollars for these instances so far, None when unknown.
         every: seconds from one drawing to the next.
     """
     if stream.isatty() and os.environ.get("TERM") != "dumb":
-        return TerminalDisplay(stream, board, spent, every)
-    return PlainDisplay(stream, board)
+        return TerminalDisplay(stream, progress, spent, every)
+    return PlainDisplay(stream, progress)
 
 
 def finished_line(
@@ -110,9 +110,9 @@ def finished_line(
 class PlainDisplay:
     """A line per finished instance and per note."""
 
-    def __init__(self, stream: TextIO, board: ProgressState) -> None:
+    def __init__(self, stream: TextIO, progress: ProgressState) -> None:
         self._stream = stream
-        self._board = board
+        self._progress = progress
 
     def __enter__(self) -> PlainDisplay:
         return self
@@ -129,12 +129,12 @@ class PlainDisplay:
         self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
     ) -> None:
         """See ``Display``."""
-        number = self._board.finished(instance_id, status)
+        number = self._progress.finished(instance_id, status)
         self._write(
             finished_line(
                 number,
-                self._board.total,
-                self._board.descriptions.get(instance_id, instance_id),
+                self._progress.total,
+                self._progress.descriptions.get(instance_id, instance_id),
                 status,
                 reason,
                 cost,
@@ -161,9 +161,11 @@ class TerminalDisplay:
     Only one thread writes to the terminal, so that an interrupt cannot break a line.
     """
 
-    def __init__(self, stream: TextIO, board: ProgressState, spent: Spending, every: float) -> None:
+    def __init__(
+        self, stream: TextIO, progress: ProgressState, spent: Spending, every: float
+    ) -> None:
         self._stream = stream
-        self._board = board
+        self._progress = progress
         self._spent = spent
         self._every = every
         self._lines: SimpleQueue[str] = SimpleQueue()
@@ -194,11 +196,11 @@ class TerminalDisplay:
         self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
     ) -> None:
         """See ``Display``."""
-        number = self._board.finished(instance_id, status)
+        number = self._progress.finished(instance_id, status)
         line = finished_line(
             number,
-            self._board.total,
-            self._board.descriptions.get(instance_id, instance_id),
+            self._progress.total,
+            self._progress.descriptions.get(instance_id, instance_id),
             status,
             reason,
             cost,
@@ -225,7 +227,7 @@ class TerminalDisplay:
             self._stream.write(_ERASE_BELOW)  # lines that the terminal has wrapped or cut
             self._size = size
         self._write_lines()
-        seen = self._board.snapshot(self._spent())
+        seen = self._progress.snapshot(self._spent())
         texts = [headline(seen), *running_lines(seen, size.lines, size.columns)]
         while len(self._bars) > len(texts):
             self._bars.pop().close()

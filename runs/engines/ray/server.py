@@ -104,7 +104,7 @@ class RunServer:
     def step(self, start: JobStart, attempt: int, model: str, step: WorkStep) -> None:
         """Show a job's progress."""
         with self._state(start):
-            self.driver.board.step(start.key, attempt, model, step)
+            self.driver.progress.step(start.key, attempt, model, step)
 
     def record(self, start: JobStart, record: logging.LogRecord) -> None:
         """Write to the job's log."""

@@ -161,10 +161,10 @@ def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
 def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     from runs.engines.ray.server import ReplacedError, RunServer
 
-    board, coordinator, log = ProgressState(1), Mock(), logging.Logger("run")
+    progress, coordinator, log = ProgressState(1), Mock(), logging.Logger("run")
     driver = Driver(
         JobKind(lambda _: None, lambda *_: None), Scale(), tmp_path, RunStore(tmp_path, "r"),
-        coordinator, Shutdown(), board, "key", print, log,
+        coordinator, Shutdown(), progress, "key", print, log,
     )  # fmt: skip
     server = RunServer(driver, lambda: True)
     first = server.start("job")

@@ -23,7 +23,7 @@ from decimal import Decimal
 from runs.progress.state import ProgressState, WorkStep
 from runs.progress.display import make_display
 from runs.progress.statuses import InstanceStatus as S
-board = ProgressState(4)
+progress = ProgressState(4)
 asked = []
 def spent():
     asked.append(1)
@@ -35,11 +35,11 @@ def wait_for_a_draw():
         if len(asked) >= enough:
             return
     raise SystemExit("nothing is drawn")
-with make_display(sys.stderr, board, spent, every=0.05) as display:
+with make_display(sys.stderr, progress, spent, every=0.05) as display:
     for name in ("own__thing-1", "own__thing-2", "own__thing-3"):
-        board.started(name)
-    board.step("own__thing-1", 2, "gpt\\x1b[31m-4o", WorkStep.TESTING)
-    board.called()
+        progress.started(name)
+    progress.step("own__thing-1", 2, "gpt\\x1b[31m-4o", WorkStep.TESTING)
+    progress.called()
 """
 WORK = """
     wait_for_a_draw()
@@ -159,7 +159,7 @@ def test_an_interrupt_leaves_the_terminal_clean() -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(6, 30), (4, 12), (2, 80), (1, 1)])
 def test_small_terminals_are_not_overrun(rows: int, columns: int) -> None:
-    many = "    for n in range(20): board.started(f'other__thing-{n}')\n    wait_for_a_draw()\n"
+    many = "    for n in range(20): progress.started(f'other__thing-{n}')\n    wait_for_a_draw()\n"
     written = on_a_terminal(BEGIN + many, rows, columns)
     drawn = [lines for lines in screens(written) if lines]
     assert drawn

@@ -1,4 +1,4 @@
-"""What the board makes of the workers' events, by a clock that the tests turn."""
+"""What the progress state makes of the workers' events, by a clock that the tests turn."""
 
 from __future__ import annotations
 
@@ -27,103 +27,103 @@ def clock() -> Clock:
 
 
 def test_instances_are_counted_by_what_became_of_them(clock: Clock) -> None:
-    board = ProgressState(9, clock)
+    progress = ProgressState(9, clock)
     for number, status in enumerate(InstanceStatus):
-        board.started(str(number))
-        assert board.finished(str(number), status) == number + 1
-    seen = board.snapshot(None)
+        progress.started(str(number))
+        assert progress.finished(str(number), status) == number + 1
+    seen = progress.snapshot(None)
     assert (seen.done, seen.plausible, seen.failed) == (len(InstanceStatus), 1, 2)
     assert seen.running == ()
 
 
 def test_running_ones_are_sorted_by_how_long_they_run(clock: Clock) -> None:
-    board = ProgressState(9, clock)
-    board.started("late-z")
+    progress = ProgressState(9, clock)
+    progress.started("late-z")
     clock.now += 61
-    board.started("early-a")
-    board.step("late-z", 2, "gpt-4o", WorkStep.TESTING)
+    progress.started("early-a")
+    progress.step("late-z", 2, "gpt-4o", WorkStep.TESTING)
     clock.now += 4
-    assert running_lines(board.snapshot(None), 24, 80) == [
+    assert running_lines(progress.snapshot(None), 24, 80) == [
         "  late-z  attempt 2  gpt-4o  testing  1:05",
         "  early-a  waiting  0:04",
     ]
 
 
 def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
-    board = ProgressState(2, clock)
-    board.started("a")
-    board.finished("a", InstanceStatus.EMPTY)
-    board.step("a", 1, "m", WorkStep.EDITING)
-    assert board.snapshot(None).running == ()
+    progress = ProgressState(2, clock)
+    progress.started("a")
+    progress.finished("a", InstanceStatus.EMPTY)
+    progress.step("a", 1, "m", WorkStep.EDITING)
+    assert progress.snapshot(None).running == ()
 
 
 def test_dollars_are_projected_from_what_is_done(clock: Clock) -> None:
-    board = ProgressState(300, clock)
-    assert board.snapshot(Decimal("0.1")).projected is None
-    board.finished("a", InstanceStatus.PLAUSIBLE)
-    board.finished("b", InstanceStatus.EMPTY)
-    assert board.snapshot(Decimal("0.1")).projected == Decimal("15")
-    assert board.snapshot(None).projected is None
+    progress = ProgressState(300, clock)
+    assert progress.snapshot(Decimal("0.1")).projected is None
+    progress.finished("a", InstanceStatus.PLAUSIBLE)
+    progress.finished("b", InstanceStatus.EMPTY)
+    assert progress.snapshot(Decimal("0.1")).projected == Decimal("15")
+    assert progress.snapshot(None).projected is None
 
 
 def test_calls_are_those_of_the_last_minute(clock: Clock) -> None:
-    board = ProgressState(1, clock)
-    board.called()
+    progress = ProgressState(1, clock)
+    progress.called()
     clock.now += 30
-    board.called()
-    board.called()
-    assert board.snapshot(None).calls_per_minute == 3
+    progress.called()
+    progress.called()
+    assert progress.snapshot(None).calls_per_minute == 3
     clock.now += 31
-    assert board.snapshot(None).calls_per_minute == 2
+    assert progress.snapshot(None).calls_per_minute == 2
     clock.now += 60
-    assert board.snapshot(None).calls_per_minute == 0
+    assert progress.snapshot(None).calls_per_minute == 0
 
 
 def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> None:
-    board = ProgressState(12, clock)
+    progress = ProgressState(12, clock)
     for name in "abcd":
-        board.started(name)
-    assert board.snapshot(None).seconds_left is None
+        progress.started(name)
+    assert progress.snapshot(None).seconds_left is None
     clock.now += 100
     for name in "abcd":
-        board.finished(name, InstanceStatus.EMPTY)
+        progress.finished(name, InstanceStatus.EMPTY)
     for name in "efgh":
-        board.started(name)
+        progress.started(name)
     clock.now += 40
     # Four are 60 s from their end, four take 100 s each, side by side.
-    assert board.snapshot(None).seconds_left == pytest.approx((4 * 60 + 4 * 100) / 4)
+    assert progress.snapshot(None).seconds_left == pytest.approx((4 * 60 + 4 * 100) / 4)
     for name in "efgh":
-        board.finished(name, InstanceStatus.EMPTY)
+        progress.finished(name, InstanceStatus.EMPTY)
     for name in "ijk":
-        board.started(name)
-    board.finished("i", InstanceStatus.EMPTY)
-    board.finished("j", InstanceStatus.EMPTY)
-    board.finished("l", InstanceStatus.EMPTY)
+        progress.started(name)
+    progress.finished("i", InstanceStatus.EMPTY)
+    progress.finished("j", InstanceStatus.EMPTY)
+    progress.finished("l", InstanceStatus.EMPTY)
     mean = (4 * 100 + 4 * 40) / 10
-    assert board.snapshot(None).seconds_left == pytest.approx(mean), "nobody shares the last one"
+    assert progress.snapshot(None).seconds_left == pytest.approx(mean), "nobody shares the last one"
 
 
 def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
-    board = ProgressState(300, clock)
-    assert headline(board.snapshot(None)) == (
+    progress = ProgressState(300, clock)
+    assert headline(progress.snapshot(None)) == (
         "0/300 done, 0 plausible, 0 failed, cost unknown, 0 calls/min"
     )
-    board.started("a")
+    progress.started("a")
     clock.now += 20
-    board.called()
-    assert "$1.50, " in headline(board.snapshot(Decimal("1.5")))
-    board.finished("a", InstanceStatus.PLAUSIBLE)
-    assert headline(board.snapshot(Decimal("1.5"))) == (
+    progress.called()
+    assert "$1.50, " in headline(progress.snapshot(Decimal("1.5")))
+    progress.finished("a", InstanceStatus.PLAUSIBLE)
+    assert headline(progress.snapshot(Decimal("1.5"))) == (
         "1/300 done, 1 plausible, 0 failed, $1.50 of ~$450.00, 1:39:40 left, 1 calls/min"
     )
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 5, 12, 40])
 def test_running_lines_fit_the_height(clock: Clock, rows: int) -> None:
-    board = ProgressState(99, clock)
+    progress = ProgressState(99, clock)
     for number in range(10):
-        board.started(f"id-{number}")
-    lines = running_lines(board.snapshot(None), rows, 80)
+        progress.started(f"id-{number}")
+    lines = running_lines(progress.snapshot(None), rows, 80)
     assert len(lines) == max(min(10, rows - 2), 0)
     if 0 < len(lines) < 10:
         assert lines[-1] == f"  … and {10 - len(lines) + 1} more"
@@ -131,10 +131,10 @@ def test_running_lines_fit_the_height(clock: Clock, rows: int) -> None:
 
 @pytest.mark.parametrize("columns", [0, 1, 10, 20, 38])
 def test_running_lines_fit_the_width_also_of_wide_letters(clock: Clock, columns: int) -> None:
-    board = ProgressState(1, clock)
-    board.started("a")
-    board.step("a", 1, "漢字" * 9, WorkStep.ASKING)
-    (line,) = running_lines(board.snapshot(None), 24, columns)
+    progress = ProgressState(1, clock)
+    progress.started("a")
+    progress.step("a", 1, "漢字" * 9, WorkStep.ASKING)
+    (line,) = running_lines(progress.snapshot(None), 24, columns)
     wide = sum(character in "漢字" for character in line)
     assert len(line) + wide < max(columns, 1)
 
@@ -149,15 +149,15 @@ def test_what_a_terminal_would_obey_is_taken_out() -> None:
 
 
 def test_a_board_is_safe_among_threads() -> None:
-    board = ProgressState(4000)
+    progress = ProgressState(4000)
 
     def work(name: str) -> None:
         for number in range(1000):
-            board.started(f"{name}{number}")
-            board.step(f"{name}{number}", 1, "m", WorkStep.ASKING)
-            board.called()
-            board.snapshot(None)
-            board.finished(f"{name}{number}", InstanceStatus.EMPTY)
+            progress.started(f"{name}{number}")
+            progress.step(f"{name}{number}", 1, "m", WorkStep.ASKING)
+            progress.called()
+            progress.snapshot(None)
+            progress.finished(f"{name}{number}", InstanceStatus.EMPTY)
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -169,7 +169,7 @@ def test_a_board_is_safe_among_threads() -> None:
             thread.join()
     finally:
         sys.setswitchinterval(before)
-    seen = board.snapshot(None)
+    seen = progress.snapshot(None)
     assert (seen.done, seen.running) == (4000, ())
     assert seen.calls_per_minute > 0
 
