@@ -63,7 +63,7 @@ def complete(calls: Any, url: str, number: int) -> Any:
     model = LiteLLMModel(
         "gpt-4o",
         0.2,
-        20.0,
+        300.0,
         max_output_tokens=64,
         api_base=url,
         sampling=Sampling(top_p=0.95, seed=number),
@@ -93,7 +93,7 @@ def main() -> None:
     # What takes seconds and starts no thread is done once.
     the_litellm()
     takes("gpt-4o", None, {"top_p": 0.5})
-    place("gpt-4o", "http://127.0.0.1:1/v1", 20.0, text=True)
+    place("gpt-4o", "http://127.0.0.1:1/v1", 300.0, text=True)
     count_tokens("gpt-4o", PROMPT)
     for line in sys.stdin:
         pid = os.fork()
