@@ -11,8 +11,8 @@ from bench.cli.selection import INSTANCES, Selection
 from bench.instances.bundled import BUNDLED, Bundled
 from core.options import Folder, option, option_group
 from environments.options import AGENT
-from llm.client import RetryPolicy
 from llm.options import LIMITS
+from llm.provider_errors import RetryPolicy
 from llm.settings import SettingsBook, our_settings
 from runs.options import RunFolders, Scale, Spending, Start
 
