@@ -104,3 +104,11 @@ def test_every_format_is_shown_with_an_example(form: str) -> None:
     assert result.returncode == 0
     assert "Example" in result.stdout
     assert "app/hello.py" in result.stdout
+
+
+def test_the_notation_of_2023_is_shown() -> None:
+    shown = run("show", "--format", "diff", "--notation", "2023")
+    assert (shown.returncode, shown.stdout.count("<<<<<<< ORIGINAL")) == (0, 4)
+    refused = run("show", "--format", "udiff", "--notation", "2023")
+    assert refused.returncode == 2
+    assert "there are whole, diff, whole-func, diff-func" in refused.stderr
