@@ -18,9 +18,9 @@ from environments.docker.engine import connect
 from environments.docker.environment import LABEL
 from environments.folders import NOT_STARTED, FolderCommand, Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
-from environments.local.cgroups import cgroups_work
+from environments.local.cgroups import _parents, _prefix, cgroups_work
 from environments.local.confinement import Confinement
-from environments.local.folders import LocalFolders, make_local_folders, python_folders
+from environments.local.folders import make_local_folders, python_folders
 from tests.environments.folders import IMAGE, LIMITS, python
 
 
@@ -134,20 +134,17 @@ def test_a_run_that_stops_ends_its_commands(tmp_path: Path) -> None:
 def test_a_cgroup_is_removed() -> None:
     if not cgroups_work():
         pytest.skip("no cgroup can be made here")
-    seen: list[Path] = []
-    made = make_local_folders(None)
+    key, seen = secrets.token_hex(8), list[Path]()
 
     def check() -> None:
-        # Names of groups end in a random part, so other runs do not count.
-        seen.extend(Path("/sys/fs/cgroup").rglob("swe-retry-harness.*"))
+        seen.extend(
+            found for parent in _parents().values() for found in parent.glob(f"{_prefix(key)}*")
+        )
 
-    key = secrets.token_hex(8)
-    confined = replace(made.confined, run_key=key, check=check)
-    LocalFolders((), made.variables, confined).run(FolderCommand(("true",), {}, 9))
-    from environments.local.cgroups import remove_groups
-
+    made = make_local_folders(None, run_key=key, check=check)
+    made.run(FolderCommand(("true",), {}, 9))
     assert seen
-    assert remove_groups(key) == []
+    assert not any(folder.exists() for folder in seen)
 
 
 def test_no_container_is_left_after_stop() -> None:
