@@ -195,9 +195,10 @@ def _unpacked(data: bytes) -> bytes:
 
 def _content(plain: Mapping[str, Any]) -> ProblemFile:
     problem = Problem.model_validate(plain)
-    kinds = {kind.key: kind for kind in InstructionKind}
-    if plain.get("instr_kind") not in kinds:
-        raise DamagedError(f"instr_kind is none of {', '.join(kinds)}")
+    kind = next((one for one in InstructionKind if one.key == plain.get("instr_kind")), None)
+    if kind is None:
+        names = " or ".join(one.key for one in InstructionKind)
+        raise DamagedError(f"instr_kind is not {names}")
     results = _results(plain.get("results", []), problem.tests)
     completions = _completions(plain)
     if completions and results and len(completions) != len(results):
@@ -205,7 +206,7 @@ def _content(plain: Mapping[str, Any]) -> ProblemFile:
     if not completions and not results:
         raise DamagedError("it has neither completions nor results")
     sampling = Sampling.model_validate(plain)
-    return ProblemFile(problem, kinds[plain["instr_kind"]], sampling, completions, results)
+    return ProblemFile(problem, kind, sampling, completions, results)
 
 
 def _results(values: object, tests: str) -> tuple[EvaluatedProgram, ...]:

@@ -25,8 +25,10 @@ def write_plot(report: EditingReport, path: Path) -> tuple[Path, ...]:
     """Write the picture: ``.png``, or ``.svg`` with ``-dark.svg`` beside it for dark pages.
 
     Raises:
-        UserError: the suffix is another.
+        UserError: the suffix is another, or pass@1 was not asked for.
     """
+    if 1 not in report.ks:
+        raise UserError(f"--plot {path} shows pass@1; add 1 to --k")
     if path.suffix not in (".svg", ".png"):
         raise UserError(f"--plot {path}: give a name that ends in .svg or .png")
     # Imported here: matplotlib takes half a second, which only plots need.
