@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from statistics import fmean, pstdev
-from typing import Any
 
 from exercises.canitedit.metrics import ExcessCode, ProblemScore
-from reports.statistics.methods.intervals import CONFIDENCE, Interval
-from reports.statistics.methods.paired import RESAMPLES, SEED
+from reports.statistics.methods.intervals import Interval
+from reports.statistics.methods.paired import bootstrap_mean
 from reports.statistics.methods.passk import pass_at_k
 
 
@@ -31,7 +29,7 @@ class Estimate:
     """A mean over problems with its bootstrap interval, as shares."""
 
     mean: float
-    interval: Interval
+    interval: Interval | None
 
 
 @dataclass(frozen=True)
@@ -118,37 +116,17 @@ def figures(
 
 def pass_estimate(scores: Sequence[ProblemScore], k: int) -> Estimate | None:
     """Return pass@k; None where a problem has fewer completions than ``k``."""
-    values = pass_values(scores, k)
-    return None if values is None else Estimate(fmean(values), mean_interval(values))
+    shares = pass_shares(scores, k)
+    if shares is None:
+        return None
+    return Estimate(fmean(shares.values()), bootstrap_mean(shares.values()))
 
 
-def pass_values(scores: Sequence[ProblemScore], k: int) -> list[float] | None:
-    """Return pass@k of each problem; None where one has fewer completions than ``k``."""
+def pass_shares(scores: Sequence[ProblemScore], k: int) -> dict[str, float] | None:
+    """Return pass@k of each problem by name; None where one has fewer completions than ``k``."""
     if any(score.completions < k for score in scores):
         return None
-    return [pass_at_k(score.completions, score.passed, k) for score in scores]
-
-
-def mean_interval(values: Sequence[float]) -> Interval:
-    """Return the percentile bootstrap interval of a mean over problems, drawn with replacement.
-
-    With differences of pairs as values, this is the paired bootstrap. B. Efron and R. Tibshirani,
-    "An Introduction to the Bootstrap" (1993), chapters 8 and 13.
-    """
-    import numpy as np
-
-    means = _draws(len(values)) @ np.asarray(values, dtype=float) / len(values)
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Interval(float(low), float(high))
-
-
-@lru_cache(maxsize=16)
-def _draws(number: int) -> Any:  # noqa: ANN401 - an array of resamples × number counts
-    """Return how often each of ``number`` problems is drawn, in each resample."""
-    import numpy as np
-
-    generator = np.random.default_rng(SEED)
-    return generator.multinomial(number, [1 / number] * number, size=RESAMPLES).astype("float32")
+    return {score.name: pass_at_k(score.completions, score.passed, k) for score in scores}
 
 
 def _excess(

@@ -10,6 +10,7 @@ from core.errors import UserError
 from exercises.canitedit.problems import InstructionKind
 from exercises.canitedit.reporting.figures import Estimate
 from exercises.canitedit.reporting.report import EditingReport, ModelReport
+from reports.statistics.methods.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,15 +55,16 @@ def draw_scores(report: EditingReport, theme: Theme) -> Figure:
         found = [(y, one) for y, m in enumerate(report.models) if (one := _pass_1(m, kind))]
         heights = [y + (place - 0.5) * _BAR for y, _ in found]
         means = [one.mean for _, one in found]
-        below = [one.mean - one.interval.low for _, one in found]
-        above = [one.interval.high - one.mean for _, one in found]
+        around = [one.interval or Interval(one.mean, one.mean) for _, one in found]
+        below = [max(mean - one.low, 0) for mean, one in zip(means, around, strict=True)]
+        above = [max(one.high - mean, 0) for mean, one in zip(means, around, strict=True)]
         axes.barh(
             heights, means, _BAR, xerr=[below, above], label=kind.value, capsize=3,
             color=theme.series[place], hatch=HATCHES[place], ecolor=theme.ink,
         )  # fmt: skip
-        for y, (_, one) in zip(heights, found, strict=True):
+        for y, mean, bounds in zip(heights, means, around, strict=True):
             axes.annotate(
-                f"{100 * one.mean:.1f} %", (one.interval.high, y), (5, 0),
+                f"{100 * mean:.1f} %", (bounds.high, y), (5, 0),
                 textcoords="offset points", va="center", fontsize=8,
             )  # fmt: skip
     axes.set_yticks(range(len(report.models)), [label(model.name) for model in report.models])
@@ -79,4 +81,4 @@ def _pass_1(model: ModelReport, kind: InstructionKind) -> Estimate | None:
 
 def _highest(report: EditingReport) -> float:
     found = (_pass_1(model, kind) for model in report.models for kind in InstructionKind)
-    return max((one.interval.high for one in found if one), default=1.0)
+    return max((one.interval.high for one in found if one and one.interval), default=1.0)

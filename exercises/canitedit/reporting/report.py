@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from statistics import fmean
 
 from exercises.canitedit.metrics import ProblemScore
 from exercises.canitedit.problems import InstructionKind
@@ -15,11 +14,10 @@ from exercises.canitedit.reporting.figures import (
     GroupFigures,
     figures,
     grouped,
-    mean_interval,
-    pass_values,
+    pass_shares,
 )
 from exercises.canitedit.reporting.folder import ScoredFolder, describe_problems
-from reports.statistics.methods.intervals import Interval
+from reports.statistics.methods.paired import MeanComparison, compare_means
 
 Column = tuple[str, InstructionKind]
 """The name of a model, and how it was instructed."""
@@ -49,20 +47,12 @@ class ModelReport:
 
 @dataclass(frozen=True)
 class PassDifference:
-    """pass@k of B minus that of A, by the paired bootstrap over the problems of both.
-
-    Attributes:
-        problems: that both have; ``left_out`` are those of only one.
-        difference: a share; None, as the interval, if a problem has fewer completions than k.
-    """
+    """pass@k of B and of A on the problems of both; None if one has fewer completions than k."""
 
     a: str
     b: str
     k: int
-    problems: int
-    left_out: int
-    difference: float | None
-    interval: Interval | None
+    means: MeanComparison | None
 
 
 @dataclass(frozen=True)
@@ -122,38 +112,24 @@ def _figures(
 
 
 def _differences(folders: Sequence[ScoredFolder], ks: Sequence[int]) -> Iterator[PassDifference]:
-    lazy, descriptive = InstructionKind.LAZY, InstructionKind.DESCRIPTIVE
+    """Yield descriptive less lazy instructions of each model, then each model less each before."""
     columns = {
-        (folder.name, kind): {score.name: score for score in scores}
+        (folder.name, kind): scores
         for folder in folders
         for kind in InstructionKind
         if (scores := folder.of_kind(kind))
     }
-    pairs = [((f.name, lazy), (f.name, descriptive)) for f in folders]
-    pairs += [
-        ((a.name, kind), (b.name, kind)) for kind in InstructionKind
-        for a, b in combinations(folders, 2)
-    ]  # fmt: skip
-    for a, b in pairs:
+    for a, b in _pairs([folder.name for folder in folders]):
         if a in columns and b in columns:
-            yield from (_difference(a, b, columns[a], columns[b], k) for k in ks)
+            for k in ks:
+                one, two = pass_shares(columns[a], k), pass_shares(columns[b], k)
+                means = compare_means(one, two) if one and two else None
+                yield PassDifference(f"{a[0]}, {a[1].value}", f"{b[0]}, {b[1].value}", k, means)
 
 
-def _difference(
-    a: Column, b: Column, of_a: Mapping[str, ProblemScore], of_b: Mapping[str, ProblemScore], k: int
-) -> PassDifference:
-    common = sorted({*of_a} & {*of_b})
-    values_a = pass_values([of_a[name] for name in common], k)
-    values_b = pass_values([of_b[name] for name in common], k)
-    changes = None
-    if common and values_a is not None and values_b is not None:
-        changes = [two - one for one, two in zip(values_a, values_b, strict=True)]
-    return PassDifference(
-        a=f"{a[0]}, {a[1].value}",
-        b=f"{b[0]}, {b[1].value}",
-        k=k,
-        problems=len(common),
-        left_out=len({*of_a} ^ {*of_b}),
-        difference=fmean(changes) if changes else None,
-        interval=mean_interval(changes) if changes else None,
-    )
+def _pairs(names: Sequence[str]) -> Iterator[tuple[Column, Column]]:
+    for name in names:
+        yield (name, InstructionKind.LAZY), (name, InstructionKind.DESCRIPTIVE)
+    for kind in InstructionKind:
+        for a, b in combinations(names, 2):
+            yield (a, kind), (b, kind)

@@ -14,7 +14,7 @@ from exercises.canitedit.problems import InstructionKind
 from exercises.canitedit.published import FIRST_PAPER, TABLE_3, PublishedRow
 from exercises.canitedit.reporting.figures import Estimate, ExcessMean, GroupFigures
 from exercises.canitedit.reporting.folder import describe_problems
-from exercises.canitedit.reporting.report import EditingReport, ModelReport
+from exercises.canitedit.reporting.report import EditingReport, ModelReport, PassDifference
 from reports.statistics.methods.intervals import CONFIDENCE, Interval
 
 UNKNOWN = "–"
@@ -101,25 +101,27 @@ def _beyond(report: EditingReport, markdown: bool) -> Iterator[str]:
 
 def _differences(report: EditingReport, markdown: bool) -> Iterator[str]:
     headings = ("B", "less A", "problems", "pass@", "difference", "interval")
-    rows = [
-        [
-            one.b,
-            one.a,
-            counted(one.problems, "problem") + (f", {one.left_out} left out" * bool(one.left_out)),
-            one.k,
-            UNKNOWN if one.difference is None else f"{100 * one.difference:+.2f}",
-            UNKNOWN if one.interval is None else _interval(one.interval, "+.2f"),
-        ]
-        for one in report.differences
-    ]
+    rows = [[one.b, one.a, *_difference(one)] for one in report.differences]
     return table(headings, rows, numbers=(3, 4, 5), markdown=markdown)
+
+
+def _difference(one: PassDifference) -> list[object]:
+    means = one.means
+    if means is None:
+        return [UNKNOWN, one.k, UNKNOWN, UNKNOWN]
+    problems = str(means.problems) + f", {means.left_out} left out" * bool(means.left_out)
+    if means.difference is None:
+        return [problems, one.k, UNKNOWN, UNKNOWN]
+    return [problems, one.k, f"{100 * means.difference:+.2f}", _interval(means.interval, "+.2f")]
 
 
 def _percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{100 * share:.2f}"
 
 
-def _interval(interval: Interval, form: str = ".2f") -> str:
+def _interval(interval: Interval | None, form: str = ".2f") -> str:
+    if interval is None:
+        return UNKNOWN
     return f"{100 * interval.low:{form}} to {100 * interval.high:{form}}"
 
 
@@ -191,9 +193,10 @@ def _flat(model: ModelReport, kind: InstructionKind, figures: GroupFigures) -> d
         "completions": figures.completions,
     }
     for k, estimate in figures.pass_at_k.items():
+        interval = estimate.interval if estimate else None
         row |= {f"pass@{k}": estimate.mean if estimate else None}
-        row |= {f"pass@{k}_low": estimate.interval.low if estimate else None}
-        row |= {f"pass@{k}_high": estimate.interval.high if estimate else None}
+        row |= {f"pass@{k}_low": interval.low if interval else None}
+        row |= {f"pass@{k}_high": interval.high if interval else None}
     for name, excess in _excesses(figures).items():
         row |= {f"excess_{name}": excess.mean if excess else None}
         row |= {f"excess_{name}_se": excess.standard_error if excess else None}

@@ -170,6 +170,7 @@ def _packed(text: str) -> bytes:
         _packed('{"id": ' + "9" * 10_000 + "}"),
         gzip.compress(b"\xff\xfe{}"),
     ],
+    ids=["none", "plain", "no end", "cut", "noise", "list", "text", "deep", "digits", "no UTF-8"],
 )
 def test_broken_files_are_named(tmp_path: Path, data: bytes) -> None:
     (tmp_path / NAME).write_bytes(data)
