@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 _RULES = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
@@ -37,4 +37,14 @@ def cleaned(output: str, name: str, folders: Iterable[str]) -> str:
         output = output.replace(folder, name)
     for pattern, replacement in _RULES:
         output = pattern.sub(replacement, output)
-    return output
+    return "".join(_without_guides(output.splitlines(keepends=True)))
+
+
+def _without_guides(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines without those of difflib that mark the characters of an address that differ."""
+    before = ""
+    for line in lines:
+        marks = line.removeprefix("E").strip()
+        if not ("0x.." in before and marks.startswith("?") and {*marks} <= {*"?^+- "}):
+            before = line
+            yield line

@@ -8,10 +8,10 @@ class SeedPacketsTest(unittest.TestCase):
         self.assertEqual(packets(0), [])
 
     def test_one_of_each(self):
-        self.assertEqual(packets(75), [50, 20, 5])
+        self.assertEqual(packets(95), [50, 40, 5])
 
     def test_fewest(self):
-        self.assertEqual(packets(60), [20, 20, 20])
+        self.assertEqual(packets(80), [40, 40])
 
     def test_not_packable(self):
         with self.assertRaises(ValueError) as error:

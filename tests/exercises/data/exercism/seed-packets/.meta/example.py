@@ -1,4 +1,4 @@
-SIZES = (50, 20, 5)
+SIZES = (50, 40, 5)
 
 
 def packets(seeds):
