@@ -139,19 +139,37 @@ def compare_means(
     common = sorted({*a} & {*b})
     if bad := [name for name in common if not (isfinite(a[name]) and isfinite(b[name]))]:
         raise ValueError(f"no share: {bad[0]} has {a[bad[0]]} and {b[bad[0]]}")
-    kinds = Counter(b[name] - a[name] for name in common)
-    values = sorted(kinds)
-    counts = [kinds[value] for value in values]
+    changes = [b[name] - a[name] for name in common]
     return MeanComparison(
         problems=len(common),
         left_out=len({*a} ^ {*b}),
         mean_a=fmean(a[name] for name in common) if common else None,
         mean_b=fmean(b[name] for name in common) if common else None,
-        difference=fmean(b[name] - a[name] for name in common) if common else None,
-        interval=_bootstrap(values, counts, resamples, seed, confidence),
+        difference=fmean(changes) if common else None,
+        interval=bootstrap_mean(changes, resamples=resamples, seed=seed, confidence=confidence),
         resamples=resamples,
         seed=seed,
     )
+
+
+def bootstrap_mean(
+    shares: Iterable[float],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    confidence: float = CONFIDENCE,
+) -> Interval | None:
+    """Return the percentile bootstrap interval of a mean over problems; None without problems.
+
+    Args:
+        shares: one for each problem; their order does not matter.
+        resamples: number of draws.
+        seed: the same seed gives the same interval.
+        confidence: between 0 and 1.
+    """
+    kinds = sorted(Counter(shares).items())
+    values, counts = [value for value, _ in kinds], [count for _, count in kinds]
+    return _bootstrap(values, counts, resamples, seed, confidence)
 
 
 def _bootstrap(
