@@ -89,7 +89,7 @@ class EvaluatedProgram(Checked):
         return self.status is ProgramStatus.OK and self.exit_code == 0
 
 
-class Sampling(Checked):
+class Decoding(Checked):
     """With what the completions were asked for; None where a file does not say it."""
 
     temperature: float | None = None
@@ -116,7 +116,7 @@ class ProblemFile:
 
     problem: Problem
     kind: InstructionKind
-    sampling: Sampling
+    sampling: Decoding
     completions: tuple[Completion, ...] = ()
     results: tuple[EvaluatedProgram, ...] = ()
 
@@ -205,7 +205,7 @@ def _content(plain: Mapping[str, Any]) -> ProblemFile:
         raise DamagedError(f"{len(completions)} completions have {len(results)} results")
     if not completions and not results:
         raise DamagedError("it has neither completions nor results")
-    sampling = Sampling.model_validate(plain)
+    sampling = Decoding.model_validate(plain)
     return ProblemFile(problem, kind, sampling, completions, results)
 
 

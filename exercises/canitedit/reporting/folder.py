@@ -12,7 +12,7 @@ from core.plaintext import counted, one_line
 from exercises.canitedit.metrics import ProblemScore, score
 from exercises.canitedit.problems import InstructionKind
 from exercises.canitedit.published import ALL_PROBLEMS, FIRST_PAPER, expected_problems
-from exercises.canitedit.results import COMPLETED, EVALUATED, ProblemFile, Sampling, read_file
+from exercises.canitedit.results import COMPLETED, EVALUATED, Decoding, ProblemFile, read_file
 
 _SHOWN = 3
 
@@ -32,7 +32,7 @@ class ScoredFolder:
     path: Path
     scores: tuple[ProblemScore, ...]
     faults: tuple[str, ...]
-    samplings: tuple[Sampling, ...]
+    samplings: tuple[Decoding, ...]
 
     def of_kind(self, kind: InstructionKind) -> tuple[ProblemScore, ...]:
         """Return the scores for one instruction; empty if it was not asked for."""
@@ -58,7 +58,7 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
     if not path.is_dir():
         raise UserError(f"{path} is no folder; give one with files *{EVALUATED}")
     scores: list[ProblemScore] = []
-    samplings: list[Sampling] = []
+    samplings: list[Decoding] = []
     damaged: list[DamagedFileError] = []
     for place in sorted(path.glob(f"*{EVALUATED}")):
         try:
@@ -88,12 +88,12 @@ def _checked(path: Path, file: ProblemFile) -> ProblemFile:
     return file
 
 
-def _distinct(samplings: Iterable[Sampling]) -> tuple[Sampling, ...]:
+def _distinct(samplings: Iterable[Decoding]) -> tuple[Decoding, ...]:
     """Return one sampling for each temperature, limit and model."""
     return tuple({_decoding(sampling): sampling for sampling in samplings}.values())
 
 
-def _decoding(sampling: Sampling) -> tuple[object, ...]:
+def _decoding(sampling: Decoding) -> tuple[object, ...]:
     model = str(sampling.script_args.get("model"))
     return sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.prompt, model
 
@@ -101,7 +101,7 @@ def _decoding(sampling: Sampling) -> tuple[object, ...]:
 def _faults(
     path: Path,
     scores: Sequence[ProblemScore],
-    samplings: Sequence[Sampling],
+    samplings: Sequence[Decoding],
     damaged: Sequence[DamagedFileError],
 ) -> Iterator[str]:
     if damaged:

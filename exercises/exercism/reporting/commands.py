@@ -25,7 +25,7 @@ from exercises.exercism.reporting.records import (
     record_of,
     write_records,
 )
-from reports.cli.options import Say, json_option, partial_option
+from reports.cli.options import Say, csv_option, json_option, partial_option
 
 _RUNS = "give folders under predictions/"
 
@@ -42,7 +42,7 @@ class ReportAsked:
         (), "Records of others (YAML) to show beside; repeatable.", "--published"
     )
     as_json: bool = json_option("Print everything as JSON alone.")
-    as_csv: bool = option(False, "Print the matrix exercise × column as CSV alone.", "--csv")
+    as_csv: bool = csv_option("Print the matrix exercise × column as CSV alone.")
     variants: bool = option(
         False, "Print which requests received different replies alone.", "--variants"
     )

@@ -11,10 +11,10 @@ from typing import Any
 from exercises.canitedit.problems import InstructionKind, Problem, load_problems
 from exercises.canitedit.results import (
     Completion,
+    Decoding,
     EvaluatedProgram,
     ProblemFile,
     ProgramStatus,
-    Sampling,
     write_file,
 )
 
@@ -55,7 +55,7 @@ def evaluated(
     results = (after,) * good + (before,) * (of - good)
     made = tuple(Completion(program=one.program_no_test) for one in results)
     values = {"temperature": 0.2, "top_p": 0.95, "max_tokens": 3072, **sampling}
-    return ProblemFile(problem, kind, Sampling(**values), made, results)
+    return ProblemFile(problem, kind, Decoding(**values), made, results)
 
 
 def write_folder(folder: Path, good: Iterable[int], of: int = 2, **sampling: Any) -> Path:

@@ -18,10 +18,10 @@ from exercises.canitedit.reporting.figures import (
 )
 from exercises.canitedit.results import (
     Completion,
+    Decoding,
     EvaluatedProgram,
     ProblemFile,
     ProgramStatus,
-    Sampling,
 )
 from tests.exercises.canitedit.making import evaluated, failed, passed, problems
 
@@ -31,7 +31,7 @@ CLAMP, COUNT, STACK, *_ = problems()
 def edited(before: str, *results: EvaluatedProgram, after: str = "a = 2\n") -> ProblemFile:
     """Return a file of a problem that edits ``before``."""
     problem = CLAMP.model_copy(update={"before": before, "after": after})
-    return ProblemFile(problem, InstructionKind.LAZY, Sampling(), (), results)
+    return ProblemFile(problem, InstructionKind.LAZY, Decoding(), (), results)
 
 
 def scored(problem: Problem = CLAMP, good: int = 1, of: int = 2, **sampling: Any) -> ProblemScore:
@@ -186,12 +186,12 @@ def test_completions_are_counted_by_what_ails_them() -> None:
         Completion(program=program, reply=reply, truncated=number == 2)
         for number, (program, reply) in enumerate(zip(programs, replies, strict=True))
     )
-    chat = Sampling(script_args={"prompt": "chat"})
+    chat = Decoding(script_args={"prompt": "chat"})
     found = score(replace(file, completions=made, sampling=chat))
     assert (found.unchanged, found.empty, found.not_parsing) == (1, 1, 1)
     assert (found.truncated, found.without_fence, found.too_large) == (1, 1, 1)
     assert found.statuses == {"Exception": 5}
-    editcoder = Sampling(script_args={"prompt": "editcoder"})
+    editcoder = Decoding(script_args={"prompt": "editcoder"})
     assert score(replace(file, completions=made, sampling=editcoder)).without_fence is None
     assert score(file).truncated is None
 
