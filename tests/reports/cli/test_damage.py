@@ -49,7 +49,8 @@ def test_each_damage_is_reported_or_changes_nothing(made: Made, damages: Any, co
     figures = damages(made, 7, range(count), most=30.0)
     assert figures.faults == []
     assert total(figures, "damages") == count
-    assert total(figures, "reported") == total(figures, "file named") > count / 2
+    # Where two intact files contradict each other, the other one may be named.
+    assert total(figures, "file named") >= 0.99 * total(figures, "reported") > count / 2
 
 
 def verify(run: Path, cache: Path) -> tuple[int, list[str]]:
