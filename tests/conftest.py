@@ -13,6 +13,7 @@ from bench.instances.instance import Instance
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from demo import register
 from demo.setup import commit_all
+from tests.preloaded import Preloaded
 from tests.provider import Provider
 
 MakeMirror = Callable[..., tuple[Path, str]]
@@ -57,6 +58,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache for the whole session: virtual environments take seconds to build."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def preloaded() -> Iterator[Preloaded]:
+    """Starts the commands as processes that need not import litellm first."""
+    with Preloaded() as made:
+        yield made
 
 
 @pytest.fixture
