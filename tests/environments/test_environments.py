@@ -25,7 +25,7 @@ from environments.docker.environment import LABEL, DockerEnvironment
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.none import NoEnvironment
-from tests.conftest import an_instance
+from tests.conftest import ShareVenvs, an_instance
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
@@ -136,7 +136,10 @@ def test_no_secret_and_no_git_is_seen(session: Session, monkeypatch: pytest.Monk
 
 
 @needs_bubblewrap
-def test_bubblewrap_hides_the_machine(cache: Path, demo: tuple[Instance, Checkout]) -> None:
+def test_bubblewrap_hides_the_machine(
+    cache: Path, demo: tuple[Instance, Checkout], share_venvs: ShareVenvs
+) -> None:
+    share_venvs(cache / "bubblewrap")
     # Not where the fixture's session holds its environment: this one would wait for it.
     made = LocalEnvironment(cache / "bubblewrap", print).start(project_of(*demo))
     try:
@@ -152,9 +155,10 @@ def test_bubblewrap_hides_the_machine(cache: Path, demo: tuple[Instance, Checkou
 
 
 def test_a_template_that_was_written_to_is_made_again(
-    cache: Path, demo: tuple[Instance, Checkout], tmp_path: Path
+    demo: tuple[Instance, Checkout], tmp_path: Path, share_venvs: ShareVenvs
 ) -> None:
     """Code without a sandbox could have written there, without a change of size and time."""
+    share_venvs(tmp_path / "environments")
     environment = LocalEnvironment(tmp_path / "environments", print)
     first: Any = environment.start(project_of(*demo))
     first.stop()
@@ -173,8 +177,12 @@ def test_a_template_that_was_written_to_is_made_again(
 
 @needs_bubblewrap
 def test_what_ran_without_a_sandbox_has_folders_of_its_own(
-    demo: tuple[Instance, Checkout], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: tuple[Instance, Checkout],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    share_venvs: ShareVenvs,
 ) -> None:
+    share_venvs(tmp_path / "environments")  # with those of other sandboxes
     environment = LocalEnvironment(tmp_path / "environments", print)
     shut_in: Any = environment.start(project_of(*demo))
     shut_in.stop()

@@ -161,16 +161,15 @@ def test_the_loopback_interface_is_not_reached(place: Place) -> None:
 
 def test_nothing_is_left_of_what_was_written(place: Place) -> None:
     place.run("open('left-over', 'w').write('x')\n")
-    result = run_once(place.session, {}, "ls; ls /tmp ~", 30)
+    result = place.prepared.run("ls; ls /tmp ~", 30)
     assert "left-over" not in result.output
 
 
 def test_capabilities_are_few(place: Place) -> None:
     if place.way == "open":
         pytest.skip("without a sandbox the rights are those of the user")
-    result = run_once(
-        place.session, {}, "mount -t tmpfs x /mnt || unshare -Urm mount -t tmpfs x /mnt", 30
-    )
+    command = "mount -t tmpfs x /mnt || unshare -Urm mount -t tmpfs x /mnt"
+    result = place.prepared.run(command, 30)
     assert ended_badly(result)
 
 

@@ -73,9 +73,9 @@ class Trial:
     def cache_of(self, out: Path) -> Path:
         return self.cache or out / "cache"
 
-    def undisturbed(self) -> Undisturbed:
+    def undisturbed(self, *, warm: bool = True) -> Undisturbed:
         left = Left(self.place / "undisturbed")
-        if self.cache:
+        if self.cache and warm:
             # What is built once is in the cache before anything is measured.
             self.harness.run(self.words(self.place / "first"))
         self.provider.requests.clear()

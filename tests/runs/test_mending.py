@@ -63,7 +63,7 @@ def trial(
 @pytest.fixture(scope="module")
 def whole(trial: Trial) -> Left:
     """An undisturbed run."""
-    return trial.undisturbed().left
+    return trial.undisturbed(warm=False).left
 
 
 def check_mended(trial: Trial, whole: Left, left: Left, asked: int) -> None:
@@ -195,7 +195,7 @@ def test_an_engine_that_dies_in_the_middle_is_an_infra_error_and_the_run_goes_on
     harness = Harness(preloaded, tmp_path, engine)
     with provider:
         trial = Trial(harness, provider, tmp_path, options, random.Random(0), cache)
-        whole = trial.undisturbed().left
+        whole = trial.undisturbed(warm=False).left
         provider.requests.clear()
         left = Left(tmp_path / "broken")
         started = harness.start(trial.words(left.out))

@@ -20,6 +20,7 @@ from bench.cli.command_line import main
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
 from tests.bench.runs import EDIT, TOP
+from tests.conftest import ShareVenvs
 from tests.preloaded import Preloaded
 from tests.provider import Provider
 
@@ -231,9 +232,10 @@ def test_a_password_in_an_address_is_not_recorded(
 
 
 def test_the_report_finds_cache_and_repositories_of_the_run(
-    tmp_path: Path, here: Run, preloaded: Preloaded
+    tmp_path: Path, here: Run, preloaded: Preloaded, share_venvs: ShareVenvs
 ) -> None:
     cache = tmp_path / "elsewhere"
+    share_venvs(cache / "environments")
     words = replayed(tmp_path, "--run", "r", "--instances", ID)
     words[words.index("--cache") + 1] = str(cache)
     assert here(*words).returncode == 0
@@ -243,7 +245,7 @@ def test_the_report_finds_cache_and_repositories_of_the_run(
         env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
     )  # fmt: skip
     assert report.returncode == 0, report.stdout
-    assert (cache / "environments").is_dir()
+    assert [*(cache / "environments/instances").iterdir()]
     assert not (home / "cache/swe-retry-harness").exists()
 
 
