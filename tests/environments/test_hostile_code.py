@@ -173,6 +173,12 @@ def test_capabilities_are_few(place: Place) -> None:
     assert ended_badly(result)
 
 
+@pytest.fixture(scope="module")
+def baselines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache: the tests of the unchanged tree run once in each way."""
+    return tmp_path_factory.mktemp("baselines")
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -185,7 +191,7 @@ def test_capabilities_are_few(place: Place) -> None:
     ids=["hangs", "leaves", "fills the disk", "needs the network"],
 )
 def test_no_outcome_of_it_is_a_pass(
-    place: Place, demo: tuple[Instance, Checkout], tmp_path: Path, code: str
+    place: Place, demo: tuple[Instance, Checkout], baselines: Path, code: str
 ) -> None:
     if place.way not in (find_confinement().value, "docker"):
         pytest.skip("one of the local ways is enough")
@@ -198,7 +204,7 @@ def test_no_outcome_of_it_is_a_pass(
         limits=TestLimits(60, 60),
         files=[str(p.relative_to(root)) for p in root.rglob("*.py")],
         read=lambda path: (root / path).read_text(),
-        cache=tmp_path,
+        cache=baselines,
         identity=place.way,
         log=logging.getLogger("test"),
     )
