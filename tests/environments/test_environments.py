@@ -17,7 +17,7 @@ from bench.instances.project import project_of
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError, UserError
 from demo.images import build_images
-from environments import Session, UnavailableError, run_once
+from environments import Prepared, Session, UnavailableError, run_once
 from environments.base import EnvironmentKind
 from environments.choice import make_environment
 from environments.docker.engine import connect, engine_answers
@@ -50,8 +50,15 @@ def session(
     made.stop()
 
 
-def test_tests_run_with_the_project_installed(session: Session) -> None:
-    result = run_once(session, {}, f"{session.test_command} tests/test_slug.py", 60)
+@pytest.fixture(scope="module")
+def unchanged(session: Session) -> Iterator[Prepared]:
+    """The tree as it is, set up once."""
+    with session.prepare({}) as prepared:
+        yield prepared
+
+
+def test_tests_run_with_the_project_installed(session: Session, unchanged: Prepared) -> None:
+    result = unchanged.run(f"{session.test_command} tests/test_slug.py", 60)
     assert "PASSED tests/test_slug.py::test_lower_case" in result.output
     assert result.exit_code == 0
 
@@ -91,10 +98,12 @@ def test_folders_take_the_place_of_files_and_names_may_be_odd(session: Session) 
     assert result.exit_code == 0
 
 
-def test_a_command_is_killed_with_all_its_children_when_its_time_is_up(session: Session) -> None:
+def test_a_command_is_killed_with_all_its_children_when_its_time_is_up(
+    unchanged: Prepared,
+) -> None:
     started = time.monotonic()
     command = "trap '' TERM; (trap '' TERM; setsid sleep 71.5 &) ; sleep 71.5; echo end"
-    result = run_once(session, {}, command, 2)
+    result = unchanged.run(command, 2)
     assert result.timed_out
     assert "end" not in result.output
     assert time.monotonic() - started < 25
@@ -112,18 +121,18 @@ def _command_lines() -> list[str]:
     return lines
 
 
-def test_a_failing_command_says_so(session: Session) -> None:
-    result = run_once(session, {}, "echo out; echo err >&2; exit 3", 30)
+def test_a_failing_command_says_so(unchanged: Prepared) -> None:
+    result = unchanged.run("echo out; echo err >&2; exit 3", 30)
     assert (result.exit_code, result.timed_out) == (3, False)
     assert "out" in result.output
     assert "err" in result.output
 
 
-def test_there_is_no_network(session: Session) -> None:
+def test_there_is_no_network(session: Session, unchanged: Prepared) -> None:
     if isinstance(session, LocalSession) and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
     code = "import socket; socket.create_connection(('192.0.2.1', 80), 2)"
-    result = run_once(session, {}, f'python -c "{code}"', 30)
+    result = unchanged.run(f'python -c "{code}"', 30)
     assert result.exit_code not in (0, None)
     assert "unreachable" in result.output
 
