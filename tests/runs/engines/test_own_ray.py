@@ -17,7 +17,6 @@ from bench.cli.commands import run_command
 from core.processes import RUN_VARIABLE
 from runs.options import EngineKind, Scale
 from tests.bench.runs import EDIT, IDS, config, options, started
-from tests.preloaded import Preloaded
 from tests.provider import Answer, Provider
 from tests.runs.engines.lost_workers import (
     ALL,
@@ -70,28 +69,24 @@ def rays_of(pid: int) -> list[psutil.Process]:
     ids=["killed", "ctrl-c-twice"],
 )
 def test_no_worker_of_its_own_ray_outlives_the_driver(
-    tmp_path: Path,
-    provider: Provider,
-    monkeypatch: pytest.MonkeyPatch,
-    preloaded: Preloaded,
-    twice: bool,
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, twice: bool
 ) -> None:
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     provider.will_answer(Answer(EDIT, hang=60))
     words = [
-        "--engine", "ray", "--workers", "2", "--jobs", "2", "--models", "gpt-4o@diff",
+        "harness.py", "--engine", "ray", "--workers", "2", "--jobs", "2", "--models", "gpt-4o@diff",
         "--dataset", "demo", "--instances", ",".join(IDS), "--environment", "none", "--api-base",
         provider.url, "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
-    process = preloaded.start(*words)
-    wait_for(2, provider)
-    workers = [p for p in rays_of(process.pid) if p.cmdline()[0].startswith("ray::Worker")]
-    assert len(workers) == 2
-    if twice:
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-    process.send_signal(signal.SIGINT if twice else signal.SIGKILL)
-    assert process.wait() == (130 if twice else -9)
+    with started([sys.executable, *words]) as process:
+        wait_for(2, provider)
+        workers = [p for p in rays_of(process.pid) if p.cmdline()[0].startswith("ray::Worker")]
+        assert len(workers) == 2
+        if twice:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+        process.send_signal(signal.SIGINT if twice else signal.SIGKILL)
+    assert process.returncode == (130 if twice else -9)
     deadline = time.monotonic() + 60
     while any(map(alive, workers)):
         assert time.monotonic() < deadline

@@ -29,8 +29,7 @@ from runs.jobs import JobKind
 from runs.options import EngineKind, Scale, Spending
 from runs.progress.state import ProgressState, WorkStep
 from runs.storage.store import RunStore
-from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read
-from tests.preloaded import Preloaded
+from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read, started
 from tests.provider import Answer, Provider
 from tests.runs.engines.lost_workers import (
     ALL,
@@ -276,23 +275,22 @@ def test_more_processors_than_any_node_has_are_refused(tmp_path: Path, nodes: No
 
 @needs_ray
 def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
-    tmp_path: Path, provider: Provider, nodes: Nodes, preloaded: Preloaded
+    tmp_path: Path, provider: Provider, nodes: Nodes
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.5))
     words = [
-        "--engine", "ray", "--ray-address", nodes.address, "--workers", "2",
+        "harness.py", "--engine", "ray", "--ray-address", nodes.address, "--workers", "2",
         "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances",
         ",".join(IDS), "--environment", "none", "--api-base", provider.url, "--call-timeout", "30",
         "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
-    process = preloaded.start(*words)
-    wait_for(3, provider)
-    process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
+    with started([sys.executable, *words]) as process:
+        wait_for(3, provider)
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
     before = len(provider.requests)
     assert len(predictions(tmp_path)) < len(IDS)
-    again = preloaded.run(*words)
-    assert again.returncode == 0, again.stdout
+    assert subprocess.run([sys.executable, *words], cwd=TOP, check=False).returncode == 0
     assert [line.kind for line in ledger(tmp_path)] == ["answered"] * len(provider.requests)
     used = [read(tmp_path, name, "trajectories")["attempts"] for name in IDS]
     calls = sum(len(attempt["calls"]) for attempts in used for attempt in attempts)
