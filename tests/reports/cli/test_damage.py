@@ -38,8 +38,8 @@ def total(figures: Figures, what: str) -> int:
 @pytest.mark.parametrize(
     ("damages", "count"),
     [
-        (run_damages, 36),
-        (package_damages, 24),
+        (run_damages, 20),
+        (package_damages, 16),
         pytest.param(run_damages, 1000, marks=pytest.mark.long),
         pytest.param(package_damages, 1000, marks=pytest.mark.long),
     ],
