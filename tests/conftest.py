@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,10 +14,13 @@ from bench.instances.instance import Instance
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from demo import register
 from demo.setup import commit_all
+from tests.preloaded import Preloaded
 from tests.provider import Provider
 
 MakeMirror = Callable[..., tuple[Path, str]]
 MakeCheckout = Callable[[dict[str, bytes | str]], Checkout]
+ShareVenvs = Callable[[Path], None]
+_LONGEST_ID = 80
 register()
 
 
@@ -53,10 +57,44 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Cut long texts: ids of megabytes are sent between the processes of a session."""
+    if not isinstance(val, (str, bytes)) or len(val) <= _LONGEST_ID:
+        return None
+    return f"{val[:_LONGEST_ID]!r} of {len(val)}"
+
+
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(tmp_path_factory: pytest.TempPathFactory, share_venvs: ShareVenvs) -> Path:
     """One cache for the whole session: virtual environments take seconds to build."""
-    return tmp_path_factory.mktemp("cache")
+    made = tmp_path_factory.mktemp("cache")
+    share_venvs(made / "environments")
+    return made
+
+
+@pytest.fixture(scope="session")
+def share_venvs(tmp_path_factory: pytest.TempPathFactory) -> ShareVenvs:
+    """Let a folder of environments have its dependencies in common with all others.
+
+    They take longest to build and are locked only meanwhile; a project's own environment is locked
+    as long as it is used, and stays apart.
+    """
+    place = tmp_path_factory.getbasetemp()
+    common = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "venvs"
+    common.mkdir(exist_ok=True)
+
+    def share(root: Path) -> None:
+        root.mkdir(parents=True)
+        (root / "venvs").symlink_to(common)
+
+    return share
+
+
+@pytest.fixture(scope="session")
+def preloaded() -> Iterator[Preloaded]:
+    """Starts the commands as processes that need not import litellm first."""
+    with Preloaded() as made:
+        yield made
 
 
 @pytest.fixture

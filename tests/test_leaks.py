@@ -20,6 +20,7 @@ from demo.images import build_images
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
+from tests.conftest import ShareVenvs
 from tests.provider import Provider
 
 TOP = Path(__file__).resolve().parents[1]
@@ -73,7 +74,9 @@ def test_no_sentinel_in_any_message_command_log_or_file(
     provider: Provider,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
+    share_venvs: ShareVenvs,
 ) -> None:
+    share_venvs(tmp_path / "cache/environments")
     if kind is EnvironmentKind.DOCKER:
         if not engine_answers():
             pytest.skip("no Docker engine answers")

@@ -56,9 +56,10 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
     found = tuple(_read(store, path) for path in store.prediction_paths())
     if not found:
         raise UserError(f"{store.folder} has no predictions; run harness.py first")
-    names = sorted({prediction.model_name_or_path for prediction in found})
-    if len(names) > 1:
-        raise UserError(f"{store.folder} has predictions of several models: {', '.join(names)}")
+    files = {one.model_name_or_path: store.prediction(one.instance_id).name for one in found}
+    if len(files) > 1:
+        which = ", ".join(f"{name} ({files[name]})" for name in sorted(files))
+        raise UserError(f"{store.folder} has predictions of several models: {which}")
     return found
 
 

@@ -15,6 +15,7 @@ from bench.assembly import Options
 from bench.cli.selection import Selection
 from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES, build_mirrors
+from tests.conftest import ShareVenvs
 
 TOP = Path(__file__).resolve().parents[2]
 EXPECTED = {
@@ -35,9 +36,10 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def demo(tmp_path_factory: pytest.TempPathFactory, share_venvs: ShareVenvs) -> tuple[Path, str]:
     """A copy of the project after the demo, with its output."""
     home = tmp_path_factory.mktemp("demo")
+    share_venvs(home / "cache/swe-retry-harness/environments")
     copy = home / "project"
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],

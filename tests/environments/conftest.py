@@ -28,9 +28,10 @@ from environments.local.cgroups import cgroups_work
 from environments.local.confinement import Confinement
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.sandbox import Confined
+from tests.conftest import ShareVenvs
 from tests.environments.folders import IMAGE, PYTHON
 from tests.environments.folders import LIMITS as FOLDER_LIMITS
-from tests.environments.hostile import LIMITS, Place
+from tests.environments.hostile import LIMITS, Place, a_mark
 
 WAYS = ["cgroup", "other-user", "rlimits", "open", pytest.param("docker", marks=pytest.mark.docker)]
 KINDS = [EnvironmentKind.LOCAL, pytest.param(EnvironmentKind.DOCKER, marks=pytest.mark.docker)]
@@ -47,20 +48,30 @@ def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instanc
 
 
 @pytest.fixture(scope="module")
-def local(cache: Path, demo: tuple[Instance, Checkout]) -> Iterator[LocalSession]:
+def local(
+    cache: Path, demo: tuple[Instance, Checkout], share_venvs: ShareVenvs
+) -> Iterator[LocalSession]:
+    share_venvs(cache / "hostile")
     made: Any = LocalEnvironment(cache / "hostile", print).start(project_of(*demo))
     yield made
     made.stop()
 
 
+@pytest.fixture(scope="module")
+def in_docker(demo: tuple[Instance, Checkout]) -> Iterator[Place]:
+    if not engine_answers():
+        pytest.skip("no Docker engine answers")
+    build_images([demo[0].instance_id])
+    session = DockerEnvironment(connect(), "hostile", LIMITS).start(project_of(*demo))
+    with session.prepare({}) as prepared:
+        yield Place("docker", session, prepared)
+
+
 @pytest.fixture(params=WAYS)
-def place(request: pytest.FixtureRequest, demo: tuple[Instance, Checkout]) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     way = request.param
     if way == "docker":
-        if not engine_answers():
-            pytest.skip("no Docker engine answers")
-        build_images([demo[0].instance_id])
-        yield Place(way, DockerEnvironment(connect(), "hostile", LIMITS).start(project_of(*demo)))
+        yield replace(request.getfixturevalue("in_docker"), mark=a_mark())
         return
     if way != "open" and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
@@ -73,7 +84,9 @@ def place(request: pytest.FixtureRequest, demo: tuple[Instance, Checkout]) -> It
     held = Confinement.RLIMITS_PER_PROCESS if way == "open" else Confinement(way)
     confined = Confined(held, LIMITS, "hostile")
     session = request.getfixturevalue("local")
-    yield Place(way, replace(session, confined=confined, shut_in=way != "open"))
+    session = replace(session, confined=confined, shut_in=way != "open")
+    with session.prepare({}) as prepared:
+        yield Place(way, session, prepared)
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
+from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.processes import CommandResult
-from environments import Session, run_once
+from environments import Prepared, Session
 from environments.limits import ResourceLimits
 
 MB = 1 << 20
@@ -18,19 +19,28 @@ LIMITS = ResourceLimits(
 IGNORES_TERM = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
 
+def a_mark() -> str:
+    return f"mark-{secrets.token_hex(8)}"
+
+
 @dataclass(frozen=True)
 class Place:
-    """A session with small limits, and the name of the mechanism that enforces them."""
+    """A session with small limits, and the name of the mechanism that enforces them.
+
+    Its tree is set up once as ``prepared``, since only what runs later is hostile.
+    """
 
     way: str
     session: Session
-    mark: str = field(default_factory=lambda: f"mark-{secrets.token_hex(8)}")
+    prepared: Prepared
+    mark: str = field(default_factory=a_mark)
 
     def run(self, code: str, seconds: float = 20) -> CommandResult:
         """Run ``code`` with a mark that is visible in the machine's list of processes."""
-        changes: dict[str, bytes | None] = {"hostile.py": code.encode()}
-        result = run_once(self.session, changes, f"python hostile.py {self.mark}", seconds)
-        assert "alive" in run_once(self.session, {}, "echo alive", 30).output
+        text = b64encode(code.encode()).decode()
+        command = f"echo {text} | base64 -d >hostile.py; python hostile.py {self.mark}"
+        result = self.prepared.run(command, seconds)
+        assert "alive" in self.prepared.run("echo alive", 30).output
         assert not self.still_running(), "a process of it still runs"
         return result
 

@@ -17,7 +17,7 @@ from bench.instances.project import project_of
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError, UserError
 from demo.images import build_images
-from environments import Session, UnavailableError, run_once
+from environments import Prepared, Session, UnavailableError, run_once
 from environments.base import EnvironmentKind
 from environments.choice import make_environment
 from environments.docker.engine import connect, engine_answers
@@ -25,7 +25,7 @@ from environments.docker.environment import LABEL, DockerEnvironment
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.none import NoEnvironment
-from tests.conftest import an_instance
+from tests.conftest import ShareVenvs, an_instance
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
@@ -50,8 +50,15 @@ def session(
     made.stop()
 
 
-def test_tests_run_with_the_project_installed(session: Session) -> None:
-    result = run_once(session, {}, f"{session.test_command} tests/test_slug.py", 60)
+@pytest.fixture(scope="module")
+def unchanged(session: Session) -> Iterator[Prepared]:
+    """The tree as it is, set up once."""
+    with session.prepare({}) as prepared:
+        yield prepared
+
+
+def test_tests_run_with_the_project_installed(session: Session, unchanged: Prepared) -> None:
+    result = unchanged.run(f"{session.test_command} tests/test_slug.py", 60)
     assert "PASSED tests/test_slug.py::test_lower_case" in result.output
     assert result.exit_code == 0
 
@@ -91,10 +98,12 @@ def test_folders_take_the_place_of_files_and_names_may_be_odd(session: Session) 
     assert result.exit_code == 0
 
 
-def test_a_command_is_killed_with_all_its_children_when_its_time_is_up(session: Session) -> None:
+def test_a_command_is_killed_with_all_its_children_when_its_time_is_up(
+    unchanged: Prepared,
+) -> None:
     started = time.monotonic()
     command = "trap '' TERM; (trap '' TERM; setsid sleep 71.5 &) ; sleep 71.5; echo end"
-    result = run_once(session, {}, command, 2)
+    result = unchanged.run(command, 2)
     assert result.timed_out
     assert "end" not in result.output
     assert time.monotonic() - started < 25
@@ -112,18 +121,18 @@ def _command_lines() -> list[str]:
     return lines
 
 
-def test_a_failing_command_says_so(session: Session) -> None:
-    result = run_once(session, {}, "echo out; echo err >&2; exit 3", 30)
+def test_a_failing_command_says_so(unchanged: Prepared) -> None:
+    result = unchanged.run("echo out; echo err >&2; exit 3", 30)
     assert (result.exit_code, result.timed_out) == (3, False)
     assert "out" in result.output
     assert "err" in result.output
 
 
-def test_there_is_no_network(session: Session) -> None:
+def test_there_is_no_network(session: Session, unchanged: Prepared) -> None:
     if isinstance(session, LocalSession) and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
     code = "import socket; socket.create_connection(('192.0.2.1', 80), 2)"
-    result = run_once(session, {}, f'python -c "{code}"', 30)
+    result = unchanged.run(f'python -c "{code}"', 30)
     assert result.exit_code not in (0, None)
     assert "unreachable" in result.output
 
@@ -136,7 +145,10 @@ def test_no_secret_and_no_git_is_seen(session: Session, monkeypatch: pytest.Monk
 
 
 @needs_bubblewrap
-def test_bubblewrap_hides_the_machine(cache: Path, demo: tuple[Instance, Checkout]) -> None:
+def test_bubblewrap_hides_the_machine(
+    cache: Path, demo: tuple[Instance, Checkout], share_venvs: ShareVenvs
+) -> None:
+    share_venvs(cache / "bubblewrap")
     # Not where the fixture's session holds its environment: this one would wait for it.
     made = LocalEnvironment(cache / "bubblewrap", print).start(project_of(*demo))
     try:
@@ -152,9 +164,10 @@ def test_bubblewrap_hides_the_machine(cache: Path, demo: tuple[Instance, Checkou
 
 
 def test_a_template_that_was_written_to_is_made_again(
-    cache: Path, demo: tuple[Instance, Checkout], tmp_path: Path
+    demo: tuple[Instance, Checkout], tmp_path: Path, share_venvs: ShareVenvs
 ) -> None:
     """Code without a sandbox could have written there, without a change of size and time."""
+    share_venvs(tmp_path / "environments")
     environment = LocalEnvironment(tmp_path / "environments", print)
     first: Any = environment.start(project_of(*demo))
     first.stop()
@@ -173,8 +186,12 @@ def test_a_template_that_was_written_to_is_made_again(
 
 @needs_bubblewrap
 def test_what_ran_without_a_sandbox_has_folders_of_its_own(
-    demo: tuple[Instance, Checkout], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: tuple[Instance, Checkout],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    share_venvs: ShareVenvs,
 ) -> None:
+    share_venvs(tmp_path / "environments")  # with those of other sandboxes
     environment = LocalEnvironment(tmp_path / "environments", print)
     shut_in: Any = environment.start(project_of(*demo))
     shut_in.stop()

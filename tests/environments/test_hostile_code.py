@@ -161,17 +161,22 @@ def test_the_loopback_interface_is_not_reached(place: Place) -> None:
 
 def test_nothing_is_left_of_what_was_written(place: Place) -> None:
     place.run("open('left-over', 'w').write('x')\n")
-    result = run_once(place.session, {}, "ls; ls /tmp ~", 30)
+    result = place.prepared.run("ls; ls /tmp ~", 30)
     assert "left-over" not in result.output
 
 
 def test_capabilities_are_few(place: Place) -> None:
     if place.way == "open":
         pytest.skip("without a sandbox the rights are those of the user")
-    result = run_once(
-        place.session, {}, "mount -t tmpfs x /mnt || unshare -Urm mount -t tmpfs x /mnt", 30
-    )
+    command = "mount -t tmpfs x /mnt || unshare -Urm mount -t tmpfs x /mnt"
+    result = place.prepared.run(command, 30)
     assert ended_badly(result)
+
+
+@pytest.fixture(scope="module")
+def baselines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache: the tests of the unchanged tree run once in each way."""
+    return tmp_path_factory.mktemp("baselines")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +191,7 @@ def test_capabilities_are_few(place: Place) -> None:
     ids=["hangs", "leaves", "fills the disk", "needs the network"],
 )
 def test_no_outcome_of_it_is_a_pass(
-    place: Place, demo: tuple[Instance, Checkout], tmp_path: Path, code: str
+    place: Place, demo: tuple[Instance, Checkout], baselines: Path, code: str
 ) -> None:
     if place.way not in (find_confinement().value, "docker"):
         pytest.skip("one of the local ways is enough")
@@ -199,7 +204,7 @@ def test_no_outcome_of_it_is_a_pass(
         limits=TestLimits(60, 60),
         files=[str(p.relative_to(root)) for p in root.rglob("*.py")],
         read=lambda path: (root / path).read_text(),
-        cache=tmp_path,
+        cache=baselines,
         identity=place.way,
         log=logging.getLogger("test"),
     )

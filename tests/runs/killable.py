@@ -1,25 +1,17 @@
-"""Runs ``harness.py`` in processes of their own that can be made to die at a chosen write.
-
-Started as a script it reads one order a line and forks a process for each: what takes seconds, the
-imports, is done once, and nothing else has happened before the fork.
-"""
+"""What makes a process die at a chosen write."""
 
 from __future__ import annotations
 
 import builtins
 import io
-import json
 import os
 import signal
 import stat
-import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).resolve().parents[2]
 _CALLS = ("fsync", "replace", "rename", "write", "unlink", "mkdir")
 
 
@@ -96,50 +88,3 @@ class _Watched:
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def main() -> None:
-    sys.path.insert(0, str(TOP))
-    from bench.cli.cli import run_cli
-    from bench.cli.command_line import main as harness
-    from demo import register
-    from llm.registry import the_litellm
-
-    register()
-    the_litellm()
-    assert threading.active_count() == 1, "a process with threads must not be forked"
-    say = os.fdopen(os.dup(1), "w", buffering=1)
-    for line in sys.stdin:
-        order = json.loads(line)
-        pid = os.fork()
-        if not pid:
-            _be_harness(order, lambda: run_cli(harness))
-        say.write(f"{_exit_code(pid, order['seconds'])}\n")
-
-
-def _exit_code(pid: int, seconds: float | None) -> int:
-    """Wait for a process, kill it after ``seconds``, and return its exit code."""
-    end = time.monotonic() + (float("inf") if seconds is None else seconds)
-    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
-        if time.monotonic() >= end:
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(0.005)
-    return os.waitstatus_to_exitcode(ended[1])
-
-
-def _be_harness(order: dict[str, Any], run: Callable[[], int]) -> None:
-    """Be a process that was started as ``harness.py``, and end."""
-    for number, path in ((0, os.devnull), (1, order["output"]), (2, order["output"])):
-        flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        os.dup2(os.open(path, flags, 0o644), number)
-    sys.argv = ["harness.py", *order["words"]]
-    os.environ.update(order["env"])
-    bomb = Bomb(order["kill_at"], order["torn"])
-    bomb.arm()
-    code = run()
-    print(f"writes: {bomb.count}", flush=True)
-    os._exit(code)
-
-
-if __name__ == "__main__":
-    main()

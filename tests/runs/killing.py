@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bench.instances.dataset import load_dataset
@@ -23,8 +23,9 @@ from llm.replay import read_trajectory
 from runs.calls.journal import EntryKind, InstanceEntry, Journal, asked_and_ended
 from runs.calls.ledger import LedgerLine, read_ledger
 from runs.leftovers import kill_processes, run_key
+from tests.preloaded import Preloaded, Started
 from tests.provider import Answer, Provider
-from tests.runs import killable
+from tests.runs.killable import Bomb
 
 MODELS = ("gpt-4o", "gpt-4o-mini")
 TEMPERATURES = (0.0, 0.25, 0.5)
@@ -79,29 +80,12 @@ class Ended:
 
 @dataclass
 class Harness:
-    """Starts processes of the harness; a context manager."""
+    """Starts processes of the harness that write below ``place``."""
 
+    preloaded: Preloaded
     place: Path
     environ: Mapping[str, str] = field(default_factory=dict)
-    _forker: Any = None
     _count: int = 0
-
-    def __enter__(self) -> Harness:
-        self._forker = subprocess.Popen(
-            [sys.executable, killable.__file__], cwd=killable.TOP, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._forker.stdin.close()
-        self._forker.wait()
-        self._forker.stdout.close()
 
     def run(
         self,
@@ -118,20 +102,25 @@ class Harness:
             torn: half of that write is made.
             seconds: after which it is killed.
         """
-        self.start(words, kill_at=kill_at, torn=torn, seconds=seconds)
-        return self.ended()
+        started = self.start(words, kill_at=kill_at, torn=torn)
+        with suppress(subprocess.TimeoutExpired):
+            started.wait(seconds)
+        started.kill()
+        return self.ended(started)
 
-    def start(self, words: Sequence[str], **kill: Any) -> None:
-        """Start as ``run`` does; ``ended`` must follow before another start."""
+    def start(self, words: Sequence[str], *, kill_at: int = 0, torn: bool = False) -> Started:
+        """Start as ``run`` does, and do not wait."""
         self._count += 1
-        order = {"words": list(words), "output": str(self._output), "env": dict(self.environ)}
-        unharmed = {"kill_at": 0, "torn": False, "seconds": None}
-        print(json.dumps({**order, **unharmed, **kill}), file=self._forker.stdin, flush=True)
+        # A file: processes that outlive a kill would keep a pipe open.
+        with self._output.open("wb") as output:
+            return self.preloaded.start(
+                *words, env={**os.environ, **self.environ}, output=output.fileno(),
+                bomb=Bomb(kill_at, torn),
+            )  # fmt: skip
 
-    def ended(self) -> Ended:
-        """Wait for the process and return how it ended."""
-        code = int(self._forker.stdout.readline())
-        return Ended(code, self._output.read_text(errors="replace"))
+    def ended(self, started: Started) -> Ended:
+        """Wait for the process that was started last and return how it ended."""
+        return Ended(started.wait(), self._output.read_text(errors="replace"))
 
     @property
     def _output(self) -> Path:

@@ -18,6 +18,7 @@ from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
 from runs.calls.journal import EntryKind
 from runs.calls.ledger import by_instance, total
+from tests.preloaded import Preloaded
 from tests.runs.killing import MODELS, TEMPERATURES, DemoProvider, Harness, Left, hashes
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
@@ -72,9 +73,9 @@ class Trial:
     def cache_of(self, out: Path) -> Path:
         return self.cache or out / "cache"
 
-    def undisturbed(self) -> Undisturbed:
+    def undisturbed(self, *, warm: bool = True) -> Undisturbed:
         left = Left(self.place / "undisturbed")
-        if self.cache:
+        if self.cache and warm:
             # What is built once is in the cache before anything is measured.
             self.harness.run(self.words(self.place / "first"))
         self.provider.requests.clear()
@@ -148,9 +149,8 @@ def _check_ledger(measure: Left, left: Left) -> None:
 
 
 @pytest.fixture(scope="module")
-def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    with Harness(tmp_path_factory.mktemp("outputs")) as started:
-        yield started
+def harness(tmp_path_factory: pytest.TempPathFactory, preloaded: Preloaded) -> Harness:
+    return Harness(preloaded, tmp_path_factory.mktemp("outputs"))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import pytest
 from demo.images import build_images
 from environments.docker.engine import engine_answers
 from runs.calls.journal import EntryKind
+from tests.preloaded import Preloaded
 from tests.runs.killing import DemoProvider, Harness, Left, hashes
 from tests.runs.test_kill import Trial
 
@@ -49,9 +50,12 @@ def enlarge(place: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Trial]:
+def trial(
+    tmp_path_factory: pytest.TempPathFactory, cache: Path, preloaded: Preloaded
+) -> Iterator[Trial]:
     provider, place = DemoProvider(), tmp_path_factory.mktemp("trial")
-    with provider, Harness(place) as harness:
+    harness = Harness(preloaded, place)
+    with provider:
         options = ("--environment", "none", "--tries", "3")
         yield Trial(harness, provider, place, options, random.Random(0), cache)
 
@@ -59,7 +63,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Tri
 @pytest.fixture(scope="module")
 def whole(trial: Trial) -> Left:
     """An undisturbed run."""
-    return trial.undisturbed().left
+    return trial.undisturbed(warm=False).left
 
 
 def check_mended(trial: Trial, whole: Left, left: Left, asked: int) -> None:
@@ -182,21 +186,22 @@ IDS = "demo__textkit-1,demo__bank-2,demo__units-2"
 @pytest.mark.docker
 @pytest.mark.skipif(not engine_answers() or not SOCKET.exists(), reason="no Docker engine answers")
 def test_an_engine_that_dies_in_the_middle_is_an_infra_error_and_the_run_goes_on_afterwards(
-    tmp_path: Path, cache: Path, proxy: Proxy
+    tmp_path: Path, cache: Path, proxy: Proxy, preloaded: Preloaded
 ) -> None:
     build_images(IDS.split(","))
     provider = DemoProvider()
     engine = {"DOCKER_HOST": f"unix://{proxy.path}"}
     options = ("--environment", "docker", "--instances", IDS, "--tries", "3")
-    with provider, Harness(tmp_path, engine) as harness:
+    harness = Harness(preloaded, tmp_path, engine)
+    with provider:
         trial = Trial(harness, provider, tmp_path, options, random.Random(0), cache)
-        whole = trial.undisturbed().left
+        whole = trial.undisturbed(warm=False).left
         provider.requests.clear()
         left = Left(tmp_path / "broken")
-        harness.start(trial.words(left.out))
+        started = harness.start(trial.words(left.out))
         wait_for(lambda: len(provider.requests) >= 4)
         proxy.break_down()
-        ended = harness.ended()
+        ended = harness.ended(started)
         assert ended.code == 1, ended.said
         assert "Traceback" not in ended.said
         assert "infra_error" in ended.said

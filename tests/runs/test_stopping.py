@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from demo.setup import REPOSITORIES, commit_all
 from runs.progress.overview import overview
 from runs.progress.run_status import lines
 from runs.storage.store import RunStore
-from tests.bench.runs import EDIT, TOP, heed_interrupts
+from tests.bench.runs import EDIT, TOP
+from tests.preloaded import Preloaded, Started
 from tests.provider import Answer, Provider
 from tests.runs.progress.test_display import Screen
 
@@ -35,19 +37,17 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def started(
-    out: Path,
-    provider: Provider,
-    *words: str,
-    before: Callable[[], None] = heed_interrupts,
-    dataset: str = "demo",
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(TOP / "harness.py"), "--dataset", dataset, "--instances", ID,
-         "--models", "gpt-4o", "--api-base", provider.url, "--run", "r", "--out", str(out),
-         "--cache", str(out / "cache"), "--tries", "1", *words],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=before,
-    )  # fmt: skip
+Start = Callable[..., Started]
+
+
+@pytest.fixture
+def start(tmp_path: Path, provider: Provider, preloaded: Preloaded) -> Start:
+    """Start a run of one instance."""
+    words = [
+        "--dataset", "demo", "--instances", ID, "--models", "gpt-4o", "--api-base", provider.url,
+        "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"), "--tries", "1",
+    ]  # fmt: skip
+    return partial(preloaded.start, *words)
 
 
 def wait_until(true: Callable[[], object], seconds: float = 90) -> None:
@@ -101,11 +101,11 @@ def sleeping() -> list[str]:
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )
 def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
-    tmp_path: Path, cache: Path, provider: Provider, slow: list[str], number: signal.Signals
+    cache: Path, provider: Provider, start: Start, slow: list[str], number: signal.Signals
 ) -> None:
     before = baselines(cache)
     provider.will_answer("textkit/slug.py", EDIT)
-    process = started(tmp_path, provider, *slow)
+    process = start(*slow)
     wait_until(sleeping)
     process.send_signal(number)
     asked = time.monotonic()
@@ -119,11 +119,11 @@ def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
 
 
 def test_a_second_signal_leaves_no_result_of_what_it_killed(
-    tmp_path: Path, cache: Path, provider: Provider, slow: list[str]
+    cache: Path, provider: Provider, start: Start, slow: list[str]
 ) -> None:
     before = baselines(cache)
     provider.will_answer("textkit/slug.py", EDIT)
-    process = started(tmp_path, provider, *slow)
+    process = start(*slow)
     wait_until(sleeping)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
@@ -134,16 +134,16 @@ def test_a_second_signal_leaves_no_result_of_what_it_killed(
 
 
 def test_an_ignored_interrupt_stays_ignored_and_sigterm_ends_the_run(
-    tmp_path: Path, provider: Provider
+    provider: Provider, start: Start
 ) -> None:
     provider.will_answer(Answer("textkit/slug.py", hang=1.5), EDIT)
     words = ["--environment", "none"]
-    process = started(tmp_path, provider, *words, before=ignore_interrupts)
+    process = start(*words, ignores_interrupts=True)
     wait_until(lambda: provider.requests)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    other = started(tmp_path, provider, *words, "--redo", ID, before=ignore_interrupts)
+    other = start(*words, "--redo", ID, ignores_interrupts=True)
     asked = len(provider.requests)
     provider.answers.clear()
     provider.will_answer(Answer("textkit/slug.py", hang=1.5), EDIT)
@@ -171,10 +171,10 @@ def test_tests_do_not_inherit_an_ignored_interrupt() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_after_a_kill_the_status_names_it(tmp_path: Path, provider: Provider) -> None:
+def test_after_a_kill_the_status_names_it(tmp_path: Path, provider: Provider, start: Start) -> None:
     provider.will_answer(Answer("textkit/slug.py", hang=3), EDIT)
     words = ["--environment", "none"]
-    first = started(tmp_path, provider, *words)
+    first = start(*words)
     wait_until(lambda: provider.requests)
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=60)
@@ -183,7 +183,7 @@ def test_after_a_kill_the_status_names_it(tmp_path: Path, provider: Provider) ->
     provider.answers.clear()
     provider.will_answer(Answer("x", hang=60))
     asked = len(provider.requests)
-    second = started(tmp_path, provider, *words)
+    second = start(*words)
     wait_until(lambda: len(provider.requests) > asked)
     at_work = "\n".join(lines(overview(store, {})))
     assert f"in work by process {second.pid}" in at_work and "in_work" in at_work
@@ -195,9 +195,7 @@ def test_after_a_kill_the_status_names_it(tmp_path: Path, provider: Provider) ->
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_leaves_nothing_on_a_terminal(
-    tmp_path: Path, provider: Provider, times: int
-) -> None:
+def test_ctrl_c_leaves_nothing_on_a_terminal(provider: Provider, start: Start, times: int) -> None:
     import fcntl
     import pty
     import struct
@@ -206,13 +204,8 @@ def test_ctrl_c_leaves_nothing_on_a_terminal(
     provider.will_answer(Answer("textkit/slug.py", hang=2 if times == 1 else 60), EDIT)
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    child = subprocess.Popen(
-        [sys.executable, str(TOP / "harness.py"), "--dataset", "demo", "--instances", ID,
-         "--models", "gpt-4o", "--api-base", provider.url, "--environment", "none", "--run", "r",
-         "--out", str(tmp_path), "--cache", str(tmp_path / "cache"), "--tries", "1"],
-        stdin=slave, stdout=slave, stderr=slave, preexec_fn=heed_interrupts,
-        env={**os.environ, "TERM": "xterm"},
-    )  # fmt: skip
+    env = {**os.environ, "TERM": "xterm"}
+    child = start("--environment", "none", terminal=slave, env=env)
     os.close(slave)
     wait_until(lambda: provider.requests)
     time.sleep(1.2)  # until the bar is drawn

@@ -5,26 +5,44 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from agent.formats import format_names
+from agent.formats.__main__ import app
 from tests.agent.formats.editing import block
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
-def run(*args: str) -> subprocess.CompletedProcess[str]:
+def run(*args: str) -> tuple[int, str]:
+    """Run the command and return exit code and standard output."""
     command = [sys.executable, "-m", "agent.formats", *args]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout
 
 
-def applied(root: Path, reply: str, *options: str, form: str = "diff") -> tuple[int, dict]:  # type: ignore[type-arg]
+def call(*args: str) -> tuple[int, str]:
+    """Do as ``run`` in this process, which has imported everything."""
+    result = CliRunner().invoke(app, args)
+    return result.exit_code, result.stdout
+
+
+def applied(
+    root: Path,
+    reply: str,
+    *options: str,
+    form: str = "diff",
+    command: Callable[..., tuple[int, str]] = call,
+) -> tuple[int, Any]:
     file = root.parent / "reply.txt"
     file.write_text(reply)
-    result = run("apply", "--format", form, "--root", str(root), str(file), *options)
-    return result.returncode, json.loads(result.stdout)
+    code, said = command("apply", "--format", form, "--root", str(root), str(file), *options)
+    return code, json.loads(said)
 
 
 @pytest.fixture
@@ -36,7 +54,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_all_applied(root: Path) -> None:
-    code, said = applied(root, block("a.py", "x = 1\n", "x = 2\n"))
+    code, said = applied(root, block("a.py", "x = 1\n", "x = 2\n"), command=run)
     assert (code, said["failed"], said["feedback"]) == (0, [], "")
     assert said["applied"] == [{"edit": 1, "path": "a.py", "step": "exact"}]
     assert (root / "a.py").read_text() == "x = 2\n"
@@ -68,8 +86,8 @@ def test_a_dry_run_writes_nothing(root: Path) -> None:
 
 
 def test_a_call_as_json(root: Path) -> None:
-    call = {"name": "write_file", "arguments": {"path": "b/c.py", "content": "y\n"}}
-    assert applied(root, json.dumps(call), form="whole-func")[0] == 0
+    written = {"name": "write_file", "arguments": {"path": "b/c.py", "content": "y\n"}}
+    assert applied(root, json.dumps(written), form="whole-func")[0] == 0
     assert (root / "b/c.py").read_text() == "y\n"
 
 
@@ -93,22 +111,22 @@ def test_wrong_usage_is_one_line(root: Path) -> None:
         ["apply", "--format", "diff", "--root", "/nowhere", "x"],
         ["apply", "--format", "diff", "--root", str(root), "/nowhere.txt"],
     ):
-        result = run(*args)
-        assert result.returncode == 2
+        result = CliRunner().invoke(app, args)
+        assert result.exit_code == 2
         assert len(result.stderr.splitlines()) == 1, result.stderr
 
 
 @pytest.mark.parametrize("form", format_names())
 def test_every_format_is_shown_with_an_example(form: str) -> None:
-    result = run("show", "--format", form)
-    assert result.returncode == 0
-    assert "Example" in result.stdout
-    assert "app/hello.py" in result.stdout
+    code, said = call("show", "--format", form)
+    assert code == 0
+    assert "Example" in said
+    assert "app/hello.py" in said
 
 
 def test_the_notation_of_2023_is_shown() -> None:
-    shown = run("show", "--format", "diff", "--notation", "2023")
-    assert (shown.returncode, shown.stdout.count("<<<<<<< ORIGINAL")) == (0, 4)
-    refused = run("show", "--format", "udiff", "--notation", "2023")
-    assert refused.returncode == 2
+    code, said = call("show", "--format", "diff", "--notation", "2023")
+    assert (code, said.count("<<<<<<< ORIGINAL")) == (0, 4)
+    refused = CliRunner().invoke(app, ["show", "--format", "udiff", "--notation", "2023"])
+    assert refused.exit_code == 2
     assert "there are whole, diff, whole-func, diff-func" in refused.stderr

@@ -14,6 +14,7 @@ import pytest
 from bench.cli.cli import run_cli
 from bench.cli.command_line import main as harness
 from tests.bench.runs import EDIT, TOP, heed_interrupts
+from tests.preloaded import Preloaded
 from tests.provider import Answer, Provider
 
 
@@ -73,44 +74,47 @@ def test_help_is_exit_code_0_and_groups_the_options() -> None:
     assert "Environment and tests" in result.stdout
 
 
-def test_list_models_lists_and_starts_nothing(tmp_path: Path) -> None:
+def test_list_models_lists_and_starts_nothing(tmp_path: Path, preloaded: Preloaded) -> None:
     settings = tmp_path / "mine.yaml"
     settings.write_text("aliases: {mine: ollama/llama3}\nmodels: {ollama/*: {context: 4321}}\n")
     words = ["--list-models", "--model-settings", str(settings), "--out", str(tmp_path / "out")]
-    every = command(*words)
-    assert every.returncode == 0, every.stderr
+    every = preloaded.run(*words)
+    assert every.returncode == 0, every.stdout
     rows = {line.split()[0]: line.split() for line in every.stdout.splitlines()}
     assert rows["ollama/llama3"][1:4] == ["mine", "whole", "4321"]
     assert any(name.startswith("anthropic/claude-opus-") for name in rows)
-    some = command(*words, "--models", "gpt-4o@whole,mine").stdout.splitlines()
+    some = preloaded.run(*words, "--models", "gpt-4o@whole,mine").stdout.splitlines()
     assert [line.split()[0] for line in some] == ["model", "gpt-4o", "ollama/llama3"]
     assert some[1].split()[1:3] == ["4o,gpt4o", "whole"]
     assert not (tmp_path / "out").exists()
 
 
-def start_run(provider: Provider, out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
-    """Start a run of two instances, of which the second hangs at its first call."""
-    words = [
+def words_of(provider: Provider, out: Path, cache: Path) -> list[str]:
+    """Return the words of a run of two instances, of which the second hangs at its first call."""
+    return [
         "--dataset", "demo", "--instances", "demo__textkit-1,demo__bank-1", "--models", "gpt-4o",
         "--api-base", provider.url, "--environment", "none", "--run", "r", "--out", str(out),
-        "--cache", str(cache), "--workers", "1", "--tries", "1", *more,
+        "--cache", str(cache), "--workers", "1", "--tries", "1",
     ]  # fmt: skip
+
+
+def wait_for_the_second(provider: Provider) -> None:
+    deadline = time.monotonic() + 60
+    while len(provider.requests) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
+    tmp_path: Path, provider: Provider, preloaded: Preloaded
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT, Answer("bank/accounts.py", hang=3), EDIT)
+    cache = tmp_path / "cache"  # its own: what took longest in another test would begin first
+    words = words_of(provider, tmp_path, cache)
     process = subprocess.Popen(
         [sys.executable, str(TOP / "harness.py"), *words],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupts,
     )  # fmt: skip
-    deadline = time.monotonic() + 60
-    while len(provider.requests) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return process
-
-
-def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
-    tmp_path: Path, provider: Provider
-) -> None:
-    provider.will_answer("textkit/slug.py", EDIT, Answer("bank/accounts.py", hang=3), EDIT)
-    cache = tmp_path / "cache"  # its own: what took longest in another test would begin first
-    process = start_run(provider, tmp_path, cache)
+    wait_for_the_second(provider)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -121,17 +125,19 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     assert not (cache / "work").exists() or not list((cache / "work").iterdir())
     # The reply that came after the interruption was paid for: it is not asked for again.
     assert len(provider.requests) == 3
-    again = start_run(provider, tmp_path, cache)
-    said, _ = again.communicate(timeout=60)
+    said = preloaded.run(*words).stdout
     first = [r["messages"] for r in provider.requests if "bank" in str(r["messages"][1])]
     assert [len(messages) for messages in first].count(2) == 1
     assert (tmp_path / "predictions/r/demo__bank-1.json").exists(), said
 
 
-def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(tmp_path: Path, provider: Provider) -> None:
+def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(
+    tmp_path: Path, provider: Provider, preloaded: Preloaded
+) -> None:
     provider.will_answer("textkit/slug.py", EDIT, Answer("x", hang=60))
     cache = tmp_path / "cache"
-    process = start_run(provider, tmp_path, cache)
+    process = preloaded.start(*words_of(provider, tmp_path, cache))
+    wait_for_the_second(provider)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -20,6 +20,7 @@ from runs.storage.versions import HARNESS_VERSION
 from tests.bench.cli.test_options import ID, NOWHERE, Run, replayed, run
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.bench.runs import TOP
+from tests.preloaded import Preloaded
 
 # --- 11. names, help, completion, dry runs
 
@@ -113,7 +114,7 @@ def test_a_selection_of_nothing_is_a_mistake(tmp_path: Path, here: Run, words: l
 # --- 17. one agent, once
 
 
-def test_an_agent_is_tried_once(tmp_path: Path) -> None:
+def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
     code = (
         "import json, pathlib, sys; p = pathlib.Path('textkit/slug.py')\n"
         "p.write_text(p.read_text() + '# tried\\n'); print('worked')\n"
@@ -121,11 +122,11 @@ def test_an_agent_is_tried_once(tmp_path: Path) -> None:
     )
     agent = f"command:{shlex.join([sys.executable, '-c', code])} {{result_file}}"
     words = ["--try-agent", agent, "--models", "some-model", "--cache", str(tmp_path / "cache")]
-    done = run(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = preloaded.run(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
     for line in ("ended     exit code 0", "cost      $0.2500", "worked", "+# tried"):
         assert line in done.stdout
-    broken = run(
+    broken = preloaded.run(
         "--try-agent", "command:python3 -c 'raise SystemExit(3)'", "--models", "m",
         "--cache", str(tmp_path / "cache"), cwd=tmp_path,
     )  # fmt: skip

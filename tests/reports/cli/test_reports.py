@@ -64,14 +64,9 @@ WRONG = (
 KINDS = [EvaluatorKind.LOCAL, pytest.param(EvaluatorKind.DOCKER, marks=pytest.mark.docker)]
 
 
-# Four of the six are evaluated in Docker by the test below.
-@pytest.mark.parametrize(
-    "kind",
-    [
-        EvaluatorKind.LOCAL,
-        pytest.param(EvaluatorKind.DOCKER, marks=[pytest.mark.docker, pytest.mark.long]),
-    ],
-)
+# Four of the six are evaluated by the test below, the others locally by later ones.
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
 def test_all_six_gold_patches_are_resolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
@@ -265,6 +260,7 @@ def test_no_engine_is_told_and_exit_code_1(make_run: MakeRun, cache: Path) -> No
 def test_an_official_verdict_is_not_written_over(make_run: MakeRun, cache: Path) -> None:
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
     report_command([folder], options(cache, EvaluatorKind.LOCAL), lambda _: None)
+    assert verdict(folder, "demo__bank-1")["status"] == "resolved"
     path = folder / "verdicts/demo__bank-1.json"
     path.write_text(json.dumps({**verdict(folder, "demo__bank-1"), "evaluator": "docker"}))
     said: list[str] = []

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
+from reports.data.predictions import read_predictions
 from reports.data.rundata import RunData, read_run
 from reports.data.turns import fill_turns, turn_order
 from runs.storage.store import RunStore
@@ -169,3 +170,11 @@ def test_a_trajectory_is_read_by_itself_where_there_is_one(tmp_path: Path) -> No
     store = RunStore.of_folder(new_run(tmp_path / "r"))
     assert len(store.read_trajectory("own__thing-1")["attempts"]) == 1
     assert store.read_trajectory("own__thing-2") == {}
+
+
+def test_predictions_of_several_models_are_refused_with_a_file_of_each(tmp_path: Path) -> None:
+    files = [old_prediction(f"a__b-{number}", 1, resolved=True) for number in (1, 2, 3)]
+    files[1]["model_name_or_path"] = "other"
+    store = RunStore.of_folder(write_run(tmp_path / "r", files))
+    with pytest.raises(UserError, match=r" other \(a__b-2\.json\)"):
+        read_predictions(store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,17 @@ from tests.bench import runs
 from tests.reports.verification.test_verify import ONE, SIX, options
 
 
-@pytest.fixture
-def out(tmp_path: Path, cache: Path) -> Path:
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    place = tmp_path_factory.mktemp("done")
     config = runs.config(environment=EnvironmentKind.NONE)
-    run_command(config, runs.options(tmp_path, cache, ONE, SIX), lambda _: None)
-    return tmp_path
+    run_command(config, runs.options(place, cache, ONE, SIX), lambda _: None)
+    return place
+
+
+@pytest.fixture
+def out(done: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(done, tmp_path, dirs_exist_ok=True)
 
 
 def shown(folders: list[Path], cache: Path, **changes: Any) -> str:

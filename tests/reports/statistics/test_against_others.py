@@ -1,17 +1,15 @@
-"""Our numbers against scipy's, statsmodels' and scikit-learn's, on random data."""
+"""Our numbers against scipy's, statsmodels' and scikit-learn's, on random data.
+
+They are imported where they are used: that takes seconds, which every worker would spend.
+"""
 
 from __future__ import annotations
 
 from itertools import combinations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, bootstrap, hypergeom
-from sklearn.metrics import confusion_matrix, precision_score, recall_score
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.proportion import proportion_confint
 
 from reports.statistics.comparing import compare_verdicts
 from reports.statistics.confusion import confusion
@@ -33,6 +31,9 @@ shares = st.integers(1, 3000).flatmap(lambda of: st.tuples(st.integers(0, of), s
 @settings(deadline=None)
 @given(shares, st.floats(0.5, 0.999))
 def test_wilson(share: tuple[int, int], confidence: float) -> None:
+    from scipy.stats import binomtest
+    from statsmodels.stats.proportion import proportion_confint
+
     count, of = share
     ours = wilson(count, of, confidence)
     theirs = proportion_confint(count, of, alpha=1 - confidence, method="wilson")
@@ -45,6 +46,9 @@ def test_wilson(share: tuple[int, int], confidence: float) -> None:
 @settings(deadline=None)
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_mcnemar(only_a: int, only_b: int) -> None:
+    from scipy.stats import binomtest
+    from statsmodels.stats.contingency_tables import mcnemar
+
     theirs = mcnemar([[7, only_a], [only_b, 3]], exact=True).pvalue
     assert mcnemar_exact(only_a, only_b) == pytest.approx(theirs, **CLOSE)
     if only_a + only_b:
@@ -54,6 +58,8 @@ def test_mcnemar(only_a: int, only_b: int) -> None:
 
 def test_mcnemar_of_many_instances() -> None:
     """Powers of two beyond the range of floats."""
+    from scipy.stats import binomtest
+
     expected = binomtest(1400, 3000, 0.5).pvalue
     assert mcnemar_exact(1400, 1600) == pytest.approx(expected, rel=1e-9)
 
@@ -61,6 +67,8 @@ def test_mcnemar_of_many_instances() -> None:
 @settings(deadline=None)
 @given(st.integers(1, 60), st.data())
 def test_pass_at_k_is_the_hypergeometric_chance(attempts: int, data: st.DataObject) -> None:
+    from scipy.stats import hypergeom
+
     good = data.draw(st.integers(0, attempts))
     k = data.draw(st.integers(1, attempts))
     expected = 1 - hypergeom(attempts, good, k).pmf(0)
@@ -81,6 +89,8 @@ def test_pass_at_k_is_the_mean_over_all_choices(outcomes: list[bool], data: st.D
 @settings(deadline=None)
 @given(pairs)
 def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
+    from sklearn.metrics import confusion_matrix
+
     table = PairedTable.of(some)
     (neither, only_b), (only_a, both) = confusion_matrix(*zip(*some, strict=True), labels=[0, 1])
     assert table == PairedTable(both, only_a, only_b, neither)
@@ -89,6 +99,8 @@ def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
 @settings(deadline=None)
 @given(pairs)
 def test_precision_and_recall_are_sklearns(some: list[tuple[bool, bool]]) -> None:
+    from sklearn.metrics import confusion_matrix, precision_score, recall_score
+
     ours = confusion(an_instance(plausible=p, resolved=r) for p, r in some)
     plausible, resolved = zip(*some, strict=True)
     (tn, fp), (fn, tp) = confusion_matrix(resolved, plausible, labels=[0, 1])
@@ -107,6 +119,9 @@ def test_precision_and_recall_are_sklearns(some: list[tuple[bool, bool]]) -> Non
 @pytest.mark.parametrize("seed", range(4))
 def test_the_bootstrap_agrees_with_scipys(seed: int) -> None:
     """Both draw; with 300 instances and 10,000 resamples they differ by a fraction of a step."""
+    import numpy as np
+    from scipy.stats import bootstrap
+
     dice = np.random.default_rng(seed)
     a = dice.random(300) < 0.26
     b = np.where(dice.random(300) < 0.8, a, dice.random(300) < 0.4)

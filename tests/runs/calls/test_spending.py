@@ -23,7 +23,7 @@ from runs.storage.store import RunStore
 from tests.bench.runs import live, options, read_money
 from tests.provider import Answer, Provider
 
-COUNT, WORKERS = 96, 64
+COUNT, WORKERS = 72, 64
 # Fewer tokens than the prompts have, and as many as a reply may have: within the bound.
 WITHIN = Answer("I would look at bank/account.py.", tokens=(400, 100))
 BEYOND = Answer("I would look at bank/account.py.", tokens=(1_000_000, 100))

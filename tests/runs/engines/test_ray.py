@@ -61,7 +61,10 @@ class Nodes:
 
     def add(self, name: str) -> None:
         named = {NODE_VARIABLE: name}
-        self.nodes[name] = self.cluster.add_node(num_cpus=1, env_vars=named, **QUIET)
+        # The driver has the code in the usual folder. Another node has one of its own, as on a
+        # machine of its own: it removes what it finds there when it comes again.
+        own = {"runtime_env_dir_name": f"code-{name}"} if self.nodes else {}
+        self.nodes[name] = self.cluster.add_node(num_cpus=1, env_vars=named, **own, **QUIET)
 
     def kill(self, name: str) -> None:
         """Kill a node's processes, its workers included, all at once."""
@@ -215,11 +218,7 @@ def killed(
     again: bool,
     hang: float,
 ) -> int:
-    """Run on a cluster whose second node is killed after so many requests, and comes ``again``.
-
-    The nodes share one machine's session folder. Where one comes again, Ray unpacks the harness
-    there once more, and a worker of the other node may miss a file meanwhile.
-    """
+    """Run on a cluster whose second node is killed after so many requests, and comes ``again``."""
 
     def kill() -> None:
         nodes.kill("b")
