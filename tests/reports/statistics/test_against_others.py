@@ -140,6 +140,9 @@ def test_the_bootstrap_agrees_with_scipys(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_bootstrap_of_means_agrees_with_scipys(seed: int) -> None:
+    import numpy as np
+    from scipy.stats import bootstrap
+
     dice = np.random.default_rng(seed)
     a = dice.binomial(20, dice.random(105)) / 20
     b = np.clip(a + dice.choice([-0.1, 0.0, 0.05, 0.2], 105), 0, 1)
@@ -158,6 +161,8 @@ def test_the_bootstrap_of_means_agrees_with_scipys(seed: int) -> None:
 
 
 def test_the_bootstrap_of_means_is_that_of_verdicts_and_ignores_the_order() -> None:
+    import numpy as np
+
     dice = np.random.default_rng(5)
     a, b = ({f"i{n}": bool(dice.random() < 0.4) for n in range(90)} for _ in range(2))
     means = compare_means(a, {**dict(reversed(b.items())), "only here": True})
