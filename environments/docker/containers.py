@@ -19,6 +19,7 @@ from core.processes import CommandResult
 from core.worktree import Changes
 from environments.docker.deadline import within
 from environments.docker.engine import engine_error_types, engine_errors
+from environments.docker.execs import exit_code_of
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
 from environments.layout import listed
 from environments.limits import ResourceLimits
@@ -165,7 +166,7 @@ class Container:
         except TimeoutError:
             return tail.text(), None
         self.check()
-        return tail.text(), api.exec_inspect(exec_id)["ExitCode"]
+        return tail.text(), exit_code_of(api, exec_id)
 
     @contextmanager
     def _disk_watched(self) -> Iterator[None]:

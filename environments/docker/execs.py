@@ -14,6 +14,7 @@ from environments.docker.engine import engine_errors
 _POLL = 0.2
 _ASK = 0.5
 _START_SECONDS = 60.0
+_END_SECONDS = 5.0
 _ERRORS = 2
 
 
@@ -93,7 +94,8 @@ def run_exec(
         raw.settimeout(_POLL)
         ended = _pump(lambda: api.exec_inspect(made), raw, sinks, timeout, check)
         seconds = time.monotonic() - sinks.started
-        return ExecEnd(_exit_code(api, made) if ended else None, seconds)
+        code = exit_code_of(api, made) if ended else None
+        return ExecEnd(-1 if ended and code is None else code, seconds)
 
 
 def _hang_up(raw: Any) -> None:  # noqa: ANN401
@@ -139,10 +141,13 @@ def _frames(buffer: bytearray) -> Iterator[tuple[int, bytes]]:
         del buffer[:end]
 
 
-def _exit_code(api: Any, made: str) -> int:  # noqa: ANN401
-    """Return the exit code, which an engine may know a moment after the end of the output."""
-    end = time.monotonic() + _ASK
+def exit_code_of(api: Any, made: str) -> int | None:  # noqa: ANN401
+    """Return an exit code, which the engine may know a moment after the end of the output.
+
+    It is None where the command does not end although it has closed its output.
+    """
+    end = time.monotonic() + _END_SECONDS
     while (state := api.exec_inspect(made))["Running"] and time.monotonic() < end:
         time.sleep(_POLL / 10)
-    code = state["ExitCode"]
-    return -1 if code is None else int(code)
+    code: int | None = state["ExitCode"]
+    return code
