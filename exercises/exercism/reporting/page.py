@@ -31,7 +31,7 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """One exercise; ``agreement`` is which columns solved it: all, some or none."""
+    """One exercise; ``agreement`` is who solved it."""
 
     exercise: str
     language: str
@@ -96,7 +96,8 @@ def exercises_view(
 
 def _row(folder: Path, key: str, columns: Sequence[Column]) -> MatrixRow:
     solved = [column.verdicts[key] for column in columns if key in column.verdicts]
-    agreement = "none" if not any(solved) else "all" if all(solved) else "some"
+    some = "every column" if all(solved) else "some columns"
+    agreement = some if any(solved) else "no column"
     return MatrixRow(
         exercise=key,
         language=key.partition("/")[0],

@@ -186,8 +186,8 @@ def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) 
     assert "<script>alert" not in page and page.count('<tr role="row" data-id=') == 4
     link = '<a class="good" href="../results/gpt-4o.diff.1/python/e2.md">solved 2</a>'
     assert page.count("href=") == 2 + 1 and link in page
-    assert 'data-id="python/e3" data-language="python" data-agreement="some"' in page
-    assert '<option value="all">' in page and "svg+xml;base64," in page
+    assert 'data-id="python/e3" data-language="python" data-agreement="some columns"' in page
+    assert '<option value="every column">' in page and "svg+xml;base64," in page
     assert (run / "report" / "figures" / "exercises.svg").exists()
 
 
