@@ -46,6 +46,9 @@ class ReportAsked:
     variants: bool = option(
         False, "Print which requests received different replies alone.", "--variants"
     )
+    page: bool = option(
+        True, "Write the page of the runs into the first one's folder.", "--page/--no-page"
+    )
     allow_partial: bool = partial_option("Leave broken results out; exit 0 if some are missing.")
 
 
@@ -99,11 +102,17 @@ def report_command(asked: ReportAsked, show: Say, say: Say) -> int:
         raise UserError("--json, --csv and --variants exclude each other; give one")
     published = [record for path in asked.published for record in read_records(path)]
     columns = read_columns(asked.runs, say, allow_partial=asked.allow_partial)
+    if not columns:
+        raise UserError(f"{asked.runs[0]} has no columns; run it again")
     write_run_records(columns)
     for line in _asked_for(asked, columns, published):
         show(line)
     if asked.chart:
         say(f"chart          {_write_chart(asked.chart, columns, published)}")
+    if asked.page and not (asked.as_json or asked.as_csv or asked.variants):
+        from exercises.exercism.reporting.page import write_page
+
+        say(f"page           {write_page(columns[0].folder / 'report', columns, published)}")
     return _exit_code(columns, say, allow_partial=asked.allow_partial)
 
 

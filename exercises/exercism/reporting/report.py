@@ -84,6 +84,14 @@ def report_lines(report: ExercismReport) -> Iterator[str]:
 
 
 def _columns(report: ExercismReport) -> Iterator[str]:
+    head, rows = column_rows(report)
+    yield from table(head, rows, numbers=range(1, len(head)))
+    if report.published:
+        yield "* published by others, as their file says; not recomputed, seconds are per exercise"
+
+
+def column_rows(report: ExercismReport) -> tuple[tuple[str, ...], list[list[object]]]:
+    """Return the head and the rows of the table of columns and published records."""
     tries = max((len(one.solved) for one in report.columns), default=0)
     costs = column_of_dollars([one.dollars for one in report.columns])
     each = column_of_dollars([one.dollars_per_solved for one in report.columns])
@@ -94,9 +102,7 @@ def _columns(report: ExercismReport) -> Iterator[str]:
         "column", "completed", *numbered, "well-formed", "tokens in", "tokens out", "dollars",
         "seconds", "per solved",
     )  # fmt: skip
-    yield from table(head, rows, numbers=range(1, len(head)))
-    if report.published:
-        yield "* published by others, as their file says; not recomputed, seconds are per exercise"
+    return head, rows
 
 
 def _row(one: ColumnSummary, tries: int, cost: str, each: str) -> list[object]:

@@ -34,19 +34,20 @@ def test_the_exercises_and_their_messages() -> None:
 
 
 @pytest.mark.long
-def test_examples_pass_and_two_stubs_do(tmp_path: Path) -> None:
-    """Under unittest: the outputs of failing stubs are equal in two folders."""
+@pytest.mark.parametrize("unittest", [True, False])
+def test_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
+    """The outputs of failing stubs are equal in two folders."""
     stubs, differing, failing = [], [], []
     for exercise in exercises():
         name = exercise.name
         files = exercise.example_files()
-        good = run_tests(files, exercise, tmp_path / "good" / name, unittest=True)
+        good = run_tests(files, exercise, tmp_path / "good" / name, unittest=unittest)
         expected = counts_of(good, files)
         if not is_solved(good, expected, expected):
             failing.append(name)
         stub = exercise.tested_files({})
         folders = [tmp_path / name, tmp_path / "further" / "down" / name]
-        runs = [run_tests(stub, exercise, folder, unittest=True) for folder in folders]
+        runs = [run_tests(stub, exercise, folder, unittest=unittest) for folder in folders]
         if is_solved(runs[0], counts_of(runs[0], stub), expected):
             stubs.append(name)
         texts = {

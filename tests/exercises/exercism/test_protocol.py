@@ -216,7 +216,7 @@ def test_reports_that_are_not_credible() -> None:
 
 def test_counters() -> None:
     reply = "# ... rest of the code ...\n  # add code ... here\n+ # x ... y\n# more ...\ncode\n"
-    assert lazy_comments(reply) == 2 + 1 - 1
+    assert lazy_comments(reply) == 3
     output = "SyntaxError: a\n  SyntaxError: b\nIndentationError: c\nE   SyntaxError: d\n"
     assert (syntax_errors(output), indentation_errors(output)) == (1, 1)
     source = "def a():\n    pass\n"

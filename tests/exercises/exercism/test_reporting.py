@@ -176,6 +176,21 @@ def test_published_rows_stand_beside_ours(
     assert main(["report", str(run), "--published", str(rows), "--json"]) == 0
 
 
+def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) -> None:
+    hostile = column([YES] * 4, model="<script>alert(1)</script>")
+    other = write_run(tmp_path / "predictions" / "s", hostile)
+    transcript = run / "results/gpt-4o.diff.1" / f"{KEYS[2]}.md"
+    transcript.write_text("# Transcript\n")
+    assert main(["report", str(run), str(other)]) == 0
+    page = (run / "report" / "report.html").read_text()
+    assert "<script>alert" not in page and page.count('<tr role="row" data-id=') == 4
+    link = '<a class="good" href="../results/gpt-4o.diff.1/python/e2.md">solved 2</a>'
+    assert page.count("href=") == 2 + 1 and link in page
+    assert 'data-id="python/e3" data-language="python" data-agreement="some columns"' in page
+    assert '<option value="every column">' in page and "svg+xml;base64," in page
+    assert (run / "report" / "figures" / "exercises.svg").exists()
+
+
 def test_the_difference_of_two_runs(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
