@@ -121,7 +121,7 @@ def test_64_workers_never_pass_the_budget_and_more_money_finishes_the_run(
     assert sum_of(lines) == CALL * len(lines)
     costs = {p["instance_id"]: Decimal(repr(p["cost"])) for p in run.predictions()}
     assert costs == by_instance(lines)
-    assert f"cost ${float(sum_of(lines)):.2f}" in said
+    assert f"cost ${float(sum_of(lines)):.4f}" in said
 
 
 def test_64_workers_never_make_more_calls_than_they_may(
