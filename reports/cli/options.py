@@ -38,6 +38,11 @@ def partial_option(help: str) -> Any:  # noqa: ANN401
     return option(False, help, "--allow-partial")
 
 
+def timeout_option(default: float | None, help: str) -> Any:  # noqa: ANN401
+    """Declare ``--timeout`` of a command that runs tests."""
+    return option(default, help, "--timeout", least=1)
+
+
 @option_group
 class Asked:
     """What is asked for, and of which runs."""
@@ -65,7 +70,7 @@ class ReportOptions:
         "", "Default: as the run recorded it. Of a package: the leaderboard's.", "--split"
     )
     workers: int = option(2, "Evaluations at once (docker).", "--workers", "-w", least=1)
-    timeout: float = option(1800.0, "Seconds for one instance's tests.", "--timeout", least=1)
+    timeout: float = timeout_option(1800.0, "Seconds for one instance's tests.")
     cache: Folder = option(None, "Mirrors and environments.", "--cache", factory=default_cache)
     repos: Folder | None = option(None, "Folder of bare mirrors.", "--repos", given=Path)
     name: str = option("", "Of the combination; default: the runs' names joined by +.", "--name")

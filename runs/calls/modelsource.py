@@ -20,7 +20,7 @@ from llm.registry import resolve_model
 from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
-from runs.options import RunOptions
+from runs.options import RunBasics
 from runs.storage.store import RunStore
 
 
@@ -67,7 +67,7 @@ class ModelSource(Protocol):
 class LiveModels:
     """Models that providers serve."""
 
-    config: RunOptions
+    config: RunBasics
     retries: RetryPolicy
     warn_once: Callable[[str], None]
     prices: Mapping[str, Price] = field(default_factory=dict)
