@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from agent.conversation.checks import Checks
 from agent.conversation.coder import Coder
-from agent.conversation.outcomes import Ending
+from agent.conversation.outcomes import Ending, Result
 from agent.formats import get_format
 from agent.protocol import Task, Work
 from agent.workspace import Workspace
@@ -20,29 +22,57 @@ class BuiltinAgent:
 
     def work(self, task: Task) -> Work:
         """See ``Agent``."""
-        workspace = Workspace(task.root, submodules=task.submodules)
-        run_tests = task.run_tests
-        run = (lambda: run_tests(_changes(workspace))) if run_tests else None
-        coder = Coder(
-            workspace=workspace,
-            files=task.files,
-            model=task.model,
-            edit_format=get_format(task.edit_format, task.matching),
-            checks=Checks(workspace, task.linter, run),
-            limits=task.limits,
-            on_failure=task.on_failure,
-        )
-        try:
-            return Work(coder.run(task.message, task.repo_map))
-        except RequestRefusedError as error:
-            # The edits before the refusal are still a candidate.
-            return Work(coder.result(Ending.REFUSED), str(error))
-        except BudgetUsedError as error:
-            late = isinstance(error, TimeUsedError)
-            return Work(coder.result(Ending.TIME if late else Ending.BUDGET), str(error))
-        finally:
-            task.transcript.messages[:] = coder.messages
-            task.transcript.calls[:] = coder.calls
+        return next(tries(task))
+
+
+def tries(task: Task) -> Iterator[Work]:
+    """Yield the outcomes of each try of one conversation about ``task``.
+
+    A try ends when no message is left or a budget of ``task.limits`` is used up; each has all of
+    the budgets. The next one begins with the report on the tests that fail, when it is asked for.
+    There is none after passing or unknown tests, and none after a try that could not go on: the
+    window was full, the request was refused, the run's budget or the time was used up. The
+    transcript holds all tries so far, also after an exception. ``Work.result`` is never None.
+
+    Raises:
+        InfrastructureError, UserError: see ``Agent``.
+    """
+    coder = _coder(task)
+    work = _ended(coder, partial(coder.run, task.message, task.repo_map))
+    yield work
+    while work.result and work.result.test is False and work.result.ending.by_itself:
+        work = _ended(coder, coder.next_try)
+        yield work
+
+
+def _coder(task: Task) -> Coder:
+    brief = task.brief
+    writable = None if brief.more_files else frozenset(brief.shown)
+    workspace = Workspace(task.root, submodules=task.submodules, writable=writable)
+    run_tests = task.run_tests
+    run = (lambda: run_tests(_changes(workspace))) if run_tests else None
+    return Coder(
+        workspace=workspace,
+        files=task.files,
+        model=task.model,
+        edit_format=get_format(task.edit_format, task.matching, brief.notation),
+        checks=Checks(workspace, task.linter, run, brief),
+        limits=task.limits,
+        on_failure=task.on_failure,
+        messages=task.transcript.messages,
+        calls=task.transcript.calls,
+    )
+
+
+def _ended(coder: Coder, attempt: Callable[[], Result]) -> Work:
+    try:
+        return Work(attempt())
+    except RequestRefusedError as error:
+        # The edits before the refusal are still a candidate.
+        return Work(coder.result(Ending.REFUSED), str(error))
+    except BudgetUsedError as error:
+        late = isinstance(error, TimeUsedError)
+        return Work(coder.result(Ending.TIME if late else Ending.BUDGET), str(error))
 
 
 def _changes(workspace: Workspace) -> Changes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from agent.conversation.brief import Brief, harness_brief
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
@@ -35,7 +36,7 @@ class Task:
 
     Attributes:
         root: the checkout, which the agent edits in place.
-        message: the issue.
+        message: the issue, or another task.
         repo_map: a map of the repository within the run's budget; may be empty.
         files: the tracked files.
         model: answers requests, for agents that do not call models themselves.
@@ -43,13 +44,14 @@ class Task:
         edit_format: the name of the model's edit format; agents may ignore it.
         temperature: sampling temperature of this try.
         limits: the limits of a conversation.
-        run_tests: runs the regression tests on a changed tree; None without tests.
+        run_tests: runs the tests on the tree with these changes; None without tests.
         transcript: filled by the agent.
         log: writes a line to the instance's log.
         linter: finds the problems that an edit introduces.
         matching: how the lines of an edit are found.
         on_failure: whether the good edits of a reply are kept when others fail.
         submodules: folders of other repositories; the checkout holds none of their files.
+        brief: what the built-in agent's messages hold; other agents may ignore it.
     """
 
     root: Path
@@ -68,6 +70,7 @@ class Task:
     matching: Matching = Matching.TOLERANT
     on_failure: OnFailure = OnFailure.KEEP
     submodules: frozenset[str] = frozenset()
+    brief: Brief = field(default_factory=harness_brief)
 
 
 @dataclass(frozen=True)

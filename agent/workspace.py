@@ -25,6 +25,10 @@ class UnsafePathError(ValueError):
     """A model named a path that lies outside the checkout, in ``.git`` or behind a link."""
 
 
+class ForeignPathError(UnsafePathError):
+    """A model named a path that is not among those that may be written."""
+
+
 @dataclass(frozen=True)
 class TextFile:
     """A file as text with ``\\n`` line ends, with the encoding and line ends for writing it back.
@@ -104,11 +108,13 @@ class Workspace:
         root: the checkout; nothing outside it is read or written.
         originals: by path, the bytes before the first write; None for new files.
         submodules: paths of other repositories; their files are in no patch of this one.
+        writable: the paths that may be written; None for all.
     """
 
     root: Path
     originals: dict[str, bytes | None] = field(default_factory=dict)
     submodules: frozenset[str] = frozenset()
+    writable: frozenset[str] | None = None
 
     def read(self, path: str) -> str | None:
         """Return the text of the regular file ``path``, None where it cannot be read."""
@@ -157,6 +163,9 @@ class Workspace:
 
     def check(self, path: str) -> Path:
         """Return where ``path`` lies; raise UnsafePathError when it must not be written."""
+        if self.writable is not None and path not in self.writable:
+            named = ", ".join(sorted(self.writable))
+            raise ForeignPathError(f"{path[:80]!a} may not be edited, only: {named}")
         place = self._place(path)
         if twin := twin_of(self.root, path):
             raise UnsafePathError(

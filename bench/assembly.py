@@ -13,16 +13,12 @@ from bench.cli.config import RunConfig, TestChoice
 from bench.cli.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
-from core.address import recorded_address
 from environments.base import EnvironmentKind
 from environments.choice import make_environment
 from environments.local.agentsandbox import sandboxed_agent
-from llm.registry import provider_of
 from runs.calls.modelsource import LiveModels, ReplayedModels, replay_folder
 from runs.checks import check_models
 from runs.jobs import JobKind, WorkerAccess
-from runs.session import ModelUse
-from runs.storage.manifest import prices_used
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]
@@ -100,13 +96,3 @@ def make_agent(config: RunConfig) -> Agent:
         config.agent_sandbox,
         config.agent_sandbox_read,
     )
-
-
-def make_model_use(config: RunConfig, options: Options) -> ModelUse:
-    """Return what limits and ``run.json`` need to know of the run's models."""
-    address = recorded_address(config.api_base)
-    if not config.calls_models:
-        return ModelUse(timeout=config.call_timeout, address=address)
-    providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
-    prices = prices_used((model.name for model in config.models), options.money.prices)
-    return ModelUse(sorted(providers), config.call_timeout, prices, address)

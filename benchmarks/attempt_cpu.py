@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.assembly import Options, ServicesFactory, make_kind, make_model_use
+from bench.assembly import Options, ServicesFactory, make_kind
 from bench.attempts.solving import InstanceJob
 from bench.cli.commands import describe_run
 from bench.cli.config import ModelChoice, RunConfig
@@ -45,7 +45,7 @@ from runs.options import Scale, Spending
 from runs.progress.display import make_display, stream_of
 from runs.progress.state import NoProgress, ProgressState
 from runs.run import Run, open_run
-from runs.session import make_coordinator
+from runs.session import make_coordinator, model_use
 from runs.slots import Slots
 from runs.storage.store import RunStore
 from runs.storage.timings import Timings
@@ -228,7 +228,7 @@ def _run(
         money=Spending(allow_unpriced=True),
     )
     store, stop = RunStore(options.out, name), Shutdown()
-    use = make_model_use(config, options)
+    use = model_use(config, options.money)
     coordinator = make_coordinator(store, options.scale, options.money, use, stop, print)
     worker = WorkerAccess(cache, name, Slots(1, stop), stop, print)
     services = replace(

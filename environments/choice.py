@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from core.errors import UserError
-from environments.base import Environment, EnvironmentKind
+from environments.base import Environment, EnvironmentKind, UnavailableError
 from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
+from environments.docker.folders import make_docker_folders
+from environments.folders import Folders
+from environments.limits import ResourceLimits
 from environments.local.environment import LocalEnvironment
+from environments.local.folders import make_local_folders
 from environments.none import NoEnvironment
 
 
@@ -31,7 +36,45 @@ def make_environment(
         return NoEnvironment()
     if kind is EnvironmentKind.LOCAL:
         return LocalEnvironment(cache / "environments", warn_once, run_key, check=check)
+    return DockerEnvironment(_engine(), run_key, check=check)
+
+
+def make_folders(
+    kind: EnvironmentKind,
+    python: Path | None = None,
+    image: str = "",
+    readable: Iterable[Path] = (),
+    limits: ResourceLimits | None = None,
+    run_key: str = "",
+    check: Callable[[], None] = lambda: None,
+    warn_once: Callable[[str], None] = lambda _: None,
+) -> Folders:
+    """Return what runs commands in fresh folders in the environment of ``kind``.
+
+    Args:
+        kind: local or Docker.
+        python: for local, the interpreter that is found first; None for the system's.
+        image: for Docker, with the programs that commands need, sh and tar.
+        readable: absolute paths, such as a toolchain, that commands see at their own places.
+        limits: of each command.
+        run_key: marks containers and cgroups, to remove them after a crash.
+        check: raises when the run stops: running commands are killed then.
+        warn_once: takes a message for each limit that cannot be set here.
+
+    Raises:
+        UnavailableError: bubblewrap does not work here, or ``kind`` runs nothing.
+        UserError: no engine answers, or a path cannot be shown.
+        InfrastructureError: the engine failed, or the image cannot be pulled.
+    """
+    if kind is EnvironmentKind.LOCAL:
+        return make_local_folders(python, readable, limits, run_key, check, warn_once)
+    if kind is EnvironmentKind.DOCKER:
+        return make_docker_folders(_engine(), image, readable, limits, run_key, check)
+    raise UnavailableError("no command runs with --environment none; use local or docker")
+
+
+def _engine() -> Any:  # noqa: ANN401 - the SDK has no types
     client = connect()
     if client is None:
         raise UserError("no Docker engine answers: start one, or choose --environment local")
-    return DockerEnvironment(client, run_key, check=check)
+    return client

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from agent.workspace import UnsafePathError
@@ -27,7 +29,7 @@ def lay_beside(folder: Path, template: Path, changes: Changes) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         (folder / FILES).mkdir(parents=True)
         for path, data in changes.items():
-            _check(path)
+            check_path(path)
             if data is not None:
                 _write(folder / FILES / path, data)
         gone = [path for path, data in changes.items() if data is None]
@@ -43,7 +45,7 @@ def lay_out(folder: Path, template: Path, changes: Changes) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(template, folder, symlinks=True)
         for path, data in changes.items():
-            _check(path)
+            check_path(path)
             # Paths below a link do not belong to this tree.
             if data is None and _in_the_way(folder, path) in ("", path):
                 remove_tree(folder / path)
@@ -73,10 +75,48 @@ def size_of(folder: Path) -> int:
     return total
 
 
-def _check(path: str) -> None:
-    """Refuse paths that no git tree can hold; links are checked when a file is written."""
-    if path.startswith("/") or {"", ".", ".."} & {*path.split("/")}:
+def check_path(path: str) -> None:
+    """Refuse paths that no git tree can hold; links are checked when a file is written.
+
+    Raises:
+        UnsafePathError: ``path`` is absolute, or has empty parts, ``.``, ``..`` or NUL.
+    """
+    if path.startswith("/") or "\0" in path or {"", ".", ".."} & {*path.split("/")}:
         raise UnsafePathError(f"{path!a} is no path within a tree")
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write ``files``, whose paths are checked, below the empty ``folder``.
+
+    Raises:
+        OSError: they do not fit.
+    """
+    for path, data in files.items():
+        _write(folder / path, data)
+
+
+def read_collected(folder: int, path: str, most: int) -> bytes | None:
+    """Return the bytes of a file that a command left below the open ``folder``.
+
+    None if there is no regular file of at most ``most`` bytes, or a link leads to it. Nothing is
+    followed and nothing waits, because the command chose what lies there.
+    """
+    *above, name = path.split("/")
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    with contextlib.ExitStack() as stack:
+        try:
+            for part in above:
+                folder = os.open(part, flags | os.O_DIRECTORY, dir_fd=folder)
+                stack.callback(os.close, folder)
+            found = os.open(name, flags, dir_fd=folder)
+            stack.callback(os.close, found)
+            state = os.fstat(found)
+            if not stat.S_ISREG(state.st_mode) or state.st_size > most:
+                return None
+            with open(found, "rb", closefd=False) as file:
+                return file.read()
+        except OSError:
+            return None
 
 
 def _in_the_way(tree: Path, path: str) -> str:

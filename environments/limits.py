@@ -1,4 +1,4 @@
-"""Resource limits of test code: the same in every environment that can enforce them."""
+"""Resource limits of untrusted code: the same in every environment that can enforce them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class ResourceLimits:
         file_size: bytes of a single file.
         written: bytes of the work folder, including the project's files.
         temporary: bytes of ``/tmp``, and the same for ``/dev/shm``.
+        output: bytes that are kept of the output: its beginning and its end.
+        collected: bytes of a file that is read after the command.
     """
 
     processes: int = 1024
@@ -26,7 +28,5 @@ class ResourceLimits:
     file_size: int = 2 * _GIB
     written: int = 4 * _GIB
     temporary: int = _GIB
-
-    def rlimits(self) -> str:
-        """Return a bash line that limits each process by itself, to run before untrusted code."""
-        return f"ulimit -c 0; ulimit -f {self.file_size >> 10} 2>/dev/null"
+    output: int = 10_000_000
+    collected: int = 16 << 20

@@ -15,8 +15,8 @@ AGENT = "Agent"
 
 
 @option_group
-class EnvironmentOptions:
-    """Where tests run, and for how long; the command line chooses an environment by itself."""
+class EnvironmentChoice:
+    """Where tests run; the command line chooses an environment by itself."""
 
     environment: EnvironmentKind = option(
         EnvironmentKind.NONE,
@@ -25,6 +25,12 @@ class EnvironmentOptions:
         panel=TESTS,
         given=EnvironmentKind | None,
     )
+
+
+@option_group
+class EnvironmentOptions(EnvironmentChoice):
+    """Where tests run, and for how long."""
+
     test_timeout: float = option(
         300.0, "Seconds for a run of a candidate's tests.", "--test-timeout", panel=TESTS, least=1
     )

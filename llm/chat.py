@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -11,6 +12,9 @@ from enum import Enum
 from typing import Any, Protocol
 
 from core.money import as_number
+
+# After the model's name; what a model says itself comes later.
+_TOO_LONG = re.compile(r"\S+: litellm\.ContextWindowExceededError\b")
 
 Tool = Mapping[str, Any]
 """A function that a model may call: ``name``, ``description`` and ``parameters`` (JSON schema)."""
@@ -43,6 +47,10 @@ class Message:
         """Return the message for a trajectory, without empty parts."""
         plain = asdict(self)
         return {key: plain[key] for key in plain if plain[key] or key in ("role", "content")}
+
+
+Request = Sequence[Message] | str
+"""What a model is asked: a conversation, or a text to continue (a plain-text completion)."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class Reply:
         seconds: wall-clock time of the call without retries.
         model: the model's name from the provider.
         tool_calls: the tool calls of the model, in order.
+        exchange_sha256: identifies what it answers, see the function of that name; None in records
+            of earlier versions, and for a request that is not known in full.
     """
 
     content: str
@@ -92,10 +102,13 @@ class Reply:
     seconds: float = 0.0
     model: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    exchange_sha256: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the reply for journals and trajectories."""
-        return {**asdict(self), "cost": as_number(self.cost)}
+        """Return the reply for journals and trajectories, which have its exchange beside it."""
+        plain = {**asdict(self), "cost": as_number(self.cost)}
+        del plain["exchange_sha256"]
+        return plain
 
 
 class Reminder(str, Enum):
@@ -131,7 +144,15 @@ class Call:
 
     def as_json(self) -> dict[str, Any]:
         """Return the call for a trajectory."""
-        return {"request_sha256": self.request_sha256, **self.reply.as_json()}
+        exchange = self.reply.exchange_sha256
+        hashes = {"request_sha256": self.request_sha256}
+        hashes |= {"exchange_sha256": exchange} if exchange else {}
+        return {**hashes, **self.reply.as_json()}
+
+    @property
+    def sha256_pair(self) -> tuple[str | None, str]:
+        """The hashes of the exchange (None if unknown) and of the reply: do replies vary?"""
+        return self.reply.exchange_sha256, reply_sha256(self.reply)
 
 
 class ChatModel(Protocol):
@@ -169,6 +190,10 @@ class RequestRefusedError(Exception):
         self.cost = cost
 
 
+class WindowExceededError(RequestRefusedError):
+    """The provider refuses a request that is too long for the model's window."""
+
+
 class BudgetUsedError(Exception):
     """A budget is used up: the attempt ends with its current tree."""
 
@@ -186,13 +211,52 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def request_sha256(messages: Sequence[Message]) -> str:
-    """Return the hash that identifies a request: roles, contents and tool calls, in order."""
-    plain = json.dumps([_identity(message) for message in messages], ensure_ascii=True)
-    return hashlib.sha256(plain.encode()).hexdigest()
+def refusal(error: str, cost: Decimal | None = Decimal()) -> RequestRefusedError:
+    """Return the exception for a provider's words, in which litellm names the kind of error."""
+    kind = WindowExceededError if _TOO_LONG.match(error) else RequestRefusedError
+    return kind(error, cost)
 
 
-def _identity(message: Message) -> list[Any]:
+def request_sha256(request: Request) -> str:
+    """Return the hash that identifies a request: its text, or roles, contents and tool calls."""
+    return _sha256(json.dumps(_identity(request), ensure_ascii=True))
+
+
+def exchange_sha256(
+    model: str, request: Request, options: Mapping[str, Any], tools: Sequence[Tool] = ()
+) -> str:
+    """Return the hash of everything that is sent but keys (docs/trajectory.md has the layout).
+
+    Args:
+        model: litellm's name.
+        request: the conversation or the text.
+        options: of sampling and length, those that are sent, in the names of the OpenAI protocol.
+        tools: the functions that the model may call.
+    """
+    asked = {"prompt" if isinstance(request, str) else "messages": _identity(request)}
+    offered = {"tools": [dict(tool) for tool in tools]} if tools else {}
+    return _canonical_sha256({**options, **asked, **offered, "model": model})
+
+
+def reply_sha256(reply: Reply) -> str:
+    """Return the hash of the content and the tool calls of ``reply``, without their ids."""
+    calls = [[call.name, call.arguments] for call in reply.tool_calls]
+    return _canonical_sha256({"content": reply.content, "tool_calls": calls})
+
+
+def _canonical_sha256(value: Mapping[str, Any]) -> str:
+    return _sha256(json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":")))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _identity(request: Request) -> str | list[list[Any]]:
+    return request if isinstance(request, str) else [_parts(message) for message in request]
+
+
+def _parts(message: Message) -> list[Any]:
     # The ids of calls differ each time, so they do not count.
     calls = [[call.name, call.arguments] for call in message.tool_calls]
     return [message.role, message.content, *([calls] if calls else [])]

@@ -25,6 +25,7 @@ class Ask:
         request_sha256: see ``llm.chat.request_sha256``.
         tokens: of the prompt, counted or estimated, and of the longest reply where known.
         bound: the most dollars that it can cost; None when the price is unknown.
+        exchange_sha256: see ``llm.chat.exchange_sha256``; None for an agent that is a command.
     """
 
     model: str
@@ -32,6 +33,7 @@ class Ask:
     request_sha256: str
     tokens: int
     bound: Decimal | None
+    exchange_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,10 @@ Outcome = Answered | Refused | Failed
 class Gate(Protocol):
     """Gives permission for requests and records their outcomes."""
 
-    def recorded(self, request_sha256: str) -> Reply | None:
+    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
         """Return a recorded reply, which is paid for, each once; None when there is none.
+
+        Where both sides know the exchange, it decides: a reply to another seed is another reply.
 
         Raises:
             RequestRefusedError: the provider refused this request.
@@ -108,7 +112,7 @@ class Gate(Protocol):
 class OpenGate:
     """A gate without records and limits."""
 
-    def recorded(self, request_sha256: str) -> Reply | None:
+    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
         """See ``Gate``."""
         return None
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from llm.chat import Message, Tool, ToolCall
+from llm.chat import Message, Request, Tool, ToolCall, Usage
 
 _MOST_MARKERS_AT_END = 2
 _MARKER = {"type": "ephemeral"}
@@ -19,15 +19,18 @@ _SHORTEST_ECHO = 16
 
 
 def messages_as_sent(
-    messages: Sequence[Message], *, markers: bool = False, provider: str = ""
+    messages: Request, *, markers: bool = False, provider: str = ""
 ) -> list[dict[str, Any]]:
     """Return ``messages`` in the OpenAI protocol.
 
     Args:
-        messages: a conversation; the model continues a last message of the assistant.
+        messages: a conversation; the model continues a last message of the assistant. A text to
+            continue becomes one message: litellm takes it out of that for ``/v1/completions``.
         markers: mark the messages that Anthropic shall cache.
         provider: litellm's name of the provider.
     """
+    if isinstance(messages, str):
+        return [_as_sent(Message("user", messages), marked=False)]
     marked = _marked(messages) if markers else ()
     sent = [_as_sent(message, number in marked) for number, message in enumerate(messages)]
     if prefill(messages):
@@ -38,8 +41,10 @@ def messages_as_sent(
     return sent
 
 
-def prefill(messages: Sequence[Message]) -> str:
-    """Return the text that the model shall continue, empty without one."""
+def prefill(messages: Request) -> str:
+    """Return the text that the model shall continue in its own name, empty without one."""
+    if isinstance(messages, str):
+        return ""
     last = messages[-1] if messages else Message("user", "")
     return last.content if last.role == "assistant" and not last.tool_calls else ""
 
@@ -73,6 +78,16 @@ def tool_calls_of(message: Any) -> tuple[ToolCall, ...]:  # noqa: ANN401 - litel
         ToolCall(call.function.name or "", call.function.arguments or "", call.id or f"call_{n}")
         for n, call in enumerate(calls, 1)
     )
+
+
+def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
+    """Return the tokens; litellm replaces a missing count by 0, which no prompt has."""
+    usage = getattr(response, "usage", None)
+    if not usage or not usage.prompt_tokens:
+        return None
+    details = getattr(usage, "prompt_tokens_details", None)
+    cached = getattr(details, "cached_tokens", None) or 0
+    return Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
 
 
 def _marked(messages: Sequence[Message]) -> Collection[int]:

@@ -101,6 +101,26 @@ def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
     return name
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How a model samples, beside its temperature and its output limit; defaults are not sent.
+
+    Attributes:
+        top_p: the share of probability that each token is drawn from, up to 1.
+        stop: texts before which a reply ends; it does not contain them.
+        seed: asks for the same reply to the same request again, which few providers promise.
+    """
+
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+
+    def as_sent(self) -> dict[str, Any]:
+        """Return the options that are set, in the OpenAI protocol."""
+        options = {"top_p": self.top_p, "stop": list(self.stop) or None, "seed": self.seed}
+        return {name: value for name, value in options.items() if value is not None}
+
+
 @option_group
 class ModelOptions:
     """The models of a run and how they are called; ``models`` is read by ``ModelChoice.parse``."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from core.money import dollars
 from llm.chat import Usage
-from llm.registry import price_entry
+from llm.registry import price_entry, provider_of, the_litellm
 
 # Key prefixes of litellm's map: they include the prices of long prompts and of writing a cache,
 # which costs more than plain input.
 _INPUT = ("input_cost_per_token", "cache_creation_input_token_cost")
 _OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
+# Token counts are estimates where a provider publishes no tokenizer.
+_MARGIN = 1.1
 _OTHER_SERVICE = ("batch", "flex", "priority")
 
 
@@ -39,6 +42,43 @@ def dearest_price(name: str) -> Price | None:
     if entry is None:
         return None
     return Price(_highest(entry, _INPUT), _highest(entry, _OUTPUT))
+
+
+def most_cost(
+    name: str, price: Price | None, prompt_tokens: int, output_tokens: int | None
+) -> Decimal | None:
+    """Return the most dollars that a call can cost; None without a price or an output limit.
+
+    Args:
+        name: litellm's name of the model.
+        price: the user's, which overrides litellm's map.
+        prompt_tokens: as counted here.
+        output_tokens: of the longest reply.
+    """
+    price = price or dearest_price(name)
+    if price is None or output_tokens is None:
+        return None
+    return price.bound(math.ceil(prompt_tokens * _MARGIN), output_tokens)
+
+
+def cost_of(name: str, price: Price | None, usage: Usage, raw: object) -> Decimal | None:
+    """Return the dollars of a call; None when the price is unknown.
+
+    Args:
+        name: litellm's name of the model.
+        price: the user's, which overrides litellm's map.
+        usage: the tokens.
+        raw: the same in litellm's type, which knows dearer and cheaper tokens.
+    """
+    if price is not None:
+        return price.cost(usage)
+    if price_entry(name) is None:
+        return None  # litellm would guess a price
+    bare, provider = provider_of(name, None)
+    into, out = the_litellm().cost_per_token(
+        model=bare, custom_llm_provider=provider, usage_object=raw
+    )
+    return dollars(Decimal(repr(into)) + Decimal(repr(out)))
 
 
 def cheapest_price(name: str) -> Price | None:

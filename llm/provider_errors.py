@@ -1,15 +1,19 @@
-"""Translate the exceptions of litellm."""
+"""Translate the exceptions of litellm, and repeat calls after those that pass."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from core.address import without_logins
 from core.errors import UserError
-from llm.chat import RequestRefusedError
+from llm.chat import RequestRefusedError, refusal
 from llm.gate import Failed
+
+if TYPE_CHECKING:
+    import tenacity
 
 # A plain rate limit also mentions billing pages, so only these words mean the account.
 _ACCOUNT = re.compile(
@@ -34,6 +38,15 @@ _BEFORE_SENDING = {
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\S+)")
 _ANSWERED = {"HTTPStatusError", "APIStatusError"}
 _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Limits of retries after transient errors; waits in seconds, doubling, with jitter."""
+
+    attempts: int = 6
+    first_wait: float = 2.0
+    longest_wait: float = 60.0
 
 
 class TransientError(Exception):
@@ -62,12 +75,41 @@ def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: AN
     if isinstance(error, kinds.NotFoundError):
         return UserError(f"{name}: the provider has no such model or address ({text})")
     if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
-        return RequestRefusedError(f"{name}: {text}")
+        return refusal(f"{name}: {text}")
     if status is None:
         return error
     # Without an answer it is unknown what the provider did, and whether it bills it.
     return TransientError(
         Failed(text, billed=not _answered(error), retry_after=_retry_after(error))
+    )
+
+
+def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:
+    """Return the retries of a call after transient errors, as far as these use tries."""
+    import tenacity
+
+    used = 0
+    backoff = tenacity.wait_exponential_jitter(
+        multiplier=policy.first_wait, max=policy.longest_wait, jitter=policy.first_wait
+    )
+
+    def used_up(state: tenacity.RetryCallState) -> bool:
+        nonlocal used
+        error = state.outcome.exception() if state.outcome else None
+        used += isinstance(error, TransientError) and error.uses_try
+        return used >= policy.attempts
+
+    def seconds(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.failure.retry_after if isinstance(error, TransientError) else None
+        return backoff(state) if asked is None else min(asked, policy.longest_wait)
+
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(TransientError),
+        stop=used_up,
+        wait=seconds,
+        sleep=pause,
+        reraise=True,
     )
 
 

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from core.address import basic_auth
 from core.errors import UserError
 from llm.chat import Reminder, Traits
 from llm.settings import ModelSettings
@@ -22,6 +23,9 @@ from llm.settings import ModelSettings
 # Dates have more digits and are no versions: the name without a date means the same model.
 _VERSION = r"(\d{1,2})(?:[-.](\d{1,2}))?"
 _PRICE_MAP = "model_prices_and_context_window_backup.json"
+_NO_KEY = "no-key-needed"
+_TEXT = "text-completion-openai"
+"""litellm's name for a server that speaks ``/v1/completions``."""
 _SETTINGS = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
@@ -41,6 +45,8 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
         import litellm
 
         litellm.suppress_debug_info = True
+        # It would send the first four stop texts and drop the others.
+        litellm.disable_stop_sequence_limit = True
         _send_once()
         gc.freeze()
     finally:
@@ -180,24 +186,74 @@ def takes_temperature(
     """Return whether the model with the filled ``settings`` takes ``temperature``."""
     if settings.temperature is not None:
         return settings.temperature
+    effort = {"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {}
+    if effort and provider_of(name, api_base)[1] == "anthropic":
+        return False  # refuses a temperature with thinking
+    return takes(name, api_base, {"temperature": temperature, **effort})
+
+
+def takes(name: str, api_base: str | None, options: Mapping[str, Any]) -> bool:
+    """Return whether litellm sends ``options`` to the model; it sends any reasoning effort."""
     litellm = the_litellm()
     from litellm.utils import get_optional_params
 
     bare, provider = provider_of(name, api_base)
-    effort = {"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {}
-    if effort and provider == "anthropic":
-        return False  # refuses a temperature with thinking
+    allowed = ["reasoning_effort"] if "reasoning_effort" in options else []
     try:
         get_optional_params(
-            model=bare,
-            custom_llm_provider=provider,
-            temperature=temperature,
-            allowed_openai_params=list(effort),
-            **effort,
+            model=bare, custom_llm_provider=provider, allowed_openai_params=allowed, **options
         )
     except litellm.UnsupportedParamsError:
         return False
     return True
+
+
+def place(name: str, api_base: str | None, seconds: float, *, text: bool) -> dict[str, Any]:
+    """Return what litellm is told of model, address and key.
+
+    Args:
+        name: litellm's name.
+        api_base: the address of the user's server.
+        seconds: the time limit of a call.
+        text: it is asked for a plain-text completion.
+
+    Raises:
+        UserError: litellm would turn the text into a conversation for this provider.
+    """
+    bare, provider = provider_of(name, api_base)
+    if text and provider not in ("openai", _TEXT):
+        raise UserError(
+            f"{name}: {provider} has no plain-text completions; "
+            "give --api-base of a server with /v1/completions"
+        )
+    key = os.environ.get("OPENAI_API_KEY") or _NO_KEY
+    found: dict[str, Any] = {"model": bare if text else name}
+    if api_base:
+        found["api_base"], headers = basic_auth(api_base)
+        found |= {"extra_headers": headers} if headers else {}
+        found |= {"custom_llm_provider": "openai", "api_key": key}
+    if text:
+        found["custom_llm_provider"] = _TEXT
+        found["client"] = _text_client(found.get("api_base"), key, seconds)
+    return found
+
+
+def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa: ANN401
+    """Return litellm's client for ``/v1/completions``, the same each time: it keeps connections.
+
+    Without one, litellm opens a client for every text completion and never closes it.
+    """
+    the_litellm()
+    from litellm.main import openai_chat_completions
+
+    asked = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    return openai_chat_completions.get_openai_client(
+        is_async=True,
+        api_key=key,
+        api_base=api_base or asked,
+        timeout=seconds,
+        max_retries=0,
+    )
 
 
 def _wants_markers(name: str, api_base: str | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from llm.chat import (
     Reminder,
     ReplayExhaustedError,
     Reply,
-    RequestRefusedError,
     Tool,
     ToolCall,
     Traits,
     Usage,
     estimate_tokens,
+    refusal,
     request_sha256,
 )
 
@@ -81,13 +81,16 @@ class ReplayModel:
         wanted = request_sha256(messages)
         left = [i for i in range(len(self.attempt.calls)) if i not in self._served]
         if not left and self.attempt.refusal:
-            raise RequestRefusedError(self.attempt.refusal)
+            raise refusal(self.attempt.refusal)
         if not left:
             raise ReplayExhaustedError(f"attempt {self.attempt.number}: no reply left")
         calls = self.attempt.calls
         index = next((i for i in left if calls[i].request_sha256 == wanted), left[0])
         self._served.add(index)
-        return calls[index].reply
+        if calls[index].request_sha256 == wanted:
+            return calls[index].reply
+        # It answers another request than the one that is recorded with it.
+        return replace(calls[index].reply, exchange_sha256=None)
 
 
 def read_trajectory(path: Path) -> dict[int, RecordedAttempt]:
@@ -153,7 +156,20 @@ def reply_of_json(raw: Mapping[str, Any]) -> Reply:
         seconds=float(raw.get("seconds", 0.0)),
         model=str(raw.get("model", "")),
         tool_calls=tuple(ToolCall(**call) for call in raw.get("tool_calls", ())),
+        exchange_sha256=exchange_of(raw),
     )
+
+
+def exchange_of(raw: Mapping[str, Any]) -> str | None:
+    """Return the hash of the exchange in a record, None in those of earlier versions.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    found = raw.get("exchange_sha256")
+    if not isinstance(found, str | None):
+        raise TypeError("`exchange_sha256` is no text")
+    return found
 
 
 def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib.metadata import version
 
-from llm.chat import Message, estimate_tokens
+from llm.chat import Message, Request, estimate_tokens
 from llm.registry import the_litellm
 
 Count = Callable[[str], int]
@@ -53,8 +53,10 @@ def _bare(name: str) -> str:
     return "" if _ON_A_HUB.search(name) else name.rpartition("/")[2]
 
 
-def size(messages: Sequence[Message], count: Count) -> int:
-    """Return the tokens of ``messages``."""
+def size(messages: Request, count: Count) -> int:
+    """Return the tokens of ``messages``, or of a text to continue."""
+    if isinstance(messages, str):
+        return count(messages)
     return sum(_PER_MESSAGE + count(_text(message)) for message in messages)
 
 

@@ -12,12 +12,12 @@ from core.errors import UserError
 from llm.options import ModelChoice
 from llm.prices import dearest_price
 from llm.registry import filled, missing_key, provider_of
-from runs.options import RunOptions, Spending
+from runs.options import RunBasics, Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
 
 
-def check_models(config: RunOptions, money: Spending) -> None:
+def check_models(config: RunBasics, money: Spending) -> None:
     """Check every model of a run that calls them.
 
     Raises:
@@ -38,7 +38,7 @@ def check_models(config: RunOptions, money: Spending) -> None:
         _check_output(model, config, money)
 
 
-def _check_addresses(config: RunOptions) -> None:
+def _check_addresses(config: RunBasics) -> None:
     """Refuse an address with a password: every call would fail for the second login header."""
     providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
     for name in _OPENAI_ADDRESSES if "openai" in providers and not config.api_base else ():
@@ -49,7 +49,7 @@ def _check_addresses(config: RunOptions) -> None:
             )
 
 
-def _check_tools(model: ModelChoice, config: RunOptions) -> None:
+def _check_tools(model: ModelChoice, config: RunBasics) -> None:
     """Refuse formats that need function calls for models that cannot make them."""
     known = filled(model.settings, model.name, config.api_base)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
@@ -70,7 +70,7 @@ def _refuse_unpriced(models: Sequence[ModelChoice]) -> NoReturn:
     )
 
 
-def _check_output(model: ModelChoice, config: RunOptions, money: Spending) -> None:
+def _check_output(model: ModelChoice, config: RunBasics, money: Spending) -> None:
     """Refuse a budget in dollars if the longest reply of a call is unknown."""
     known = filled(model.settings, model.name, config.api_base)
     if money.in_dollars and not (config.max_output_tokens or known.max_output):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
@@ -108,6 +108,7 @@ class JobKind:
         packages: that a worker on another machine imports for it, beside those of the runs.
         cpus: that Ray reserves for a job.
         containers: a worker that was killed may leave containers.
+        words: what the display calls a status of these jobs, where it is not the status's name.
     """
 
     services: Callable[[WorkerAccess], Any]
@@ -116,6 +117,7 @@ class JobKind:
     packages: tuple[str, ...] = ()
     cpus: float = 1.0
     containers: bool = False
+    words: Mapping[InstanceStatus, str] = field(default_factory=dict)
 
 
 def check_keys(jobs: Sequence[Job]) -> None:

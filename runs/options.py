@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from core.options import Folder, option, option_group
-from environments.options import AgentOptions, EnvironmentOptions
-from llm.options import MODELS, ModelOptions
+from environments.options import AgentOptions, EnvironmentChoice, EnvironmentOptions
+from llm.options import LIMITS, MODELS, ModelOptions
 from llm.prices import Price
+from llm.provider_errors import RetryPolicy
 from runs.calls.amounts import parse_prices
 from runs.calls.budget import MONEY, BudgetLimits
 from runs.calls.rate_limiter import SCALE, Rates
@@ -98,8 +100,8 @@ class Spending:
 
 
 @option_group
-class RunOptions(EnvironmentOptions, AgentOptions, ModelOptions):
-    """What the configuration of a run holds for every benchmark.
+class RunBasics(EnvironmentChoice, ModelOptions):
+    """What the configuration of every run holds: models, environment, name.
 
     Attributes:
         replay: folder of trajectories or a run that replies come from, None to call models.
@@ -129,9 +131,41 @@ class RunOptions(EnvironmentOptions, AgentOptions, ModelOptions):
     )
 
     @property
+    def outside_agent(self) -> bool:
+        """Whether a command edits, which calls its models itself."""
+        return False
+
+    @property
     def calls_models(self) -> bool:
         """Whether the harness calls models."""
         return self.replay is None and not self.outside_agent
+
+
+@option_group
+class RunOptions(EnvironmentOptions, AgentOptions, RunBasics):
+    """What the configuration of a run of agents on instances holds."""
+
+
+def tries_option(default: int, help: str) -> Any:  # noqa: ANN401 - as of core.options.option
+    """Declare ``--tries`` of a benchmark, each of which has its own number."""
+    return option(default, help, "--tries", panel=MODELS, least=1)
+
+
+@option_group
+class CallRetries:
+    """How often a call is made again."""
+
+    retries: RetryPolicy = option(
+        None,
+        "Calls again after a transient error.",
+        "--call-retries",
+        panel=LIMITS,
+        factory=RetryPolicy,
+        shown=RetryPolicy().attempts - 1,
+        least=0,
+        given=int,
+        read=lambda _, again, __: RetryPolicy(attempts=1 + again),
+    )
 
 
 def default_cache() -> Path:

@@ -12,8 +12,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from core.address import recorded_address
 from core.money import known_sum
 from core.shutdown import Shutdown
+from llm.registry import provider_of
 from runs.calls.budget import Budget
 from runs.calls.coordinator import CallCoordinator, charge_budget
 from runs.calls.journal import Journal
@@ -23,7 +25,7 @@ from runs.engines import Driver, make_engine
 from runs.engines.ray.nodes import clean
 from runs.jobs import Job, JobKind, check_keys
 from runs.leftovers import marked_children, run_key
-from runs.options import Scale, Spending
+from runs.options import RunBasics, Scale, Spending
 from runs.progress.display import Display, make_display, stream_of
 from runs.progress.state import ProgressState
 from runs.progress.summary_json import RunSummary
@@ -31,7 +33,7 @@ from runs.redo import Plan
 from runs.run import Run
 from runs.signals import heeding_signals
 from runs.storage.damage import ledger_was_damaged, owner_of, set_damage_aside
-from runs.storage.manifest import note_start
+from runs.storage.manifest import note_start, prices_used
 from runs.storage.run_log import run_log
 from runs.storage.runlock import forget
 from runs.storage.store import RunStore
@@ -58,6 +60,16 @@ class ModelUse:
     timeout: float = 300.0
     prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     address: str | None = None
+
+
+def model_use(config: RunBasics, money: Spending) -> ModelUse:
+    """Return what limits and ``run.json`` need to know of a run's models."""
+    address = recorded_address(config.api_base)
+    if not config.calls_models:
+        return ModelUse(timeout=config.call_timeout, address=address)
+    providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
+    prices = prices_used((model.name for model in config.models), money.prices)
+    return ModelUse(sorted(providers), config.call_timeout, prices, address)
 
 
 @dataclass
@@ -144,6 +156,7 @@ class RunSession:
         coordinator.ledger.mark()
         progress = ProgressState(len(jobs))
         progress.descriptions = {job.key: job.description for job in jobs}
+        progress.words = self.kind.words
         coordinator.called = progress.called
 
         def spent() -> Decimal:

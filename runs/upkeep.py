@@ -30,7 +30,7 @@ def status_command(
     Raises:
         UserError: there is no such run.
     """
-    dollars = by_instance(read_ledger(store.ledger).whole)
+    dollars = by_instance(read_ledger(store.checked().ledger).whole)
     seen = overview(store, dollars, damaged_lines(store), status_of)
     for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
         say(line)

@@ -85,6 +85,10 @@ def upward_imports(top: Path) -> set[str]:
         for shown, path in sources(top, room):
             first = {name for name in imported(path) if name.partition(".")[0] in higher}
             found |= {f"{shown} imports {name}" for name in first if module_of(top, name)}
+    # The two commands and the demo are about SWE-bench alone.
+    for shown, path in sources(top, *SCRIPTS, "demo"):
+        first = {name for name in imported(path) if name.partition(".")[0] == ROOMS[-1]}
+        found |= {f"{shown} imports {name}" for name in first if module_of(top, name)}
     return found
 
 

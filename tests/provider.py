@@ -1,4 +1,7 @@
-"""A server on loopback that speaks OpenAI's and Anthropic's protocols, for litellm's client."""
+"""A server on loopback that speaks OpenAI's and Anthropic's protocols, for litellm's client.
+
+It answers conversations and, at ``/v1/completions``, texts to continue.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +41,19 @@ class Answer:
 
 
 class Provider:
-    """Answers requests with ``answers`` in order; the last one repeats."""
+    """Answers requests with ``answers`` in order; the last one repeats.
+
+    Attributes:
+        requests: the bodies as they came, with every option that was sent.
+        paths: those of ``requests``.
+        ports: the clients' ports, one for each connection.
+    """
 
     def __init__(self) -> None:
         self.answers: deque[Answer] = deque()
         self.requests: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.ports: list[int] = []
         self.headers: list[dict[str, str]] = []
         self.closing = threading.Event()
         provider = self
@@ -52,13 +63,15 @@ class Provider:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 request = json.loads(body)
                 provider.headers.append({k.lower(): v for k, v in self.headers.items()})
+                provider.paths.append(self.path)
+                provider.ports.append(self.client_address[1])
                 provider.requests.append(request)
                 answer = provider.answer(request)
                 provider.closing.wait(answer.hang)
                 self._send(answer, request)
 
             def _send(self, answer: Answer, request: dict[str, Any]) -> None:
-                shape = _anthropic_body if self.path == "/v1/messages" else _body
+                shape = _SHAPES.get(self.path, _body)
                 data = json.dumps(shape(answer, request)).encode()
                 self.send_response(answer.status)
                 self.send_header("Content-Type", "application/json")
@@ -114,12 +127,24 @@ def _body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
             {"id": f"id{n}", "type": "function", "function": {"name": name, "arguments": text}}
             for n, (name, text) in enumerate(answer.tool_calls)
         ]
+    return _with_usage("chat.completion", {"message": message}, answer, request)
+
+
+def _text_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
+    if answer.status != 200:
+        return _body(answer, request)
+    return _with_usage("text_completion", {"text": answer.text}, answer, request)
+
+
+def _with_usage(
+    kind: str, said: dict[str, Any], answer: Answer, request: dict[str, Any]
+) -> dict[str, Any]:
     body: dict[str, Any] = {
         "id": "1",
-        "object": "chat.completion",
+        "object": kind,
         "created": 1,
         "model": request["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish}],
+        "choices": [{"index": 0, **said, "finish_reason": answer.finish}],
     }
     if answer.usage:
         prompt, reply = answer.tokens
@@ -153,3 +178,6 @@ def _anthropic_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
             "cache_creation_input_tokens": answer.written,
         },
     }
+
+
+_SHAPES = {"/v1/messages": _anthropic_body, "/v1/completions": _text_body}

@@ -56,6 +56,15 @@ def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
     assert upward_imports(top) == set()
 
 
+@pytest.mark.parametrize("user", ["reports/a.py", "demo/a.py", "report.py"])
+def test_only_tests_and_benchmarks_import_the_exercises(tmp_path: Path, user: str) -> None:
+    files = {"exercises/rows.py": "", "benchmarks/a.py": "import exercises.rows\n"}
+    top = plant(tmp_path, {**files, "reports/rows.py": "", user: ""})
+    assert upward_imports(top) == set()
+    plant(top, {user: "import reports.rows\nimport exercises.rows\n"})
+    assert upward_imports(top) == {f"{user} imports exercises.rows"}
+
+
 def test_what_is_too_large_or_too_small_is_seen(tmp_path: Path) -> None:
     user = "import runs.small\nimport runs.shared\nimport environments.none\n" + "\n" * 40
     files = {

@@ -32,6 +32,7 @@ def imported(*words: str) -> set[str]:
         ["harness.py", "--help"],
         ["harness.py", "--version"],
         ["report.py", "--help"],
+        ["-m", "exercises.canitedit", "report", "--help"],
         ["-c", "import bench.cli.commands, reports.cli.commands"],
     ],
 )

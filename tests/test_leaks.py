@@ -25,7 +25,7 @@ from tests.provider import Provider
 
 TOP = Path(__file__).resolve().parents[1]
 HARNESS = ("core", "llm", "agent", "environments", "runs", "bench")
-OURS = (*HARNESS, "reports", "demo", "harness.py", "report.py")
+OURS = (*HARNESS, "reports", "exercises", "demo", "harness.py", "report.py")
 SENTINELS = {
     "patch": "ZQHIDDEN_GOLD",
     "test_patch": "ZQHIDDEN_TEST_PATCH",

@@ -33,12 +33,18 @@ class Failure:
 
 @dataclass(frozen=True)
 class TestReport:
-    """The result of a test run; ``outcome`` is None when no test could tell."""
+    """The result of a test run.
+
+    Attributes:
+        outcome: None when no test could tell.
+        message: what the model is told where ``outcome`` is False; empty: ``describe`` it.
+    """
 
     __test__ = False  # the name makes pytest think that this is a test
 
     outcome: bool | None
     failures: tuple[Failure, ...] = ()
+    message: str = ""
 
 
 @dataclass(frozen=True)

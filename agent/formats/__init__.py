@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agent.formats.base import EditFormat, Matching
-from agent.formats.diff import DiffFencedFormat, DiffFormat
-from agent.formats.diff_func import DiffFunctionFormat
+from agent.formats.base import EditFormat, Matching, Notation
+from agent.formats.diff import DiffFencedFormat, DiffFormat, DiffFormat2023
+from agent.formats.diff_func import DiffFunctionFormat, DiffFunctionFormat2023
 from agent.formats.patch import PatchFormat
 from agent.formats.reference import ReferenceDiffFormat
 from agent.formats.udiff import UnifiedDiffFormat
 from agent.formats.whole import WholeFormat
-from agent.formats.whole_func import WholeFunctionFormat
+from agent.formats.whole_func import WholeFunctionFormat, WholeFunctionFormat2023
 
 _FORMATS: tuple[type[EditFormat], ...] = (
     DiffFormat,
@@ -20,18 +20,33 @@ _FORMATS: tuple[type[EditFormat], ...] = (
     WholeFunctionFormat,
     DiffFunctionFormat,
 )
+_OF_2023: tuple[type[EditFormat], ...] = (
+    WholeFormat,
+    DiffFormat2023,
+    WholeFunctionFormat2023,
+    DiffFunctionFormat2023,
+)
 
 
-def format_names() -> tuple[str, ...]:
-    """Return the names of all edit formats."""
-    return tuple(form.name for form in _FORMATS)
+def format_names(notation: Notation = Notation.CURRENT) -> tuple[str, ...]:
+    """Return the names of all edit formats that ``notation`` has."""
+    return tuple(form.name for form in _formats(notation))
 
 
-def get_format(name: str, matching: Matching = Matching.TOLERANT) -> EditFormat:
-    """Return the edit format ``name``; KeyError when there is none.
+def get_format(
+    name: str,
+    matching: Matching = Matching.TOLERANT,
+    notation: Notation = Notation.CURRENT,
+) -> EditFormat:
+    """Return the edit format ``name``; KeyError when ``notation`` has none of that name.
 
     The reference agent's matching exists for ``diff`` alone, which its recorded run used.
     """
-    if name == DiffFormat.name and matching is Matching.REFERENCE:
+    current = notation is Notation.CURRENT
+    if current and name == DiffFormat.name and matching is Matching.REFERENCE:
         return ReferenceDiffFormat()
-    return {form.name: form for form in _FORMATS}[name]()
+    return {form.name: form for form in _formats(notation)}[name]()
+
+
+def _formats(notation: Notation) -> tuple[type[EditFormat], ...]:
+    return _FORMATS if notation is Notation.CURRENT else _OF_2023

@@ -17,6 +17,7 @@ from agent.formats.base import (
     EditFormat,
     MalformedReplyError,
     Matching,
+    Notation,
     OnFailure,
     ReplyScope,
     after_failures,
@@ -31,9 +32,13 @@ FormatName = Annotated[str, typer.Option("--format", help=f"One of {', '.join(fo
 
 
 @app.command()
-def show(form: FormatName, fence: Annotated[str, typer.Option()] = "```") -> None:
+def show(
+    form: FormatName,
+    fence: Annotated[str, typer.Option()] = "```",
+    notation: Annotated[Notation, typer.Option()] = Notation.CURRENT,
+) -> None:
     """Print the instructions of a format."""
-    print(_format(form, Matching.TOLERANT).instructions(fence))
+    print(_format(form, Matching.TOLERANT, notation).instructions(fence))
 
 
 @app.command()
@@ -65,10 +70,10 @@ def apply(
     raise typer.Exit(0 if result["applied"] and not result["failed"] else 1)
 
 
-def _format(name: str, matching: Matching) -> EditFormat:
-    if name not in format_names():
-        _refuse(f"--format {name}: there are {', '.join(format_names())}")
-    return get_format(name, matching)
+def _format(name: str, matching: Matching, notation: Notation = Notation.CURRENT) -> EditFormat:
+    if name not in (names := format_names(notation)):
+        _refuse(f"--format {name}: there are {', '.join(names)}")
+    return get_format(name, matching, notation)
 
 
 def _refuse(problem: str) -> None:

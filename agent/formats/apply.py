@@ -12,6 +12,7 @@ from agent.formats.base import (
     Edit,
     EditFormat,
     EditResult,
+    Fault,
     MoveFile,
     Reader,
     SearchReplace,
@@ -100,7 +101,7 @@ class _Session:
     def _single(self, edit: Edit) -> EditResult:
         before = self._current(edit.path)
         if isinstance(edit, Unreadable):
-            return EditResult(edit.path, applied=False, problem=edit.problem)
+            return _refused(edit.path, edit.problem, edit.fault)
         if isinstance(edit, WholeFile):
             if edit.new and before is not None:
                 return _refused(edit.path, f"{edit.path} is to be added, but it is there already.")
@@ -156,12 +157,15 @@ class _Session:
             return EditResult(edit.path, applied=True, landed_in=edit.path, step=step)
         if not block.looked:
             return too_many(edit.path)
+        fault = Fault.AMBIGUOUS if block.found else None
         self.explained += 1
         if self.explained > _MOST_EXPLAINED:
-            return _refused(edit.path, f"these lines are not in {edit.path}, or not only once.")
+            problem = f"these lines are not in {edit.path}, or not only once."
+            return _refused(edit.path, problem, fault)
         if block.found:
             starts = [place.start for place in block.found]
-            return _refused(edit.path, explain_ambiguity(edit.path, edit.search, starts, text))
+            problem = explain_ambiguity(edit.path, edit.search, starts, text)
+            return _refused(edit.path, problem, fault)
         if edit.headers and not edit.search:
             header = edit.headers[-1].strip()
             return _refused(
@@ -200,5 +204,5 @@ def too_many(path: str) -> EditResult:
     )
 
 
-def _refused(path: str, problem: str) -> EditResult:
-    return EditResult(path, applied=False, problem=problem)
+def _refused(path: str, problem: str, fault: Fault | None = None) -> EditResult:
+    return EditResult(path, applied=False, problem=problem, fault=fault)

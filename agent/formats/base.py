@@ -32,6 +32,25 @@ class Matching(str, Enum):
     REFERENCE = "reference"
 
 
+class Notation(str, Enum):
+    """The markers and functions that a format's instructions teach; all are always read.
+
+    Those of 2023 are described in docs/edit-formats.md.
+    """
+
+    CURRENT = "current"
+    OF_2023 = "2023"
+
+
+class Fault(str, Enum):
+    """Why an edit was not applied, where that is counted; its ``problem`` is for the model."""
+
+    UNREADABLE = "unreadable"
+    UNSAFE = "unsafe"
+    FOREIGN = "foreign"
+    AMBIGUOUS = "ambiguous"
+
+
 class OnFailure(str, Enum):
     """Whether the good edits of a reply are kept when others fail."""
 
@@ -94,6 +113,7 @@ class Unreadable:
 
     path: str
     problem: str
+    fault: Fault = Fault.UNREADABLE
 
 
 Edit = SearchReplace | WholeFile | DeleteFile | MoveFile | Unreadable
@@ -109,6 +129,7 @@ class EditResult:
         landed_in: the changed file; not ``path`` when the lines were found in another file.
         problem: the reason for the model why it was not applied; empty when it was.
         step: the step of the matching that found the place; empty without a search.
+        fault: None for an edit that was applied, or that failed for any other reason.
     """
 
     path: str
@@ -116,6 +137,7 @@ class EditResult:
     landed_in: str = ""
     problem: str = ""
     step: str = ""
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +190,8 @@ class EditFormat(ABC):
     """Whether only plainly written paths bring files into the conversation."""
     joins: bool = False
     """Whether the model can continue a reply that was cut off; see ``join``."""
+    path_inside: bool = False
+    """Whether the path is the first line inside a fence, not the line above it."""
     tools: tuple[Tool, ...] = ()
     """The functions that the model calls to edit; none for text formats."""
 

@@ -22,11 +22,13 @@ class DiffFormat(EngineFormat):
 
     name = "diff"
     joins = True
+    words = ("SEARCH", "REPLACE")
+    """The words at the opening and the closing marker."""
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the blocks of ``reply``; see ``EditFormat.parse``."""
         text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
-        return tuple(read_blocks(text.split("\n"), scope))
+        return tuple(read_blocks(text.split("\n"), scope, self.words[1]))
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return a block for each change; see ``EditFormat.render``."""
@@ -36,8 +38,9 @@ class DiffFormat(EngineFormat):
 
     def _render(self, path: str, search: str, replace: str) -> str:
         fence = shortest_fence([search, replace])
-        block = _block(search, replace)
-        return f"{path}\n{fence}\n{block}\n{fence}\n"
+        block = _block(search, replace, self.words)
+        lines = [fence, path, block] if self.path_inside else [path, fence, block]
+        return "\n".join([*lines, fence, ""])
 
     def join(self, partial: str, reply: str) -> str:
         """Return the reply to parse after one that was cut off; see ``EditFormat.join``."""
@@ -51,13 +54,24 @@ class DiffFencedFormat(DiffFormat):
     """The ``diff`` format with the file's name as the first line inside the fence."""
 
     name = "diff-fenced"
-
-    def _render(self, path: str, search: str, replace: str) -> str:
-        fence = shortest_fence([search, replace])
-        return f"{fence}\n{path}\n{_block(search, replace)}\n{fence}\n"
+    path_inside = True
 
 
-def _block(search: str, replace: str) -> str:
+class DiffFormat2023(DiffFencedFormat):
+    """The ``diff`` format of 2023: the path inside the fence, ORIGINAL and UPDATED as markers."""
+
+    name = "diff"
+    words = ("ORIGINAL", "UPDATED")
+
+    def instructions(self, fence: str) -> str:
+        """Return the instructions of ``diff-fenced`` with the markers of 2023."""
+        text = DiffFencedFormat().instructions(fence)
+        for word, old in zip(DiffFormat.words, self.words, strict=True):
+            text = text.replace(word, old)
+        return text
+
+
+def _block(search: str, replace: str, words: tuple[str, str]) -> str:
     lines = [*search.split("\n"), *replace.split("\n")]
     used = {
         len(match[1])
@@ -66,7 +80,8 @@ def _block(search: str, replace: str) -> str:
         if (match := mark.match(line))
     }
     size = next(n for n in range(_USUAL, _USUAL + len(used) + 1) if n not in used)
-    return f"{'<' * size} SEARCH\n{search}{'=' * size}\n{replace}{'>' * size} REPLACE"
+    opening, closing = f"{'<' * size} {words[0]}", f"{'>' * size} {words[1]}"
+    return f"{opening}\n{search}{'=' * size}\n{replace}{closing}"
 
 
 def _markers(text: str) -> list[str]:

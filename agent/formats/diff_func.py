@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.formats.base import Edit, MalformedReplyError, ReplyScope, SearchReplace, Unreadable
-from agent.formats.functions import FunctionFormat, tool
+from agent.formats.functions import FunctionFormat, FunctionFormat2023, tool, tool_2023
 from agent.formats.matching.hunks import hunks
 from agent.formats.reading.calls import first_of, text_of
 from agent.formats.reading.names import resolve_existing
-from llm.chat import Reply, ToolCall
 
 _OLD = ("original_lines", "original", "search", "old", "old_lines", "old_string", "old_str")
 _NEW = ("updated_lines", "updated", "replace", "new", "new_lines", "new_string", "new_str")
@@ -52,16 +50,35 @@ class DiffFunctionFormat(FunctionFormat):
             "`updated_lines`."
         )
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return a call for each change; see ``EditFormat.render``."""
-        if after is None:
-            raise ValueError("replace_lines cannot delete a file")
-        arguments = [
+    def _arguments_for(
+        self, path: str, before: str | None, after: str
+    ) -> Sequence[Mapping[str, object]]:
+        return [
             {"path": path, "original_lines": search, "updated_lines": replace}
             for search, replace in hunks(before or "", after)
         ]
-        calls = tuple(ToolCall(self.function, json.dumps(given)) for given in arguments)
-        return Reply("", tool_calls=calls)
+
+
+class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
+    """``replace_lines`` with an explanation and a list of edits, whose texts are lists of lines."""
+
+    tools = (
+        tool_2023(
+            DiffFunctionFormat.tools[0], "Replace runs of whole lines of files by others.", "edits"
+        ),
+    )
+
+    def _arguments_for(
+        self, path: str, before: str | None, after: str
+    ) -> Sequence[Mapping[str, object]]:
+        return [
+            {"path": path, "original_lines": _lines(search), "updated_lines": _lines(replace)}
+            for search, replace in hunks(before or "", after)
+        ]
+
+
+def _lines(text: str) -> list[str]:
+    return _ended(text).split("\n")[:-1]
 
 
 def _ended(text: str) -> str:

@@ -28,7 +28,7 @@ class FunctionFormat(EngineFormat):
     contents: tuple[str, ...]
     """Names of the arguments that hold text, the documented one first."""
     lists: tuple[str, ...]
-    """Names of an argument that holds a list of edits."""
+    """Names of an argument that holds a list of edits, the documented one first."""
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the edits of all calls of ``reply``, in order."""
@@ -43,7 +43,7 @@ class FunctionFormat(EngineFormat):
         known = call.name in (self.function, "python")
         # Another function name counts only when the arguments are unambiguous.
         if not known and first_of(arguments, (*PATH_NAMES, *self.lists)) is None:
-            yield Unreadable("", f"there is no function {call.name}: call {self.function}.")
+            yield Unreadable("", no_function(call.name, self.function))
             return
         several = first_of(arguments, self.lists)
         for item in several if isinstance(several, list) else [arguments]:
@@ -80,24 +80,90 @@ class FunctionFormat(EngineFormat):
     def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit:
         """Return the edit of ``path`` that the arguments ``item`` describe."""
 
-    def _written(self, **arguments: str) -> Reply:
-        return Reply("", tool_calls=(ToolCall(self.function, json.dumps(arguments)),))
+    @abstractmethod
+    def _arguments_for(
+        self, path: str, before: str | None, after: str
+    ) -> Sequence[Mapping[str, object]]:
+        """Return the arguments of the edits that turn ``before`` into ``after``."""
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        """Return a call for each change; see ``EditFormat.render``."""
+        items = self._arguments_for(path, before, self._existing(after))
+        return Reply("", tool_calls=tuple(map(self._written, items)))
+
+    def _existing(self, after: str | None) -> str:
+        if after is None:
+            raise ValueError(f"{self.function} cannot delete a file")
+        return after
+
+    def _written(self, arguments: Mapping[str, object]) -> ToolCall:
+        return ToolCall(self.function, json.dumps(arguments))
+
+
+class FunctionFormat2023(FunctionFormat):
+    """A function format of 2023: one call with an explanation and a list of edits."""
+
+    def instructions(self, fence: str) -> str:
+        """Return the rules and the example for a call with a list."""
+        from agent.prompts import render
+
+        return render(f"2023/format_{self.name.replace('-', '_')}")
+
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+        """Return the edits of all calls of ``reply``.
+
+        Raises:
+            MalformedReplyError: a call of another function, as the harness of 2023 had it.
+        """
+        for call in calls_of(reply):
+            if call.name != self.function:
+                raise MalformedReplyError(no_function(call.name, self.function))
+        return super().parse(reply, scope)
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        """Return one call with every change; see ``EditFormat.render``."""
+        items = self._arguments_for(path, before, self._existing(after))
+        return Reply("", tool_calls=(self._written({"explanation": "", self.lists[0]: items}),))
 
 
 def _names_in(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: arguments[name] for name in PATH_NAMES if name in arguments}
 
 
+def no_function(name: str, function: str) -> str:
+    """Return the message about a call of the unknown function ``name``."""
+    return f"there is no function {name}: call {function}."
+
+
 def tool(name: str, description: str, arguments: Mapping[str, str]) -> Tool:
     """Return the description of a function whose ``arguments`` are strings, all required."""
     properties = {key: {"type": "string", "description": what} for key, what in arguments.items()}
+    return {"name": name, "description": description, "parameters": _object(properties)}
+
+
+def tool_2023(plain: Tool, description: str, several: str) -> Tool:
+    """Return the function of 2023 with the name and the arguments of ``plain``, as a list.
+
+    Args:
+        plain: the function of one edit.
+        description: the new description.
+        several: the name of the list; texts in it are strings or lists of lines.
+    """
+    text = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
+    properties = {
+        key: said if key == "path" else {"anyOf": text, "description": said["description"]}
+        for key, said in plain["parameters"]["properties"].items()
+    }
+    explanation = {"type": "string", "description": "The changes and their reasons."}
+    edits = {"type": "array", "items": _object(properties)}
+    parameters = _object({"explanation": explanation, several: edits})
+    return {"name": plain["name"], "description": description, "parameters": parameters}
+
+
+def _object(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
-        "name": name,
-        "description": description,
-        "parameters": {
-            "type": "object",
-            "properties": properties,
-            "required": list(arguments),
-            "additionalProperties": False,
-        },
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.formats.base import ApplyReport, Edit, EditResult, MoveFile, Unreadable
-from agent.workspace import UnsafePathError, Workspace
+from agent.formats.base import ApplyReport, Edit, EditResult, Fault, MoveFile, Unreadable
+from agent.workspace import ForeignPathError, UnsafePathError, Workspace
 
 
 def safe_edits(edits: Sequence[Edit], space: Workspace) -> list[Edit]:
@@ -20,8 +20,10 @@ def _safe(edit: Edit, space: Workspace) -> Edit:
     try:
         for path in (edit.path, *([edit.to] if isinstance(edit, MoveFile) else [])):
             space.check(path)
+    except ForeignPathError as error:
+        return Unreadable(edit.path, str(error), Fault.FOREIGN)
     except UnsafePathError as error:
-        return Unreadable(edit.path, str(error))
+        return Unreadable(edit.path, str(error), Fault.UNSAFE)
     return edit
 
 

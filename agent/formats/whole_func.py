@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.formats.base import Edit, MalformedReplyError, ReplyScope, Unreadable, WholeFile
-from agent.formats.functions import FunctionFormat, tool
+from agent.formats.functions import FunctionFormat, FunctionFormat2023, tool, tool_2023
 from agent.formats.reading.calls import first_of, text_of
 from agent.formats.reading.names import resolve_likely
 from agent.formats.reading.syntax import has_errors
-from llm.chat import Reply
 
 _CONTENT = ("content", "contents", "text", "code", "new_content", "file_content", "body")
 
@@ -50,8 +49,15 @@ class WholeFunctionFormat(FunctionFormat):
             )
         return {"path": candidates[0], "content": code}
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return the call that writes ``after``; see ``EditFormat.render``."""
-        if after is None:
-            raise ValueError("write_file cannot delete a file")
-        return self._written(path=path, content=after)
+    def _arguments_for(
+        self, path: str, before: str | None, after: str
+    ) -> Sequence[Mapping[str, object]]:
+        return [{"path": path, "content": after}]
+
+
+class WholeFunctionFormat2023(FunctionFormat2023, WholeFunctionFormat):
+    """``write_file`` with an explanation and a list of files."""
+
+    tools = (
+        tool_2023(WholeFunctionFormat.tools[0], "Create files, or replace their content.", "files"),
+    )

@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 _FOLDER = Path(__file__).parent
 
@@ -27,8 +27,26 @@ def render(name: str, **values: object) -> str:
     return _templates().get_template(f"{name}.md").render(**values)
 
 
+def source(name: str) -> str:
+    """Return the prompt ``name`` as a template for ``fill``."""
+    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+def fill(template: str, **values: object) -> str:
+    """Return ``template`` with ``values`` filled in; every name in it must be given."""
+    return _compiled(template).render(**values)
+
+
+@cache
+def _compiled(template: str) -> Template:
+    return _templates().from_string(template)
+
+
 def prompts_hash() -> str:
-    """Return the SHA-256 over all prompt files: what a run must repeat to be the same run."""
+    """Return the SHA-256 over the prompt files of a run, which a run must repeat to be the same.
+
+    Those in subfolders belong to notations that a run of the harness does not use.
+    """
     digest = hashlib.sha256()
     for file in sorted(_FOLDER.glob("*.md")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")

@@ -34,8 +34,7 @@ from environments.base import EnvironmentKind
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256
 from llm.gate import Answered, Ask, Failed
-from runs.calls.gate import AttemptGate
-from runs.calls.journal import InstanceEntry
+from runs.calls.gate import AttemptGate, PaidCall
 from runs.calls.modelsource import NotRecordedError, Turn
 from runs.jobs import JobAccess
 from runs.progress.state import WorkStep
@@ -69,7 +68,7 @@ class Attempt:
     access: JobAccess
     save: Callable[[AttemptRecord], None]
     slot: Slot
-    recorded: list[tuple[str, InstanceEntry]]
+    recorded: list[PaidCall]
     ran: list[Changes] = field(default_factory=list)
 
     def run(self) -> AttemptRecord:

@@ -15,7 +15,6 @@ from bench.assembly import (
     make_agent,
     make_kind,
     make_mirrors,
-    make_model_use,
     make_recordings,
 )
 from bench.attempts.prior import plausible_instances
@@ -40,7 +39,7 @@ from runs.options import EngineKind
 from runs.progress.summary_json import RunSummary
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
-from runs.session import RunSession
+from runs.session import RunSession, model_use
 from runs.storage.manifest import all_versions, note_images, timestamp
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
@@ -145,7 +144,7 @@ class _Session:
             kind = replace(kind, finish=partial(note_images, store, images))
         summary = RunSession(
             store, options.cache, options.scale, options.money, kind,
-            make_model_use(config, options), self._choose, self.say,
+            model_use(config, options.money), self._choose, self.say,
         ).run()  # fmt: skip
         self._print(summary)
         return summary.exit_code

@@ -20,7 +20,7 @@ from environments.base import AgentSandbox, EnvironmentKind
 from environments.options import TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
 from llm.settings import settings_sha256
-from runs.options import RUN, RunOptions
+from runs.options import RUN, RunOptions, tries_option
 from runs.storage.versions import HARNESS_VERSION
 
 __all__ = ["AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "TestChoice", "validated"]
@@ -71,7 +71,7 @@ class RunConfig(RunOptions):
     """
 
     label: str = ""
-    tries: int = option(3, "Tries per model.", "--tries", panel=MODELS, least=1)
+    tries: int = tries_option(3, "Tries per model.")
     temperatures: tuple[float, ...] = option(
         DEFAULT_TEMPERATURES,
         "One value, or one for each try of a model.",

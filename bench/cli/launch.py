@@ -36,4 +36,5 @@ def _run_in_own_environment() -> None:
     own = _TOP / ".venv"
     python = own / "bin" / "python"
     if python.exists() and Path(sys.prefix).resolve() != own.resolve():
-        os.execv(python, [str(python), *sys.argv])
+        # As it was called: a module started with -m has no path that could be started.
+        os.execv(python, [str(python), *sys.orig_argv[1:]])

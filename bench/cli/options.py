@@ -11,14 +11,12 @@ from bench.cli.selection import INSTANCES, Selection
 from bench.instances.bundled import BUNDLED, Bundled
 from core.options import Folder, option, option_group
 from environments.options import AGENT
-from llm.client import RetryPolicy
-from llm.options import LIMITS
 from llm.settings import SettingsBook, our_settings
-from runs.options import RunFolders, Scale, Spending, Start
+from runs.options import CallRetries, RunFolders, Scale, Spending, Start
 
 
 @option_group
-class Options(Start, RunFolders):
+class Options(Start, RunFolders, CallRetries):
     """The options of ``harness.py`` that are not part of the run's configuration.
 
     Attributes:
@@ -50,17 +48,6 @@ class Options(Start, RunFolders):
     )
     scale: Scale = field(default_factory=Scale)
     money: Spending = field(default_factory=Spending)
-    retries: RetryPolicy = option(
-        None,
-        "Calls again after a transient error.",
-        "--call-retries",
-        panel=LIMITS,
-        factory=RetryPolicy,
-        shown=RetryPolicy().attempts - 1,
-        least=0,
-        given=int,
-        read=lambda _, again, __: RetryPolicy(attempts=1 + again),
-    )
     settings: SettingsBook = field(default_factory=our_settings)
     given: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)

@@ -53,9 +53,17 @@ class Selection:
         known = {instance.instance_id: instance for instance in instances}
         if missing := [name for name in self.ids if name not in known]:
             raise UserError(f"not in the dataset: {', '.join(missing)}; check --instances")
-        chosen = [known[name] for name in dict.fromkeys(self.ids)] or list(instances)
+        chosen = list(dict.fromkeys(self.ids)) or [i.instance_id for i in instances]
+        return tuple(known[name] for name in self.narrowed(chosen, "instance"))
+
+    def narrowed(self, ids: Sequence[str], noun: str) -> Sequence[str]:
+        """Return the ids that fit the pattern, in the order and the slice that were asked for.
+
+        Raises:
+            UserError: a broken pattern or slice, or nothing is left of what ``noun`` names.
+        """
         try:
-            chosen = [i for i in chosen if re.search(self.pattern, i.instance_id)]
+            chosen = [name for name in ids if re.search(self.pattern, name)]
         except re.error as error:
             raise UserError(
                 f"--filter {self.pattern!r} is not a regular expression: {error}"
@@ -63,11 +71,11 @@ class Selection:
         if self.shuffle:
             random.Random(self.seed).shuffle(chosen)
         if not chosen:
-            raise UserError(f"--filter {self.pattern!r} selects no instance; check it")
+            raise UserError(f"--filter {self.pattern!r} selects no {noun}; check it")
         chosen = chosen[_slice(self.part)]
         if not chosen:
-            raise UserError(f"--slice {self.part!r} selects no instance; check it")
-        return tuple(chosen)
+            raise UserError(f"--slice {self.part!r} selects no {noun}; check it")
+        return chosen
 
 
 def _slice(text: str) -> slice:

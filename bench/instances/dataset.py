@@ -79,7 +79,7 @@ def load_dataset(name: str, split: str) -> Dataset:
     bundled = BUNDLED.get(name)
     path = bundled.path if bundled else Path(name).expanduser()
     if path.suffix in _FILES or path.exists():
-        rows = _rows_of_path(path, split)
+        rows = rows_of_path(path, split)
         resolved = name if bundled else str(path.resolve())
     elif name in ALIASES or _HUB_ID.match(name):
         resolved = ALIASES.get(name, name)
@@ -106,7 +106,12 @@ def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     return checked
 
 
-def _rows_of_path(path: Path, split: str) -> Iterable[Row]:
+def rows_of_path(path: Path, split: str) -> Iterable[Row]:
+    """Return the rows of one split of a file or a folder, unchecked.
+
+    Raises:
+        UserError: it does not exist, or cannot be read.
+    """
     if not path.exists():
         raise UserError(f"the dataset file {path} does not exist")
     try:

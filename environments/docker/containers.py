@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.output import Tail
@@ -19,6 +19,7 @@ from core.processes import CommandResult
 from core.worktree import Changes
 from environments.docker.deadline import within
 from environments.docker.engine import engine_error_types, engine_errors
+from environments.docker.execs import exit_code_of
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
 from environments.layout import listed
 from environments.limits import ResourceLimits
@@ -34,12 +35,16 @@ _KILLED = 137
 
 @dataclass(frozen=True)
 class Containers:
-    """Starts containers in one engine; ``check`` raises when the run stops."""
+    """Starts containers in one engine; ``check`` raises when the run stops.
+
+    ``options`` of the engine's SDK take the place of those that are used otherwise.
+    """
 
     client: Any
     labels: Mapping[str, str]
     limits: ResourceLimits
     check: Callable[[], None] = lambda: None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @contextmanager
     def started(self, image: str) -> Iterator[Container]:
@@ -65,29 +70,28 @@ class Containers:
         from docker.types import Ulimit
 
         limits = self.limits
-        return self.client.containers.run(
-            image,
-            ["sleep", "infinity"],
-            name=name,
-            entrypoint="",
-            detach=True,
-            init=True,
-            network_mode="none",
-            mem_limit=limits.memory,
-            memswap_limit=limits.memory,
-            pids_limit=limits.processes,
-            ulimits=[
+        options: dict[str, Any] = {
+            "command": ["sleep", "infinity"],
+            "entrypoint": "",
+            "init": True,
+            "network_mode": "none",
+            "mem_limit": limits.memory,
+            "memswap_limit": limits.memory,
+            "pids_limit": limits.processes,
+            "ulimits": [
                 Ulimit(name="fsize", soft=limits.file_size, hard=limits.file_size),
                 Ulimit(name="core", soft=0, hard=0),
             ],
-            tmpfs={"/tmp": f"rw,exec,mode=1777,size={limits.temporary}"},
-            cap_drop=["ALL"],
-            cap_add=_CAPABILITIES,
-            security_opt=["no-new-privileges"],
-            environment={"HOME": HOME},
-            working_dir=FOLDER,
-            labels=dict(self.labels),
-        )
+            "tmpfs": {"/tmp": in_memory(limits.temporary)},
+            "cap_drop": ["ALL"],
+            "cap_add": _CAPABILITIES,
+            "security_opt": ["no-new-privileges"],
+            "environment": {"HOME": HOME},
+            "working_dir": FOLDER,
+            "labels": dict(self.labels),
+        }
+        options |= self.options
+        return self.client.containers.run(image, name=name, detach=True, **options)
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Container:
         except TimeoutError:
             return tail.text(), None
         self.check()
-        return tail.text(), api.exec_inspect(exec_id)["ExitCode"]
+        return tail.text(), exit_code_of(api, exec_id)
 
     @contextmanager
     def _disk_watched(self) -> Iterator[None]:
@@ -192,6 +196,11 @@ class Container:
         return sum(int(container.get("SizeRw") or 0) for container in found)
 
 
+def in_memory(size: int) -> str:
+    """Return the options of a mounted folder of ``size`` bytes, in which every user can write."""
+    return f"rw,exec,mode=1777,size={size}"
+
+
 def _tar(changes: Changes, files: Mapping[str, str]) -> bytes:
     """Return an archive of ``files`` and of the changed files below the work folder."""
     buffer = io.BytesIO()
@@ -201,14 +210,15 @@ def _tar(changes: Changes, files: Mapping[str, str]) -> bytes:
         folder.type, folder.mode = tarfile.DIRTYPE, 0o777
         archive.addfile(folder)
         for name, text in files.items():
-            _add(archive, name.lstrip("/"), text.encode("utf-8", "surrogateescape"))
+            add_file(archive, name.lstrip("/"), text.encode("utf-8", "surrogateescape"))
         for path, data in changes.items():
             if data is not None:
-                _add(archive, f"{FOLDER.lstrip('/')}/{path}", data)
+                add_file(archive, f"{FOLDER.lstrip('/')}/{path}", data)
     return buffer.getvalue()
 
 
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    """Add a file that its owner may run."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = len(data), 0o755, int(time.time())
     archive.addfile(info, io.BytesIO(data))

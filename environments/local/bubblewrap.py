@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from environments.limits import ResourceLimits
 
-TEMPLATE, CHANGES = "/run/harness/template", "/run/harness/changes"
+HARNESS = "/run/harness"
+"""What the harness itself shows in a sandbox lies below this folder."""
 HOME = "/tmp/home"
 _ETC = ("passwd", "group", "hosts", "nsswitch.conf", "ld.so.cache", "localtime", "alternatives")
 # Files for names and certificates.
@@ -31,17 +32,17 @@ class View:
     Attributes:
         folder: working directory: an empty folder in memory. Besides it, only ``/tmp`` and
             ``/dev/shm`` are writable.
-        template: visible at TEMPLATE, to copy from.
-        changes: visible at CHANGES.
         readable: visible at their own paths.
         environment: all variables of the command.
+        shown: visible at the paths below HARNESS that are the keys.
+        options: further options of bubblewrap.
     """
 
     folder: Path
-    template: Path
-    changes: Path
     readable: tuple[Path, ...]
     environment: Mapping[str, str]
+    shown: Mapping[str, Path] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
 
 @cache
@@ -79,7 +80,9 @@ def bubblewrapped(
     argv = [*_base(limits, as_other), *_open_parents([*view.readable, view.folder])]
     for path in view.readable:
         argv += ["--ro-bind", str(path), str(path)]
-    argv += ["--ro-bind", str(view.template), TEMPLATE, "--ro-bind", str(view.changes), CHANGES]
+    for place, path in view.shown.items():
+        argv += ["--ro-bind", str(path), place]
+    argv += view.options
     argv += _in_memory(str(view.folder), limits.written)
     # The root of the sandbox and /dev are in memory too, without a limit.
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(view.folder), "--clearenv"]
@@ -133,7 +136,7 @@ def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list
 
 def _open_parents(paths: Sequence[Path]) -> list[str]:
     """Return the options that let another user enter the folders above ``paths``."""
-    above = {parent for path in [*paths, Path(TEMPLATE)] for parent in path.parents}
+    above = {parent for path in [*paths, Path(HARNESS) / "any"] for parent in path.parents}
     kept = sorted(above - {Path("/"), Path("/tmp"), Path("/usr"), *Path("/usr/x").parents})
     return [word for path in kept for word in ("--perms", "0755", "--dir", str(path))]
 

@@ -39,6 +39,15 @@ class ControlGroup:
         names = [str(folder) for folder in self.folders]
         return ["sh", "-c", _JOIN, "sh", *names, "--", *argv]
 
+    def add(self, pid: int) -> None:
+        """Move a process, and the children that it will have, into the group.
+
+        Raises:
+            OSError: there is no such process, or this user may not move it.
+        """
+        for folder in self.folders:
+            (folder / "cgroup.procs").write_text(str(pid))
+
     def remove(self) -> None:
         """Kill the group's processes and remove it."""
         for folder in self.folders:

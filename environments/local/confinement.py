@@ -14,6 +14,8 @@ from environments.local.cgroups import cgroups_work
 
 # Above the ids that systems assign to users, below the largest that all file systems accept.
 _FIRST_USER, _USERS = 1 << 30, 1 << 29
+# The options of bash's ulimit with their units in bytes, by the names of the module resource.
+_ULIMIT = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "AS": ("v", 1024), "NPROC": ("u", 1)}
 
 
 class Confinement(str, Enum):
@@ -48,14 +50,20 @@ def missing_limits(confinement: Confinement) -> Iterator[str]:
         yield f"the number of processes of test code is not limited; {remedy}"
 
 
-def rlimit_lines(confinement: Confinement, limits: ResourceLimits) -> str:
-    """Return bash lines that set the limits that the cgroup does not set."""
-    lines = limits.rlimits()
+def rlimits(confinement: Confinement, limits: ResourceLimits) -> dict[str, int]:
+    """Return the limits that the cgroup does not set: ``FSIZE`` stands for RLIMIT_FSIZE."""
+    found = {"CORE": 0, "FSIZE": limits.file_size}
     if confinement is not Confinement.CGROUP:
-        lines += f"; ulimit -v {limits.memory >> 10} 2>/dev/null"
+        found["AS"] = limits.memory
     if confinement in (Confinement.OTHER_USER, Confinement.RLIMITS):
-        lines += f"; ulimit -u {limits.processes} 2>/dev/null"
-    return lines
+        found["NPROC"] = limits.processes
+    return found
+
+
+def rlimit_lines(confinement: Confinement, limits: ResourceLimits) -> str:
+    """Return bash lines that set ``rlimits``."""
+    pairs = ((*_ULIMIT[name], value) for name, value in rlimits(confinement, limits).items())
+    return "; ".join(f"ulimit -{flag} {value // unit} 2>/dev/null" for flag, unit, value in pairs)
 
 
 def other_user() -> int:

@@ -30,7 +30,7 @@ from environments.layout import lay_beside, lay_out, size_of
 from environments.limits import ResourceLimits
 from environments.local.bubblewrap import HOME, bubblewrap_works
 from environments.local.confinement import find_confinement, missing_limits, rlimit_lines
-from environments.local.sandbox import Confined, Sandbox
+from environments.local.sandbox import Confined, Sandbox, command_variables
 from environments.local.venvs import Built, Venvs, spec_key
 
 
@@ -116,19 +116,8 @@ class LocalSession:
 
     def environment(self, home: str, python_path: str) -> dict[str, str]:
         """Return all environment variables of commands."""
-        binaries = self.built.python.parent
-        return {
-            "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
-            "VIRTUAL_ENV": str(binaries.parent),
-            "HOME": home,
-            "USER": "harness",
-            "LANG": "C.UTF-8",
-            "LC_ALL": "C.UTF-8",
-            "TZ": "UTC",
-            "PYTHONHASHSEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **({"PYTHONPATH": python_path} if python_path else {}),
-        }
+        more = {"PYTHONPATH": python_path} if python_path else {}
+        return {**command_variables(self.built.python, home), **more}
 
 
 @dataclass(frozen=True)

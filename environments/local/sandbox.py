@@ -13,17 +13,18 @@ from core.errors import InfrastructureError
 from core.processes import CommandResult, run_limited
 from environments.layout import DELETED, FILES
 from environments.limits import ResourceLimits
-from environments.local.bubblewrap import CHANGES, HOME, TEMPLATE, View, bubblewrapped
-from environments.local.cgroups import limited_group
+from environments.local.bubblewrap import HARNESS, HOME, View, bubblewrapped
+from environments.local.cgroups import ControlGroup, limited_group
 from environments.local.confinement import Confinement, other_user, rlimit_lines
 from environments.local.launcher import launched
 from environments.local.venvs import Built
 
+_TEMPLATE, _CHANGES = f"{HARNESS}/template", f"{HARNESS}/changes"
 # Deleted paths first: a folder may replace a file.
 _LAY_OUT = f"""set -e
-cp -dR --preserve=mode,timestamps,links {TEMPLATE}/. .
-xargs -0 rm -rf -- <{CHANGES}/{DELETED}
-cp -R {CHANGES}/{FILES}/. .
+cp -dR --preserve=mode,timestamps,links {_TEMPLATE}/. .
+xargs -0 rm -rf -- <{_CHANGES}/{DELETED}
+cp -R {_CHANGES}/{FILES}/. .
 """
 _HAND_OVER = f"chown -R {{user}}:{{user}} . {HOME}\n"
 _BECOME = "setpriv --reuid {user} --regid {user} --clear-groups "
@@ -46,15 +47,42 @@ class Confined:
         Raises:
             InfrastructureError: the cgroup cannot be made.
         """
-        with contextlib.ExitStack() as stack:
+        with self.group() as group:
             words = launched([*argv])
+            yield group.joined(words) if group else words
+
+    @contextmanager
+    def group(self) -> Iterator[ControlGroup | None]:
+        """Make a cgroup for a command, if that is the way; it is removed with its processes.
+
+        Raises:
+            InfrastructureError: the cgroup cannot be made.
+        """
+        with contextlib.ExitStack() as stack:
+            group = None
             if self.way is Confinement.CGROUP:
                 try:
                     group = stack.enter_context(limited_group(self.limits, self.run_key))
                 except OSError as error:
                     raise InfrastructureError(f"cannot make a cgroup: {error}") from error
-                words = group.joined(words)
-            yield words
+            yield group
+
+
+def command_variables(python: Path | None, home: str) -> dict[str, str]:
+    """Return the environment variables of a command that finds ``python`` first."""
+    system = "/usr/local/bin:/usr/bin:/bin"
+    own = {"VIRTUAL_ENV": str(python.parent.parent)} if python else {}
+    return {
+        "PATH": f"{python.parent}:{system}" if python else system,
+        **own,
+        "HOME": home,
+        "USER": "harness",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 @dataclass(frozen=True)
@@ -71,10 +99,9 @@ class Sandbox:
         token = secrets.token_hex(16)
         view = View(
             self.built.testbed,
-            self.built.template,
-            self.changes,
             self.built.readable,
             self.environment,
+            {_TEMPLATE: self.built.template, _CHANGES: self.changes},
         )
         user = other_user() if self.confined.way is Confinement.OTHER_USER else None
         argv = ["bash", "-c", self._script(token, user), "bash", command]

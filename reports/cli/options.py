@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from core.options import Folder, option, option_group
 from reports.submission.splits import Layout
@@ -20,6 +21,26 @@ class EvaluatorKind(str, Enum):
     MODAL = "modal"
     LOCAL = "local"
     NONE = "none"
+
+
+def json_option(help: str) -> Any:  # noqa: ANN401 - as of core.options.option
+    """Declare ``--json`` of a command that reports."""
+    return option(False, help, "--json")
+
+
+def csv_option(help: str) -> Any:  # noqa: ANN401
+    """Declare ``--csv`` of a command that reports."""
+    return option(False, help, "--csv")
+
+
+def partial_option(help: str) -> Any:  # noqa: ANN401
+    """Declare ``--allow-partial`` of a command that reports."""
+    return option(False, help, "--allow-partial")
+
+
+def timeout_option(default: float | None, help: str) -> Any:  # noqa: ANN401
+    """Declare ``--timeout`` of a command that runs tests."""
+    return option(default, help, "--timeout", least=1)
 
 
 @option_group
@@ -49,13 +70,13 @@ class ReportOptions:
         "", "Default: as the run recorded it. Of a package: the leaderboard's.", "--split"
     )
     workers: int = option(2, "Evaluations at once (docker).", "--workers", "-w", least=1)
-    timeout: float = option(1800.0, "Seconds for one instance's tests.", "--timeout", least=1)
+    timeout: float = timeout_option(1800.0, "Seconds for one instance's tests.")
     cache: Folder = option(None, "Mirrors and environments.", "--cache", factory=default_cache)
     repos: Folder | None = option(None, "Folder of bare mirrors.", "--repos", given=Path)
     name: str = option("", "Of the combination; default: the runs' names joined by +.", "--name")
     compare: bool = option(False, "Compare the runs, each with each; combine nothing.", "--compare")
     table: bool = option(False, "Print the tables in Markdown alone.", "--table")
-    as_json: bool = option(False, "Print the statistics as JSON alone.", "--json")
+    as_json: bool = json_option("Print the statistics as JSON alone.")
     page: bool = option(True, "Write the page of the run with its pictures.", "--page/--no-page")
     regrade: bool = option(False, "Grade saved test output again; run no test.", "--regrade")
     verify: bool = option(False, "Compute derived files again and say what differs.", "--verify")
@@ -87,8 +108,8 @@ class SubmissionOptions:
     dataset: str = ""
     cache: Path = Path()
     repos: Path | None = None
-    allow_partial: bool = option(
-        False, "Package: what is not predicted or evaluated is unresolved.", "--allow-partial"
+    allow_partial: bool = partial_option(
+        "Package: what is not predicted or evaluated is unresolved."
     )
     layout: Layout = option(
         Layout.REPOSITORY,

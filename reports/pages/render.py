@@ -51,6 +51,11 @@ class Renderer:
         styles = ("base.css", "report.css")
         return self._render("comparison.html", values, styles, ("table.js",), "img-src data:; ")
 
+    def exercises(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
+        """Return the page of exercises by column."""
+        styles = ("base.css", "report.css")
+        return self._render("exercises.html", values, styles, ("table.js",), "img-src data:; ")
+
     def instance(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
         """Return the page of an instance."""
         return self._render("instance.html", values, ("base.css", "instance.css"))

@@ -56,9 +56,14 @@ def write_figures(
     """
     pictures = draw_figures(redacted(data, redact) if redact else data)
     for picture in pictures:
-        write_text_atomic(folder / f"{picture.name}.svg", picture.light)
-        write_bytes_atomic(folder / f"{picture.name}.png", picture.png)
+        write_picture(picture, folder)
     return pictures
+
+
+def write_picture(picture: Picture, folder: Path) -> None:
+    """Write ``<name>.svg`` and ``<name>.png`` of one picture into ``folder``."""
+    write_text_atomic(folder / f"{picture.name}.svg", picture.light)
+    write_bytes_atomic(folder / f"{picture.name}.png", picture.png)
 
 
 def draw_figures(data: FigureData) -> tuple[Picture, ...]:
@@ -98,9 +103,14 @@ def _drawings(data: FigureData) -> Iterator[_Drawing]:
 
 
 def _picture(planned: _Drawing) -> Picture:
+    return drawn(planned.name, planned.title, planned.words, planned.draw)
+
+
+def drawn(name: str, title: str, words: str, draw: Draw) -> Picture:
+    """Draw a picture in both themes; see ``Picture``."""
     with drawing(LIGHT):
-        figure = planned.draw(LIGHT)
+        figure = draw(LIGHT)
         light, png = as_svg(figure), as_png(figure)
     with drawing(DARK):
-        dark = as_svg(planned.draw(DARK))
-    return Picture(planned.name, planned.title, planned.words, light, dark, png)
+        dark = as_svg(draw(DARK))
+    return Picture(name, title, words, light, dark, png)

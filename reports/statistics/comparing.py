@@ -1,9 +1,9 @@
-"""Pure: the comparison of two runs by instance."""
+"""Pure: the comparison of two runs by instance, or of any two sets of verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from core.money import Dollars, total
@@ -29,7 +29,8 @@ class RunComparison:
         p_value: of McNemar's exact test; None without instances.
         difference: the share of B minus that of A; None without instances.
         interval: of the difference, by bootstrap; None without instances.
-        cost_a, cost_b: dollars of the compared instances; None if a cost is unknown.
+        cost_a, cost_b: dollars of the compared instances; None if a cost is unknown, and for
+            verdicts without a run.
         resamples, seed: of the bootstrap.
         only_a, only_b: ids of the instances that only this run resolved, sorted.
     """
@@ -54,11 +55,25 @@ class RunComparison:
 def compare(a: RunData, b: RunData) -> RunComparison:
     """Compare two runs on the instances that have a verdict in both."""
     of_a, of_b = _verdicts(a), _verdicts(b)
+    common = {*of_a} & {*of_b}
+    found = compare_verdicts(a.name, of_a, b.name, of_b)
+    return replace(found, cost_a=_cost(a, common), cost_b=_cost(b, common))
+
+
+def compare_verdicts(
+    a: str, of_a: Mapping[str, bool], b: str, of_b: Mapping[str, bool]
+) -> RunComparison:
+    """Compare verdicts by id, such as solved exercises, on the ids that both have.
+
+    Args:
+        a, b: names of what is compared.
+        of_a, of_b: whether the item of an id was solved; the order of the ids does not matter.
+    """
     common = sorted({*of_a} & {*of_b})
     table = PairedTable.of((of_a[name], of_b[name]) for name in common)
     return RunComparison(
-        a=a.name,
-        b=b.name,
+        a=a,
+        b=b,
         left_out=len({*of_a} ^ {*of_b}),
         resolved_a=Share.made(table.both + table.only_a, len(common)),
         resolved_b=Share.made(table.both + table.only_b, len(common)),
@@ -66,8 +81,8 @@ def compare(a: RunData, b: RunData) -> RunComparison:
         p_value=mcnemar_exact(table.only_a, table.only_b) if common else None,
         difference=table.difference if common else None,
         interval=bootstrap_difference(table),
-        cost_a=_cost(a, common),
-        cost_b=_cost(b, common),
+        cost_a=None,
+        cost_b=None,
         resamples=RESAMPLES,
         seed=SEED,
         only_a=tuple(name for name in common if of_a[name] and not of_b[name]),

@@ -62,6 +62,7 @@ class _Message(_Part):
 
 class _Call(_Part):
     request_sha256: str
+    exchange_sha256: str | None = None
     content: str
     truncated: bool = False
     usage: _Usage | None = None

@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 
 from llm.chat import Reply, TimeUsedError
 from llm.gate import Ask, Outcome
+from llm.replay import exchange_of
 from runs.calls.coordinator import Ticket, WorkerCalls
 from runs.calls.journal import EntryKind, InstanceEntry, asked_and_ended, reply_of
+
+PaidCall = tuple[InstanceEntry, InstanceEntry]
+"""The journal's entries of a call that a provider answered or refused: its request and its end."""
 
 
 @dataclass
@@ -17,6 +21,7 @@ class AttemptGate:
     """See ``llm.gate.Gate``.
 
     Attributes:
+        attempt: its number, or that of a completion: each has its own recorded replies.
         recorded_calls: replies to earlier processes, see the function of that name.
         sleep: waits, and raises ``StoppedError`` when the run stops.
         seconds: time limit of the attempt, None for no limit.
@@ -26,7 +31,7 @@ class AttemptGate:
     coordinator: WorkerCalls
     instance_id: str
     attempt: int
-    recorded_calls: list[tuple[str, InstanceEntry]]
+    recorded_calls: list[PaidCall]
     sleep: Callable[[float], None]
     seconds: float | None = None
     clock: Callable[[], float] = time.monotonic
@@ -35,12 +40,17 @@ class AttemptGate:
     def __post_init__(self) -> None:
         self._started = self.clock()
 
-    def recorded(self, request_sha256: str) -> Reply | None:
-        """Return the first recorded reply to this request, each once; see ``Gate``."""
-        for number, (sha256, ended) in enumerate(self.recorded_calls):
-            if sha256 == request_sha256:
+    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+        """Return the first recorded reply, each once; see ``Gate``."""
+        for number, (asked, ended) in enumerate(self.recorded_calls):
+            exchange = exchange_of(asked)
+            same = asked["request_sha256"] == request_sha256
+            # Earlier versions recorded no exchange.
+            if exchange and exchange_sha256:
+                same = exchange == exchange_sha256
+            if same:
                 del self.recorded_calls[number]
-                return reply_of(ended)
+                return reply_of(asked, ended)
         return None
 
     def pause(self, seconds: float) -> None:
@@ -65,13 +75,11 @@ class AttemptGate:
             raise TimeUsedError(f"the attempt's {self.seconds:g} s are used up")
 
 
-def recorded_calls(
-    entries: Sequence[InstanceEntry], attempt: int
-) -> list[tuple[str, InstanceEntry]]:
-    """Return request hash and end of the calls of ``attempt`` that need not be repeated."""
+def recorded_calls(entries: Sequence[InstanceEntry], attempt: int) -> list[PaidCall]:
+    """Return the calls of ``attempt`` that need not be repeated."""
     final = (EntryKind.ANSWERED.value, EntryKind.REFUSED.value)
     return [
-        (str(asked["request_sha256"]), ended)
+        (asked, ended)
         for asked, ended in asked_and_ended(entries)
         if asked["attempt"] == attempt and ended is not None and ended["kind"] in final
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum
@@ -19,9 +19,9 @@ from typing import Any
 
 from core.money import as_number, as_text, dollars_or_none
 from core.redaction import Redactor
-from llm.chat import Reply, RequestRefusedError
+from llm.chat import Reply, refusal
 from llm.gate import Answered, Ask, Outcome, Refused
-from llm.replay import reply_of_json
+from llm.replay import exchange_of, reply_of_json
 from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
 from runs.storage.jsonlines import LineFormat, read_lines
 
@@ -90,12 +90,14 @@ def _torn(descriptor: int) -> bool:
 
 def asked_entry(call: str, attempt: int, ask: Ask) -> InstanceEntry:
     """Return the entry of a request that is about to be sent."""
+    exchange = ask.exchange_sha256
     return {
         "kind": EntryKind.ASKED.value,
         "call": call,
         "attempt": attempt,
         "model": ask.model,
         "request_sha256": ask.request_sha256,
+        **({"exchange_sha256": exchange} if exchange else {}),
         "bound": as_text(ask.bound),
         "at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
     }
@@ -138,6 +140,7 @@ def _entry(raw: InstanceEntry) -> InstanceEntry:
     if kind is EntryKind.ASKED:
         texts |= {"model": raw["model"], "request_sha256": raw["request_sha256"]}
         dollars_or_none(raw["bound"])
+        exchange_of(raw)
         if type(raw["attempt"]) is not int or raw["attempt"] < 1:
             raise ValueError("`attempt` is no number of an attempt")
     elif kind is EntryKind.ANSWERED:
@@ -172,15 +175,15 @@ def asked_and_ended(
     return [(e, ends.get(e.get("call"))) for e in entries if e.get("kind") == asked]
 
 
-def reply_of(ended: InstanceEntry) -> Reply:
+def reply_of(asked: InstanceEntry, ended: InstanceEntry) -> Reply:
     """Return the reply of a call that was answered.
 
     Raises:
         RequestRefusedError: the provider refused it.
     """
     if ended["kind"] == EntryKind.REFUSED.value:
-        raise RequestRefusedError(str(ended["error"]), dollars_or_none(ended.get("cost")))
-    return reply_of_json(ended["reply"])
+        raise refusal(str(ended["error"]), dollars_or_none(ended.get("cost")))
+    return replace(reply_of_json(ended["reply"]), exchange_sha256=exchange_of(asked))
 
 
 def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:

@@ -11,15 +11,16 @@ from typing import Protocol
 from agent.formats import format_names
 from core.errors import UserError
 from llm.chat import ChatModel
-from llm.client import LiteLLMModel, RetryPolicy
+from llm.client import LiteLLMModel
 from llm.gate import Gate, OpenGate
-from llm.options import ModelChoice
+from llm.options import ModelChoice, Sampling
 from llm.prices import Price
+from llm.provider_errors import RetryPolicy
 from llm.registry import resolve_model
 from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
-from runs.options import RunOptions
+from runs.options import RunBasics
 from runs.storage.store import RunStore
 
 
@@ -66,7 +67,7 @@ class ModelSource(Protocol):
 class LiveModels:
     """Models that providers serve."""
 
-    config: RunOptions
+    config: RunBasics
     retries: RetryPolicy
     warn_once: Callable[[str], None]
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -80,22 +81,33 @@ class LiveModels:
         gate: Gate | None = None,
     ) -> Turn:
         """See ``ModelSource``."""
-        model = LiteLLMModel(
+        model = self.model(choice, temperature, gate)
+        counter = counter_name(choice.name)
+        # A command gets the temperature, and litellm need not know its model.
+        sent = temperature if self.config.outside_agent else model.sent_temperature
+        return Turn(model, choice.name, choice.edit_format, counter, sent)
+
+    def model(
+        self,
+        choice: ModelChoice,
+        temperature: float,
+        gate: Gate | None = None,
+        sampling: Sampling | None = None,
+    ) -> LiteLLMModel:
+        """Return the model, whose requests pass ``gate``; it takes conversations and texts."""
+        return LiteLLMModel(
             name=choice.name,
             temperature=temperature,
             call_timeout=self.config.call_timeout,
             max_output_tokens=self.config.max_output_tokens,
             api_base=self.config.api_base,
             settings=choice.settings,
+            sampling=sampling or Sampling(),
             retries=self.retries,
             warn_once=self.warn_once,
             price=self.prices.get(choice.name),
             gate=gate or OpenGate(),
         )
-        counter = counter_name(choice.name)
-        # A command gets the temperature, and litellm need not know its model.
-        sent = temperature if self.config.outside_agent else model.sent_temperature
-        return Turn(model, choice.name, choice.edit_format, counter, sent)
 
 
 @dataclass

@@ -97,12 +97,12 @@ def finished_line(
     number: int,
     total: int,
     instance_id: str,
-    status: InstanceStatus,
+    status: str,
     reason: str,
     cost: Decimal | None,
 ) -> str:
     """Return ``[3/300] id: status; reason; $cost``, free of control characters."""
-    parts = [status.value, reason, in_words(cost)]
+    parts = [status, reason, in_words(cost)]
     said = "; ".join(part for part in parts if part)
     return one_line(f"[{number}/{total}] {instance_id}: {said}")
 
@@ -135,7 +135,7 @@ class PlainDisplay:
                 number,
                 self._progress.total,
                 self._progress.descriptions.get(instance_id, instance_id),
-                status,
+                self._progress.word(status),
                 reason,
                 cost,
             )
@@ -201,7 +201,7 @@ class TerminalDisplay:
             number,
             self._progress.total,
             self._progress.descriptions.get(instance_id, instance_id),
-            status,
+            self._progress.word(status),
             reason,
             cost,
         )

@@ -56,6 +56,7 @@ class ProgressSnapshot:
         failed: instances that ended without a prediction, unless the user interrupted them.
         spent: dollars, None when unknown.
         projected: dollars for all at the mean of those done; None before one is done.
+        good: the word for ``plausible``.
         calls_per_minute: model calls answered in the last minute.
         seconds_left: None before an instance is done.
         running: the longest running instance first.
@@ -70,6 +71,7 @@ class ProgressSnapshot:
     calls_per_minute: int
     seconds_left: float | None
     running: tuple[Running, ...]
+    good: str = InstanceStatus.PLAUSIBLE.value
 
 
 class Steps(Protocol):
@@ -98,11 +100,13 @@ class ProgressState:
     Attributes:
         total: number of instances to work on.
         descriptions: what is shown in place of an id.
+        words: what is shown in place of a status.
     """
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
         self.descriptions: Mapping[str, str] = {}
+        self.words: Mapping[InstanceStatus, str] = {}
         self._clock = clock
         self._lock = Lock()
         self._running: dict[str, tuple[float, Running]] = {}
@@ -164,7 +168,12 @@ class ProgressState:
                 calls_per_minute=len(self._calls),
                 seconds_left=self._seconds_left(done, [one.seconds for one in running]),
                 running=running,
+                good=self.word(InstanceStatus.PLAUSIBLE),
             )
+
+    def word(self, status: InstanceStatus) -> str:
+        """Return what is shown of a status."""
+        return self.words.get(status, status.value)
 
     def _seconds_left(self, done: int, ages: list[float]) -> float | None:
         """Return the seconds for the rest, if each instance takes the mean of those done.
@@ -192,7 +201,7 @@ def headline(seen: ProgressSnapshot) -> str:
     """Return the progress in one line, without values that are unknown."""
     parts = [
         f"{seen.done}/{seen.total} done",
-        f"{seen.plausible} plausible",
+        f"{seen.plausible} {seen.good}",
         f"{seen.failed} failed",
         _money(seen),
     ]

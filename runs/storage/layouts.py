@@ -13,6 +13,8 @@ Fault = tuple[Keys, str]
 
 _SAFE_KEY = re.compile(r"\w[\w.+-]*")
 _LONGEST = 60
+# Only reports may know them; the older layout has them in the prediction file.
+_EVALUATION_KEYS = ("gold_files", "resolved")
 _OBJECTS = ("dataset", "config", "versions", "options", "images", "prices", "models_returned")
 _LISTS = ("starts", "combined")
 _TEXTS_OF_DATASET = ("name", "split", "sha256", "revision")
@@ -88,3 +90,13 @@ def wrong_field(described: Mapping[str, Any]) -> Fault | None:
     if not _are_ids(described.get("selected", [])):
         return ("selected",), "`selected` is no list of instances"
     return None
+
+
+def without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a prediction without what only reports may know, which older versions wrote there."""
+    kept = {key: value for key, value in data.items() if key not in _EVALUATION_KEYS}
+    if isinstance(kept.get("all_results"), list):
+        kept["all_results"] = [
+            without_evaluation(result) for result in kept["all_results"] if isinstance(result, dict)
+        ]
+    return kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -12,15 +13,22 @@ from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.redaction import Redactor
-from runs.storage.layouts import are_objects, is_safe_key, no_prediction, shown, wrong_field
+from runs.storage.layouts import (
+    are_objects,
+    is_safe_key,
+    no_prediction,
+    shown,
+    without_evaluation,
+    wrong_field,
+)
 
-# Only reports may know them; the older layout has them in the prediction file.
-_EVALUATION_KEYS = ("gold_files", "resolved")
 RUN_FILE, RESULTS_FILE, STATS_FILE = "run.json", "results.json", "stats.json"
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"
 _FIX_TRAJECTORY = "fix it or move it away"
 _ID = ("instance_id",)
 _FIX_RUN = "fix it, or choose another --run"
+READ_WITH = "read_with"
+"""The key in ``run.json`` that names the command for a run of another benchmark."""
 _KINDS = ("prediction", "trajectory", "transcript", "unfinished", "log")
 
 
@@ -32,24 +40,32 @@ class RunStore:
         out: the folder that holds ``predictions/`` and ``logs/``.
         run: the run's name.
         redact: removes secrets from all that is written.
+        reader: the command that reads the run; empty for ``harness.py`` and ``report.py``.
     """
 
     out: Path
     run: str
     redact: Redactor = field(default_factory=Redactor)
+    reader: str = ""
 
     @classmethod
-    def of_folder(cls, folder: Path) -> RunStore:
+    def of_folder(cls, folder: Path, reader: str = "") -> RunStore:
         """Return the store of an existing run, given its folder ``…/predictions/<run>``.
 
         Raises:
-            UserError: there is no such folder.
+            UserError: there is no such folder, or another command reads it.
         """
         folder = folder.expanduser().resolve()
         if not folder.is_dir():
             raise UserError(f"there is no run {folder}; give a folder under predictions/")
         out = folder.parent.parent if folder.parent.name == "predictions" else folder.parent
-        return _LooseStore(out, folder.name, place=folder)
+        return _LooseStore(out, folder.name, reader=reader, place=folder).checked()
+
+    def checked(self) -> RunStore:
+        """Return this store; a UserError if another command reads the run."""
+        with suppress(DamagedFileError, OSError):  # reported where the file is needed
+            self.read_run()
+        return self
 
     @property
     def folder(self) -> Path:
@@ -98,6 +114,10 @@ class RunStore:
         """Return the path of the unfinished trajectory of an instance."""
         return self.logs / f"{instance_id}.unfinished.json"
 
+    def transcript(self, instance_id: str) -> Path:
+        """Return the path of an instance's transcript."""
+        return self.prediction(instance_id).with_suffix(".md")
+
     def verdict(self, instance_id: str) -> Path:
         """Return the path of the verdict on an instance, which only ``report.py`` reads."""
         return self.folder / "verdicts" / f"{instance_id}.json"
@@ -113,7 +133,7 @@ class RunStore:
         if trajectory is not None:
             write_json_atomic(self.trajectory(instance_id), self.redact.of(trajectory))
         if transcript is not None:
-            write_text_atomic(self.folder / f"{instance_id}.md", self.redact(transcript))
+            write_text_atomic(self.transcript(instance_id), self.redact(transcript))
         write_json_atomic(self.prediction(instance_id), self.redact.of(prediction))
         self.unfinished(instance_id).unlink(missing_ok=True)
 
@@ -177,7 +197,7 @@ class RunStore:
         files = (
             self.prediction(instance_id),
             self.trajectory(instance_id),
-            self.folder / f"{instance_id}.md",
+            self.transcript(instance_id),
             self.unfinished(instance_id),
             self.logs / f"{instance_id}.log",
         )
@@ -196,7 +216,7 @@ class RunStore:
         Raises:
             UserError: the file is not JSON, or not a prediction.
         """
-        return _without_evaluation(self.read_as_written(path))
+        return without_evaluation(self.read_as_written(path))
 
     def read_as_written(self, path: Path) -> dict[str, Any]:
         """Return a prediction as it stands in the file, with what only reports may know.
@@ -255,6 +275,10 @@ class RunStore:
         if fault := wrong_field(data):
             keys, problem = fault
             raise damage_at(path, keys, f"is not a run's description: {problem}", _FIX_RUN)
+        if (reader := data.get(READ_WITH) or "") not in ("", self.reader):
+            raise UserError(
+                f"{self.folder} is a run of another benchmark: read it with `{shown(reader)}`"
+            )
         return data
 
     def save_run(self, description: Mapping[str, Any]) -> None:
@@ -271,14 +295,3 @@ class _LooseStore(RunStore):
     @property
     def folder(self) -> Path:
         return self.place
-
-
-def _without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in data.items() if key not in _EVALUATION_KEYS}
-    if isinstance(kept.get("all_results"), list):
-        kept["all_results"] = [
-            _without_evaluation(result)
-            for result in kept["all_results"]
-            if isinstance(result, dict)
-        ]
-    return kept

@@ -18,17 +18,23 @@ from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from demo.images import build_images
 from demo.setup import build_mirrors
+from environments.base import EnvironmentKind
+from environments.choice import make_folders
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
+from environments.folders import Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.cgroups import cgroups_work
 from environments.local.confinement import Confinement
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.sandbox import Confined
 from tests.conftest import ShareVenvs
+from tests.environments.folders import IMAGE, PYTHON
+from tests.environments.folders import LIMITS as FOLDER_LIMITS
 from tests.environments.hostile import LIMITS, Place, a_mark
 
 WAYS = ["cgroup", "other-user", "rlimits", "open", pytest.param("docker", marks=pytest.mark.docker)]
+KINDS = [EnvironmentKind.LOCAL, pytest.param(EnvironmentKind.DOCKER, marks=pytest.mark.docker)]
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +87,14 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     session = replace(session, confined=confined, shut_in=way != "open")
     with session.prepare({}) as prepared:
         yield Place(way, session, prepared)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def folders(request: pytest.FixtureRequest) -> Iterator[Folders]:
+    if request.param is EnvironmentKind.LOCAL and not bubblewrap_works():
+        pytest.skip("bubblewrap is not installed")
+    if request.param is EnvironmentKind.DOCKER and not engine_answers():
+        pytest.skip("no Docker engine answers")
+    made = make_folders(request.param, PYTHON, IMAGE, limits=FOLDER_LIMITS, run_key="folders")
+    yield made
+    made.stop()

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from bench.assembly import make_model_use
 from bench.cli.commands import run_command
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
@@ -22,7 +21,7 @@ from runs.calls.ledger import read_ledger, total
 from runs.leftovers import run_key
 from runs.options import Scale
 from runs.redo import Redo, prepare
-from runs.session import make_coordinator
+from runs.session import make_coordinator, model_use
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
@@ -90,7 +89,7 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
     run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
     store = RunStore(tmp_path, "r")
     run = options(tmp_path, cache)
-    use = make_model_use(live(provider), run)
+    use = model_use(live(provider), run.money)
     coordinator = make_coordinator(store, run.scale, run.money, use, Shutdown(), lambda _: None)
     redo = Redo.parse(words, [PLAUSIBLE, NOT])
     assert prepare(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
@@ -117,7 +116,7 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
     run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
     store = RunStore(tmp_path, "r")
     run = options(tmp_path, cache)
-    use = make_model_use(live(provider), run)
+    use = model_use(live(provider), run.money)
     coordinator = make_coordinator(store, run.scale, run.money, use, Shutdown(), lambda _: None)
     redo = Redo.parse("plausible,empty", [])
     put_aside = RunStore.put_aside

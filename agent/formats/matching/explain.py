@@ -18,6 +18,8 @@ _MOST_QUOTED = 40
 _MOST_PLACES = 10
 _MOST_STARTS = 50
 _LONGEST_LINE = 1_000
+AMBIGUOUS = "these lines stand in "
+"""How the explanation of lines that are found in several places begins."""
 
 
 def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> str:
@@ -40,7 +42,7 @@ def explain_ambiguity(path: str, search: str, starts: Sequence[int], text: str) 
     more = len(starts) - len(shown)
     return "\n".join(
         [
-            f"these lines stand in {len(starts)} places of {path}, so it is not clear which are "
+            f"{AMBIGUOUS}{len(starts)} places of {path}, so it is not clear which are "
             f"meant:\n{_quoted(search)}",
             "The places, with the definition that each is in:",
             *shown,

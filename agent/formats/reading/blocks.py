@@ -25,17 +25,21 @@ _APPENDS = re.compile(
 _MOST_DIVIDERS = 8
 
 
-def read_blocks(lines: list[str], scope: ReplyScope) -> Iterator[Edit]:
-    """Yield the blocks in ``lines``; an unreadable block is an ``Unreadable``."""
-    return _Blocks(lines, scope).all()
+def read_blocks(lines: list[str], scope: ReplyScope, closing: str = "REPLACE") -> Iterator[Edit]:
+    """Yield the blocks in ``lines``; an unreadable block is an ``Unreadable``.
+
+    ``closing`` is the word of the closing marker that the model was told to write.
+    """
+    return _Blocks(lines, scope, closing).all()
 
 
 class _Blocks:
     """Reads the blocks of one reply, from top to bottom."""
 
-    def __init__(self, lines: list[str], scope: ReplyScope) -> None:
+    def __init__(self, lines: list[str], scope: ReplyScope, closing: str) -> None:
         self.lines = lines
         self.scope = scope
+        self.closing = closing
         self.path: str | None = None
         self.fence = ""
         self.marks = _Marks(lines)
@@ -117,7 +121,8 @@ class _Blocks:
             problem = f"the block for {self.path} has no line `=======` between its two parts."
             return Unreadable(self.path, problem + _shown(inside))
         if not closed:
-            problem = f"the block for {self.path} has no `>>>>>>> REPLACE` at its end."
+            marker = f">>>>>>> {self.closing}"
+            problem = f"the block for {self.path} has no `{marker}` at its end."
             return Unreadable(self.path, problem)
         readings = [self._sections(inside, divider) for divider in dividers]
         (search, replace), *others = dict.fromkeys(r for reading in readings for r in reading)

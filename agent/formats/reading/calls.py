@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.formats.base import MalformedReplyError
 from agent.formats.reading.fences import fence_of
-from llm.chat import Reply, ToolCall
+from llm.chat import Reply, Tool, ToolCall
 
 PATH_NAMES = ("path", "file", "filename", "file_path", "filepath", "file_name", "name")
 # json-repair reads far ahead at every mark.
@@ -29,6 +29,17 @@ def calls_of(reply: Reply) -> Sequence[ToolCall]:
     given = data.get("arguments", data.get("parameters"))
     text = given if isinstance(given, str) else _written(given)
     return (ToolCall(data["name"], text),) if given is not None else ()
+
+
+def unknown_calls(reply: Reply, tools: Sequence[Tool]) -> int:
+    """Return how many calls of ``reply`` name a function that is not among ``tools``.
+
+    They count whether or not the format understands them. Without tools only real calls count:
+    JSON in the text of a reply may be a file's content.
+    """
+    known = {tool["name"] for tool in tools}
+    calls = calls_of(reply) if tools else reply.tool_calls
+    return sum(call.name not in known for call in calls)
 
 
 def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:

@@ -21,7 +21,8 @@
       row.hidden = !fits;
       if (fits) count += 1;
     }
-    shown.textContent = `${count} of ${rows.length} ${rows.length === 1 ? "instance" : "instances"}`;
+    const noun = table.dataset.noun || "instance";
+    shown.textContent = `${count} of ${rows.length} ${rows.length === 1 ? noun : `${noun}s`}`;
   }
   for (const kind of ["input", "change"]) filters.addEventListener(kind, filter);
   filters.addEventListener("reset", () => setTimeout(filter));

@@ -1,15 +1,18 @@
-"""Pure: paired tests of two runs on the same instances."""
+"""Pure: paired tests of two runs on the same instances, by verdicts or by shares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
+from math import comb, isfinite
+from statistics import fmean
 
 from reports.statistics.methods.intervals import CONFIDENCE, Interval
 
 RESAMPLES = 10_000
 SEED = 20240523
+_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,107 @@ def bootstrap_difference(
         seed: the same seed gives the same interval.
         confidence: between 0 and 1.
     """
+    counts = [table.only_a, table.only_b, table.both + table.neither]
+    return _bootstrap([-1.0, 1.0, 0.0], counts, resamples, seed, confidence)
+
+
+@dataclass(frozen=True)
+class MeanComparison:
+    """The mean shares of two runs over the problems that both have.
+
+    Attributes:
+        problems: number of compared problems.
+        left_out: number of problems that only one run has.
+        mean_a, mean_b, difference: the difference is B minus A; None without problems.
+        interval: of the difference, by bootstrap; None without problems.
+    """
+
+    problems: int
+    left_out: int
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    interval: Interval | None
+    resamples: int
+    seed: int
+
+
+def compare_means(
+    a: Mapping[str, float],
+    b: Mapping[str, float],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    confidence: float = CONFIDENCE,
+) -> MeanComparison:
+    """Compare the means of two runs' shares, such as pass@1 of 20 samples of each problem.
+
+    The interval is that of the paired percentile bootstrap: problems are drawn with replacement,
+    each with the shares of both runs. The samples of a problem are not drawn again, because
+    problems, not samples, are the units that vary between benchmarks. B. Efron and R. Tibshirani,
+    "An Introduction to the Bootstrap" (1993), chapters 8 and 13; P. Koehn, "Statistical
+    significance tests for machine translation evaluation" (EMNLP 2004), for pairs; E. Miller,
+    "Adding error bars to evals" (2024), arXiv:2411.00640, sections 2.2 and 4.2, for questions with
+    several samples.
+
+    Args:
+        a, b: shares by problem id; the order of the ids does not matter.
+        resamples: number of draws.
+        seed: the same seed gives the same interval.
+        confidence: between 0 and 1.
+
+    Raises:
+        ValueError: a share is no finite number.
+    """
+    common = sorted({*a} & {*b})
+    if bad := [name for name in common if not (isfinite(a[name]) and isfinite(b[name]))]:
+        raise ValueError(f"no share: {bad[0]} has {a[bad[0]]} and {b[bad[0]]}")
+    changes = [b[name] - a[name] for name in common]
+    return MeanComparison(
+        problems=len(common),
+        left_out=len({*a} ^ {*b}),
+        mean_a=fmean(a[name] for name in common) if common else None,
+        mean_b=fmean(b[name] for name in common) if common else None,
+        difference=fmean(changes) if common else None,
+        interval=bootstrap_mean(changes, resamples=resamples, seed=seed, confidence=confidence),
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def bootstrap_mean(
+    shares: Iterable[float],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    confidence: float = CONFIDENCE,
+) -> Interval | None:
+    """Return the percentile bootstrap interval of a mean over problems; None without problems.
+
+    Args:
+        shares: one for each problem; their order does not matter.
+        resamples: number of draws.
+        seed: the same seed gives the same interval.
+        confidence: between 0 and 1.
+    """
+    kinds = sorted(Counter(shares).items())
+    values, counts = [value for value, _ in kinds], [count for _, count in kinds]
+    return _bootstrap(values, counts, resamples, seed, confidence)
+
+
+def _bootstrap(
+    values: Sequence[float], counts: Sequence[int], resamples: int, seed: int, confidence: float
+) -> Interval | None:
+    """Return the percentile interval of the mean of ``values``, of which there are ``counts``."""
     import numpy as np
 
-    total = table.instances
+    total = sum(counts)
     if not total:
         return None
-    kinds = [table.only_a / total, table.only_b / total, (table.both + table.neither) / total]
-    drawn = np.random.default_rng(seed).multinomial(total, kinds, size=resamples)
-    differences = (drawn[:, 1] - drawn[:, 0]) / total
-    low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
+    dice, chances = np.random.default_rng(seed), [count / total for count in counts]
+    # In parts, because many different values make a large table.
+    rows = [min(_ROWS, resamples - done) for done in range(0, resamples, _ROWS)]
+    drawn = [dice.multinomial(total, chances, size=n) @ np.asarray(values) for n in rows]
+    means = np.concatenate(drawn) / total
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high))

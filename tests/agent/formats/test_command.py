@@ -122,3 +122,11 @@ def test_every_format_is_shown_with_an_example(form: str) -> None:
     assert code == 0
     assert "Example" in said
     assert "app/hello.py" in said
+
+
+def test_the_notation_of_2023_is_shown() -> None:
+    code, said = call("show", "--format", "diff", "--notation", "2023")
+    assert (code, said.count("<<<<<<< ORIGINAL")) == (0, 4)
+    refused = CliRunner().invoke(app, ["show", "--format", "udiff", "--notation", "2023"])
+    assert refused.exit_code == 2
+    assert "there are whole, diff, whole-func, diff-func" in refused.stderr

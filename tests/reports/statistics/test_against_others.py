@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reports.statistics.comparing import compare_verdicts
 from reports.statistics.confusion import confusion
 from reports.statistics.methods.intervals import Share, wilson
-from reports.statistics.methods.paired import PairedTable, bootstrap_difference, mcnemar_exact
+from reports.statistics.methods.paired import (
+    PairedTable,
+    bootstrap_difference,
+    compare_means,
+    mcnemar_exact,
+)
 from reports.statistics.methods.passk import mean_pass_at_k, pass_at_k
 from tests.reports.making import an_instance
 
@@ -69,6 +75,7 @@ def test_pass_at_k_is_the_hypergeometric_chance(attempts: int, data: st.DataObje
     assert pass_at_k(attempts, good, k) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
 def test_pass_at_k_is_the_mean_over_all_choices(outcomes: list[bool], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(outcomes)))
@@ -129,6 +136,64 @@ def test_the_bootstrap_agrees_with_scipys(seed: int) -> None:
     assert ours.low <= table.difference <= ours.high
     assert bootstrap_difference(table) == ours
     assert table.difference == pytest.approx(b.mean() - a.mean())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bootstrap_of_means_agrees_with_scipys(seed: int) -> None:
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    dice = np.random.default_rng(seed)
+    a = dice.binomial(20, dice.random(105)) / 20
+    b = np.clip(a + dice.choice([-0.1, 0.0, 0.05, 0.2], 105), 0, 1)
+    names = [f"problem-{number}" for number in range(105)]
+    ours = compare_means(dict(zip(names, a, strict=True)), dict(zip(names, b, strict=True)))
+    theirs = bootstrap(
+        (a, b), lambda x, y, axis: y.mean(axis) - x.mean(axis),
+        paired=True, vectorized=True, n_resamples=10_000, method="percentile", rng=seed,
+    ).confidence_interval  # fmt: skip
+    assert ours.interval is not None
+    assert (ours.interval.low, ours.interval.high) == pytest.approx(
+        (theirs.low, theirs.high), abs=0.004
+    )
+    assert ours.difference == pytest.approx(b.mean() - a.mean())
+    assert (ours.mean_a, ours.mean_b) == pytest.approx((a.mean(), b.mean()))
+
+
+def test_the_bootstrap_of_means_is_that_of_verdicts_and_ignores_the_order() -> None:
+    import numpy as np
+
+    dice = np.random.default_rng(5)
+    a, b = ({f"i{n}": bool(dice.random() < 0.4) for n in range(90)} for _ in range(2))
+    means = compare_means(a, {**dict(reversed(b.items())), "only here": True})
+    verdicts = compare_verdicts("first", a, "second", b)
+    assert means.left_out == 1
+    assert means.difference == pytest.approx(verdicts.difference)
+    assert means == compare_means(dict(reversed(a.items())), {"other": 0.5, **b})
+    assert means.interval != compare_means(a, b, seed=1).interval
+    assert verdicts.interval is not None and means.interval is not None
+    assert means.interval.low == pytest.approx(verdicts.interval.low, abs=0.012)
+    assert means.interval.high == pytest.approx(verdicts.interval.high, abs=0.012)
+
+
+def test_verdicts_are_compared_where_both_have_one() -> None:
+    a = {"x": True, "y": True, "z": False, "only a": True}
+    found = compare_verdicts("first", a, "second", {"z": True, "y": True, "x": False, "w": True})
+    assert (found.a, found.b, found.left_out) == ("first", "second", 2)
+    assert found.table == PairedTable(both=1, only_a=1, only_b=1, neither=0)
+    assert (found.only_a, found.only_b) == (("x",), ("z",))
+    assert (found.difference, found.p_value, found.cost_a, found.cost_b) == (0, 1, None, None)
+    nothing = compare_verdicts("first", {}, "second", a)
+    assert (nothing.p_value, nothing.difference, nothing.interval) == (None, None, None)
+
+
+def test_means_of_nothing_and_of_no_numbers() -> None:
+    nothing = compare_means({"a": 0.5}, {"b": 0.5})
+    assert (nothing.problems, nothing.left_out) == (0, 2)
+    assert (nothing.mean_a, nothing.difference, nothing.interval) == (None, None, None)
+    assert compare_means({"a": 0.25}, {"a": 0.75}).difference == 0.5
+    with pytest.raises(ValueError, match="no share: a has nan"):
+        compare_means({"a": float("nan")}, {"a": 1.0})
 
 
 def test_nothing_has_no_share_and_no_interval() -> None:

@@ -1,0 +1,17 @@
+"""CanItEdit: ``python -m exercises.canitedit report|stats``."""
+
+from __future__ import annotations
+
+import sys
+
+from exercises.dispatch import BenchmarkCommand, dispatch
+
+COMMANDS = {
+    "report": BenchmarkCommand(
+        "exercises.canitedit.reporting.command", "Score evaluated completions; execute nothing."
+    ),
+    "stats": BenchmarkCommand("exercises.canitedit.stats", "Describe the data set in a table."),
+}
+
+if __name__ == "__main__":
+    sys.exit(dispatch("exercises.canitedit", COMMANDS))

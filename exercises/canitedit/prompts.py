@@ -1,0 +1,116 @@
+"""Pure: what a model is sent for a problem, in each of the five prompts.
+
+The texts are those of the paper (figure 6) and, for ``zero-shot``, of the benchmark's public code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from exercises.canitedit.extraction import fenced_program, program_up_to
+from llm.chat import Message
+
+
+class Prompt(str, Enum):
+    """The way in which a model is asked for an edit."""
+
+    CHAT = "chat"
+    CHAT_SYSTEM = "chat-system"
+    COMMIT = "commit"
+    EDITCODER = "editcoder"
+    ZERO_SHOT = "zero-shot"
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether messages are sent, and the reply holds the program between fences."""
+        return self not in (Prompt.COMMIT, Prompt.EDITCODER)
+
+
+@dataclass(frozen=True)
+class EditRequest:
+    """What is sent: messages to a chat model, or a text that the model continues.
+
+    Attributes:
+        messages: empty for a text.
+        text: empty for messages.
+        stop: the texts at which the provider stops.
+    """
+
+    messages: tuple[Message, ...] = ()
+    text: str = ""
+    stop: tuple[str, ...] = ()
+
+
+_SYSTEM = (
+    "You are PythonEditGPT. You will be provided the original code snippet and an instruction that "
+    "specifies the changes you need to make. You will produce the changed code, based on the "
+    "original code and the instruction given. Only produce the code, do not include any additional "
+    "prose."
+)
+_EXAMPLE_USER = """\
+## Code Before
+```py
+def add(a, b):
+    return a + b
+```
+
+## Instruction
+Add a "sub" function that subtracts two numbers. \
+Also write docstrings for both functions and change a,b to x,y."""
+_EXAMPLE_ASSISTANT = '''\
+## Code After
+```py
+def add(x, y):
+    """Adds two numbers."""
+    return x + y
+
+def sub(x, y):
+    """Subtracts two numbers."""
+    return x - y
+```
+'''
+_COMMIT_TAGS = ("<commit_before>", "<commit_msg>", "<commit_after>")
+_STOP = {
+    # The tags cannot be part of an edit: a model that writes one begins another commit.
+    Prompt.COMMIT: _COMMIT_TAGS,
+    Prompt.EDITCODER: (
+        "## Code After:",
+        "## Instruction:",
+        "## Code Before:",
+        "## Test Case:",
+        "## Explanation:",
+    ),
+}
+
+
+def edit_request(prompt: Prompt, before: str, instruction: str) -> EditRequest:
+    """Return what is sent to edit the program ``before``."""
+    if prompt is Prompt.COMMIT:
+        old, message, new = _COMMIT_TAGS
+        return EditRequest(text=f"{old}{before}{message}{instruction}{new}", stop=_STOP[prompt])
+    if prompt is Prompt.EDITCODER:
+        text = f"## Code Before:\n{before}\n## Instruction:\n{instruction}\n## Code After:\n"
+        return EditRequest(text=text, stop=_STOP[prompt])
+    return EditRequest(messages=_messages(prompt, before, instruction))
+
+
+def _messages(prompt: Prompt, before: str, instruction: str) -> tuple[Message, ...]:
+    system = Message("system", _SYSTEM)
+    code = f"## Code Before\n```py\n{before}\n```"
+    if prompt is Prompt.ZERO_SHOT:
+        asked = f"{code}\n\n## Instruction\n{instruction}\n\n## Code After"
+        return system, Message("user", asked)
+    # Figure 6 has a blank line before the instruction of the example, and none here.
+    asked = f"{code}\n## Instruction\n{instruction}"
+    example = Message("assistant", _EXAMPLE_ASSISTANT)
+    if prompt is Prompt.CHAT_SYSTEM:
+        return system, Message("user", _EXAMPLE_USER), example, Message("user", asked)
+    # For models without a system role.
+    turns = (Message("user", f"{_SYSTEM}\n\n{turn}") for turn in (_EXAMPLE_USER, asked))
+    return next(turns), example, next(turns)
+
+
+def program_of(prompt: Prompt, reply: str) -> str:
+    """Return the edited program in a reply; empty if there is none."""
+    return fenced_program(reply) if prompt.is_chat else program_up_to(reply, _STOP[prompt])

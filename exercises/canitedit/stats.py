@@ -1,0 +1,136 @@
+"""Describe the data set as Table 1 of the first paper does."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+import typer
+from rapidfuzz.distance import Levenshtein
+
+from core.errors import UserError
+from core.options import built, command, option_group
+from core.plaintext import table
+from exercises.canitedit.problems import InstructionKind, Problem, ProblemSource, load_problems
+from exercises.canitedit.published import FIRST_PAPER, ProblemSelection
+from reports.cli.options import json_option
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A mean and the sample deviation; 0 for one value."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return the mean and deviation of at least one value."""
+        return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} ({self.deviation:.1f})"
+
+
+@dataclass(frozen=True)
+class DatasetStats:
+    """The table of a data set; lines together are those of a problem's two programs."""
+
+    problems: int
+    lines_before: Spread
+    lines_after: Spread
+    lines_together: Spread
+    levenshtein: Spread
+    words_descriptive: Spread
+    words_lazy: Spread
+    change_kinds: dict[str, int]
+    topics: dict[str, int]
+    with_libraries: int
+    libraries: dict[str, int]
+
+
+# Mean and deviation as the first paper prints them; today's rows give 361.3 (386.6).
+_PAPER = {
+    "problems": "54",
+    "lines before": "44.7 (38.5)",
+    "lines after": "53.6 (40.7)",
+    "lines together": "98.3 (78.4)",
+    "Levenshtein distance": "361.2 (387.1)",
+    "library numpy": "6",
+    "library torch": "2",
+    "library pandas": "1",
+    "library z3": "2",
+}
+
+
+def dataset_stats(problems: Sequence[Problem]) -> DatasetStats:
+    """Return the table of at least one problem."""
+    before = [len(problem.before.splitlines()) for problem in problems]
+    after = [len(problem.after.splitlines()) for problem in problems]
+    needed = [problem.taxonomy.libraries for problem in problems]
+    return DatasetStats(
+        problems=len(problems),
+        lines_before=Spread.of(before),
+        lines_after=Spread.of(after),
+        lines_together=Spread.of([sum(pair) for pair in zip(before, after, strict=True)]),
+        levenshtein=Spread.of([Levenshtein.distance(p.before, p.after) for p in problems]),
+        words_descriptive=_words(problems, InstructionKind.DESCRIPTIVE),
+        words_lazy=_words(problems, InstructionKind.LAZY),
+        change_kinds=_counts(problem.taxonomy.change_kind.value for problem in problems),
+        topics=_counts(problem.taxonomy.topic for problem in problems),
+        with_libraries=sum(map(bool, needed)),
+        libraries=_counts(library for libraries in needed for library in libraries),
+    )
+
+
+def _words(problems: Sequence[Problem], kind: InstructionKind) -> Spread:
+    return Spread.of([len(problem.instruction(kind).split()) for problem in problems])
+
+
+def _counts(values: Iterator[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _rows(stats: DatasetStats) -> Iterator[tuple[str, object]]:
+    yield "problems", stats.problems
+    yield "lines before", stats.lines_before
+    yield "lines after", stats.lines_after
+    yield "lines together", stats.lines_together
+    yield "Levenshtein distance", stats.levenshtein
+    yield "words, descriptive", stats.words_descriptive
+    yield "words, lazy", stats.words_lazy
+    yield from stats.change_kinds.items()
+    yield from ((f"topic {name}", count) for name, count in stats.topics.items())
+    yield "with libraries", stats.with_libraries
+    yield from ((f"library {name}", count) for name, count in stats.libraries.items())
+
+
+@option_group
+class StatsOptions:
+    """How the table is printed."""
+
+    as_json: bool = json_option("Print the table as JSON.")
+
+
+@command(ProblemSource, ProblemSelection, StatsOptions)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Print the table of the data set; means with sample deviations."""
+    source, v1 = built(ProblemSource, values).problems, built(ProblemSelection, values).v1
+    problems = [p for p in load_problems(source) if not v1 or p.full_name in FIRST_PAPER]
+    if v1 and len(problems) < len(FIRST_PAPER):
+        raise UserError(f"{source} has {len(problems)} of the {len(FIRST_PAPER)} problems of --v1")
+    stats = dataset_stats(problems)
+    if built(StatsOptions, values).as_json:
+        print(json.dumps(asdict(stats), indent=1, ensure_ascii=False))
+        return
+    paper = [_PAPER.get(name, "") if v1 else None for name, _ in _rows(stats)]
+    rows = [
+        (name, value) if printed is None else (name, value, printed)
+        for (name, value), printed in zip(_rows(stats), paper, strict=True)
+    ]
+    headings = ("", "data set", "first paper")[: 3 if v1 else 2]
+    print("\n".join(table(headings, rows, numbers=(1, 2))))

@@ -1,0 +1,78 @@
+"""What a run is, as its ``run.json`` tells under ``exercism``: columns, exercises, settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from core.errors import UserError
+from core.parsing.untrusted import damage_at
+from runs.storage.store import RunStore
+
+KEY = "exercism"
+
+
+class ColumnName(BaseModel):
+    """One model in one edit format, once: a column of the matrix; ``repeat`` is from 1."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    edit_format: str
+    repeat: int = Field(1, ge=1)
+
+
+class RunFacts(BaseModel):
+    """The part of ``run.json`` that reports need.
+
+    Attributes:
+        exercises: keys of the selected exercises, in the order of the run; languages whose tools
+            are missing are not among them.
+        exercises_commit: empty for a folder without one.
+        timeout: seconds for the tests of a try.
+        test_lines: of their output that the model receives; None for all.
+        started: date, YYYY-MM-DD.
+        version: of the harness.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    columns: tuple[ColumnName, ...]
+    exercises: tuple[str, ...]
+    exercises_commit: str = ""
+    exercises_sha256: str = ""
+    profile: str = ""
+    tries: int = Field(2, ge=1)
+    timeout: float = Field(180.0, gt=0)
+    test_lines: int | None = None
+    command: str = ""
+    started: str = ""
+    version: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value for ``run.json``."""
+        return self.model_dump(mode="json")
+
+
+def read_facts(run: Path) -> RunFacts:
+    """Return the facts of a run, given its folder ``predictions/<run>``.
+
+    Raises:
+        UserError: there is no such run, it is one of another benchmark, or its file is broken.
+    """
+    store = RunStore.of_folder(run)
+    described = store.read_run()
+    if described is None or KEY not in described:
+        raise UserError(
+            f"{run} is no run of Exercism; give one of python -m exercises.exercism, or read this "
+            "one with python report.py"
+        )
+    try:
+        return RunFacts.model_validate(described[KEY])
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"is not a run's description: {first['msg']}"
+        keys = (KEY, *first["loc"])
+        raise damage_at(store.run_file, keys, problem, "fix it, or run it again") from error

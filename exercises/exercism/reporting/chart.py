@@ -1,0 +1,186 @@
+"""The chart of July 2023: one group of bars per model, one bar per edit format.
+
+A bar is the share of exercises solved after all tries, the line in it the share after the first. A
+bar of several repeats is their mean, with their least and greatest as whiskers. Each mark has an
+id in the SVG (``bar-1-2``: of the second bar of the first model), so that it can be read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from reports.plots.style import Theme, label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Blue and green are those of the chart of 2023; darker ones let its white line stand out.
+_COLOURS = {
+    "light": {"whole": "#b3d1e6", "diff": "#b3e6a8", "": "#e6d2b3"},
+    "dark": {"whole": "#2f6690", "diff": "#3a7d44", "": "#8a6d3b"},
+}
+_WIDTH, _GAP, _INCHES = 0.8, 0.6, 0.42
+_LABEL = "Percent of exercises completed successfully"
+
+
+@dataclass(frozen=True)
+class ChartBar:
+    """One model in one edit format; all shares are in per cent.
+
+    Attributes:
+        last: after all tries, one for each repeat; not empty.
+        first: after the first try; empty if unknown.
+        published: a record of others, which is marked.
+    """
+
+    model: str
+    edit_format: str
+    last: tuple[float, ...]
+    first: tuple[float, ...] = ()
+    published: bool = False
+
+    @property
+    def height(self) -> float:
+        """The mean of the repeats."""
+        return sum(self.last) / len(self.last)
+
+
+def chart_words(bars: Sequence[ChartBar]) -> str:
+    """Return the chart as text."""
+    return "; ".join(
+        f"{bar.model} {bar.edit_format}: {bar.height:.1f} %" + ("*" if bar.published else "")
+        for bar in bars
+    )
+
+
+def draw_chart(bars: Sequence[ChartBar], theme: Theme) -> Figure:
+    """Draw the chart; models and their bars come in the order in which they first appear."""
+    from matplotlib.figure import Figure
+
+    groups = _groups(bars)
+    width = max(6.4, 1.2 + _INCHES * (len(bars) + _GAP * len(groups)))
+    figure = Figure(figsize=(width, 4.8), layout="constrained")
+    axes = figure.add_subplot()
+    _label_groups(axes, groups, [*_places(groups)], theme)
+    for number, (group, places) in enumerate(zip(groups, _places(groups), strict=True), 1):
+        for place, (bar, x) in enumerate(zip(group, places, strict=True), 1):
+            _draw_bar(axes, bar, x, f"{number}-{place}", theme)
+    axes.set_ylim(0, 100)
+    axes.set_ylabel(_LABEL)
+    axes.grid(visible=True, axis="y")
+    axes.set_axisbelow(True)
+    _legend(axes, bars, theme)
+    return figure
+
+
+def _groups(bars: Sequence[ChartBar]) -> list[list[ChartBar]]:
+    order = [*dict.fromkeys(bar.model for bar in bars)]
+    ordered = sorted(bars, key=lambda bar: order.index(bar.model))
+    return [[*group] for _, group in groupby(ordered, key=lambda bar: bar.model)]
+
+
+def _places(groups: Sequence[Sequence[ChartBar]]) -> Iterator[list[float]]:
+    start = 0.0
+    for group in groups:
+        yield [start + number for number in range(len(group))]
+        start += len(group) + _GAP
+
+
+def _label_groups(
+    axes: Axes,
+    groups: Sequence[Sequence[ChartBar]],
+    places: Sequence[Sequence[float]],
+    theme: Theme,
+) -> None:
+    middles = [(xs[0] + xs[-1]) / 2 for xs in places]
+    # A name is longer than its bars unless it is turned.
+    turned = any(len(group[0].model) > 8 * len(group) for group in groups)
+    axes.set_xticks(
+        middles,
+        [label(group[0].model) for group in groups],
+        rotation=45 if turned else 0,
+        ha="right" if turned else "center",
+    )
+    axes.tick_params(axis="x", length=0)
+    axes.margins(x=0.01)
+    axes.spines["left"].set_color(theme.faint)
+
+
+def _draw_bar(axes: Axes, bar: ChartBar, x: float, place: str, theme: Theme) -> None:
+    height = bar.height
+    look = _look(bar.edit_format, theme)
+    (drawn,) = axes.bar(
+        [x],
+        [height],
+        width=_WIDTH,
+        color=look["color"],
+        hatch=look["hatch"],
+        edgecolor=look["edgecolor"],
+    )
+    drawn.set_gid(f"bar-{place}")
+    if bar.published:
+        drawn.set_linestyle("--")
+    if bar.first:
+        mean = sum(bar.first) / len(bar.first)
+        half = _WIDTH / 2
+        (mark,) = axes.plot([x - half, x + half], [mean, mean], color=theme.paper, linewidth=1.6)
+        mark.set_gid(f"first-{place}")
+    if len(bar.last) > 1:
+        low, high = min(bar.last), max(bar.last)
+        (whisker,) = axes.plot([x, x], [low, high], color=theme.ink, marker="_", linewidth=1.0)
+        whisker.set_gid(f"whisker-{place}")
+    words = f"{height:.0f}%" + ("*" if bar.published else "")
+    axes.annotate(
+        words,
+        (x, max(height, *bar.last)),
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize=7,
+    )
+
+
+def _look(edit_format: str, theme: Theme) -> dict[str, str]:
+    """Return colour and hatch of a format, as in 2023: by ``whole``, ``diff`` and ``-func``."""
+    colours = _COLOURS[theme.name]
+    kind = next((kind for kind in ("whole", "diff") if edit_format.startswith(kind)), "")
+    hatch = "////" if edit_format.endswith("-func") else ""
+    hatch = {"diff-fenced": "....", "patch": "xxxx"}.get(edit_format, hatch)
+    return {"color": colours[kind], "hatch": hatch, "edgecolor": theme.ink}
+
+
+def _legend(axes: Axes, bars: Sequence[ChartBar], theme: Theme) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    names = dict.fromkeys(bar.edit_format for bar in bars)
+    handles: list[Patch | Line2D] = []
+    for name in names:
+        look = _look(name, theme)
+        handles.append(
+            Patch(
+                facecolor=look["color"],
+                hatch=look["hatch"],
+                edgecolor=theme.ink,
+                label=label(name),
+            )
+        )
+    if any(bar.first for bar in bars):
+        handles.append(
+            Line2D([], [], color=theme.faint, linewidth=1.6, label="after the first try")
+        )
+    if any(bar.published for bar in bars):
+        handles.append(Line2D([], [], linestyle="", label="* published by others"))
+    axes.legend(handles=handles, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.14))
+
+
+def chart_svg(bars: Sequence[ChartBar], theme: Theme) -> str:
+    """Return the chart as SVG."""
+    from reports.plots.style import as_svg, drawing
+
+    with drawing(theme):
+        return as_svg(draw_chart(bars, theme))

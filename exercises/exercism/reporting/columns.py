@@ -1,0 +1,158 @@
+"""The results of runs by column, and what each column comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+
+from core.errors import UserError
+from core.money import Dollars, total
+from exercises.exercism.facts import ColumnName, RunFacts, read_facts
+from exercises.exercism.results import ExerciseResult, read_result, result_path
+from reports.statistics.methods.intervals import Share
+
+SUMS = (
+    "num_error_outputs", "num_user_asks", "num_malformed_responses",
+    "num_exhausted_context_windows", "lazy_comments", "syntax_errors", "indentation_errors",
+    "test_timeouts", "prompt_tokens", "completion_tokens",
+)  # fmt: skip
+OURS = (
+    "whole_file_blocks", "hallucinated_functions", "foreign_edits", "ambiguous_edits", "truncated",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Column:
+    """One model in one edit format, once, of a run.
+
+    Attributes:
+        run: the name of the run, and ``folder`` its folder.
+        label: unique among the columns of a report.
+        results: the completed ones, by the keys of exercises.
+        open: keys of exercises without a result: not run, interrupted, infrastructure, broken.
+    """
+
+    run: str
+    folder: Path
+    name: ColumnName
+    facts: RunFacts
+    results: Mapping[str, ExerciseResult]
+    open: tuple[str, ...]
+    label: str = ""
+
+    @property
+    def verdicts(self) -> dict[str, bool]:
+        """Whether each completed exercise is solved."""
+        return {key: result.solved_at is not None for key, result in self.results.items()}
+
+    @property
+    def series(self) -> tuple[str, str, str]:
+        """What repeats have in common: run, model, edit format."""
+        return self.run, self.name.model, self.name.edit_format
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """What a column comes to; shares are of completed exercises.
+
+    Attributes:
+        selected: number of exercises of the run.
+        solved: after try 1, 2, …
+        well_formed: exercises without a malformed reply.
+        dollars: None if a cost is unknown; also ``dollars_per_solved``, or without a solved one.
+        seconds: in all, with calls.
+        sums: counters by their key in result files.
+    """
+
+    label: str
+    completed: int
+    selected: int
+    solved: tuple[Share, ...]
+    well_formed: Share
+    dollars: Dollars | None
+    dollars_per_solved: Dollars | None
+    seconds: float
+    sums: Mapping[str, int] = field(default_factory=dict)
+
+
+def summary(column: Column) -> ColumnSummary:
+    """Return what a column comes to."""
+    every = [*column.results.values()]
+    solved = tuple(solved_after(every, number) for number in range(1, column.facts.tries + 1))
+    cost = total(result.cost for result in every)
+    count = solved[-1].count
+    return ColumnSummary(
+        label=column.label,
+        completed=len(every),
+        selected=len(column.facts.exercises),
+        solved=solved,
+        well_formed=Share.made(sum(not r.num_malformed_responses for r in every), len(every)),
+        dollars=cost,
+        dollars_per_solved=None if cost is None or not count else cost / Decimal(count),
+        seconds=sum(result.duration for result in every),
+        sums={key: sum(getattr(result, key) for result in every) for key in SUMS}
+        | {key: sum(getattr(result.extra, key) for result in every) for key in OURS},
+    )
+
+
+def solved_after(results: Sequence[ExerciseResult], tries: int) -> Share:
+    """Return the share of exercises that are solved after so many tries."""
+    return Share.made(sum(0 < (r.solved_at or 0) <= tries for r in results), len(results))
+
+
+def read_columns(
+    runs: Sequence[Path], say: Callable[[str], None], *, allow_partial: bool = False
+) -> tuple[Column, ...]:
+    """Return the columns of runs, in the order of their configuration.
+
+    Args:
+        runs: folders under ``predictions/``.
+        say: takes a line for each result that is left out.
+        allow_partial: leave broken results out; they count as open.
+
+    Raises:
+        UserError: a folder is no run of Exercism, or a result is broken.
+    """
+    found = [
+        _column(run, name, facts, say if allow_partial else None)
+        for run in dict.fromkeys(path.expanduser().resolve() for path in runs)
+        for facts in (read_facts(run),)
+        for name in facts.columns
+    ]
+    return tuple(replace(column, label=_label(column, found)) for column in found)
+
+
+def _column(
+    run: Path, name: ColumnName, facts: RunFacts, say: Callable[[str], None] | None
+) -> Column:
+    results, left = {}, []
+    for key in facts.exercises:
+        try:
+            result = read_result(result_path(run, name.model, name.edit_format, name.repeat, key))
+        except FileNotFoundError:
+            left.append(key)
+            continue
+        except UserError as error:
+            if say is None:
+                raise UserError(f"{error}; or leave it out with --allow-partial") from error
+            say(f"left out: {error}")
+            left.append(key)
+            continue
+        if result.status.is_result:
+            results[key] = result
+        else:
+            left.append(key)
+    return Column(run.name, run, name, facts, results, tuple(left))
+
+
+def _label(column: Column, others: Iterable[Column]) -> str:
+    """Return ``model@format``, with the run and the repeat where there are several."""
+    every = [*others]
+    name = column.name
+    alike = [o for o in every if o.series == column.series]
+    runs = {o.run for o in every if o.series[1:] == column.series[1:]}
+    first = f"{column.run}: " if len(runs) > 1 else ""
+    last = f" #{name.repeat}" if len(alike) > 1 else ""
+    return f"{first}{name.model}@{name.edit_format}{last}"

@@ -1,0 +1,214 @@
+"""The commands that read results: ``report``, ``diff`` and ``check``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from core.atomic import write_text_atomic
+from core.errors import UserError
+from core.options import built, command, option, option_group
+from core.plaintext import counted, table
+from exercises.exercism.reporting.check import ratio_faults
+from exercises.exercism.reporting.columns import Column, read_columns
+from exercises.exercism.reporting.comparing import OutcomeDifference, outcome_differences
+from exercises.exercism.reporting.records import (
+    RECORD,
+    Record,
+    read_records,
+    record_of,
+    write_records,
+)
+from reports.cli.options import Say, csv_option, json_option, partial_option
+
+_RUNS = "give folders under predictions/"
+
+
+@option_group
+class ReportAsked:
+    """What ``report`` is asked for."""
+
+    runs: tuple[Path, ...] = option((), "Runs: folders under predictions/.", "runs", argument=True)
+    chart: Path | None = option(
+        None, "Draw the chart: FILE.svg, and FILE-dark.svg for dark pages.", "--chart"
+    )
+    published: tuple[Path, ...] = option(
+        (), "Records of others (YAML) to show beside; repeatable.", "--published"
+    )
+    as_json: bool = json_option("Print everything as JSON alone.")
+    as_csv: bool = csv_option("Print the matrix exercise × column as CSV alone.")
+    variants: bool = option(
+        False, "Print which requests received different replies alone.", "--variants"
+    )
+    page: bool = option(
+        True, "Write the page of the runs into the first one's folder.", "--page/--no-page"
+    )
+    allow_partial: bool = partial_option("Leave broken results out; exit 0 if some are missing.")
+
+
+@option_group
+class DiffAsked:
+    """What ``diff`` is asked for."""
+
+    runs: tuple[Path, ...] = option((), "Two runs.", "runs", argument=True)
+    allow_partial: bool = partial_option("Leave broken results out.")
+
+
+@option_group
+class CheckAsked:
+    """What ``check`` is asked for."""
+
+    files: tuple[Path, ...] = option((), "Records (YAML).", "files", argument=True)
+
+
+@command(ReportAsked)
+def report(context: typer.Context, values: dict[str, Any]) -> None:
+    """Report on runs: tables, chart, matrix, published records beside them."""
+    asked = built(ReportAsked, values)
+    raise typer.Exit(report_command(asked, print, partial(print, file=sys.stderr)))
+
+
+@command(DiffAsked)
+def diff(context: typer.Context, values: dict[str, Any]) -> None:
+    """List the exercises whose outcome differs between two runs."""
+    asked = built(DiffAsked, values)
+    raise typer.Exit(diff_command(asked, print, partial(print, file=sys.stderr)))
+
+
+@command(CheckAsked)
+def check(context: typer.Context, values: dict[str, Any]) -> None:
+    """Recompute the ratios of records from their own counts, and name each that differs."""
+    raise typer.Exit(check_command(built(CheckAsked, values).files, print))
+
+
+def report_command(asked: ReportAsked, show: Say, say: Say) -> int:
+    """Report on runs and write ``record.yml`` into each; return the exit code.
+
+    Returns:
+        1 if an exercise is not completed, unless ``allow_partial``; else 0.
+
+    Raises:
+        UserError: a run or a file cannot be read, or options exclude each other.
+    """
+    if not asked.runs:
+        raise UserError(f"report needs a run: {_RUNS}")
+    if asked.as_json + asked.as_csv + asked.variants > 1:
+        raise UserError("--json, --csv and --variants exclude each other; give one")
+    published = [record for path in asked.published for record in read_records(path)]
+    columns = read_columns(asked.runs, say, allow_partial=asked.allow_partial)
+    if not columns:
+        raise UserError(f"{asked.runs[0]} has no columns; run it again")
+    write_run_records(columns)
+    for line in _asked_for(asked, columns, published):
+        show(line)
+    if asked.chart:
+        say(f"chart          {_write_chart(asked.chart, columns, published)}")
+    if asked.page and not (asked.as_json or asked.as_csv or asked.variants):
+        from exercises.exercism.reporting.page import write_page
+
+        say(f"page           {write_page(columns[0].folder / 'report', columns, published)}")
+    return _exit_code(columns, say, allow_partial=asked.allow_partial)
+
+
+def _asked_for(
+    asked: ReportAsked, columns: Sequence[Column], published: Sequence[Record]
+) -> Iterable[str]:
+    # Imported here: other commands need no pictures and no statistics.
+    from exercises.exercism.reporting.report import (
+        matrix_csv,
+        report_lines,
+        report_of,
+        variant_lines,
+    )
+
+    if asked.as_csv:
+        return [matrix_csv(columns).rstrip("\n")]
+    found = report_of(columns, published)
+    if asked.as_json:
+        return [json.dumps(found.as_json(), indent=1)]
+    return variant_lines(found.variants) if asked.variants else report_lines(found)
+
+
+def write_run_records(columns: Sequence[Column]) -> None:
+    """Write the ``record.yml`` of each run that has columns here."""
+    for folder in dict.fromkeys(column.folder for column in columns):
+        own = [record_of(column) for column in columns if column.folder == folder]
+        write_records(folder / RECORD, own)
+
+
+def _write_chart(path: Path, columns: Sequence[Column], published: Sequence[Record]) -> Path:
+    if path.suffix != ".svg":
+        raise UserError(f"--chart {path}: the chart is SVG; give a name that ends in .svg")
+    from exercises.exercism.reporting.chart import chart_svg
+    from exercises.exercism.reporting.report import chart_bars
+    from reports.plots.style import DARK, LIGHT
+
+    bars = chart_bars(columns, published)
+    if not bars:
+        raise UserError("--chart: no column has a result; run the exercises first")
+    write_text_atomic(path, chart_svg(bars, LIGHT))
+    write_text_atomic(path.with_name(f"{path.stem}-dark.svg"), chart_svg(bars, DARK))
+    return path
+
+
+def _exit_code(columns: Sequence[Column], say: Say, *, allow_partial: bool) -> int:
+    left = sum(len(column.open) for column in columns)
+    if not left:
+        return 0
+    fix = "" if allow_partial else "; run the same command again, or pass --allow-partial"
+    say(f"not completed: {counted(left, 'exercise')}{fix}")
+    return 0 if allow_partial else 1
+
+
+def diff_command(asked: DiffAsked, show: Say, say: Say) -> int:
+    """Print the exercises whose outcome differs; return 1 if there is one, else 0.
+
+    Raises:
+        UserError: not two runs, one cannot be read, or they have no column in common.
+    """
+    if len(asked.runs) != 2:
+        raise UserError(f"diff compares two runs: {_RUNS}")
+    a, b = (read_columns([run], say, allow_partial=asked.allow_partial) for run in asked.runs)
+    found, alone = outcome_differences(a, b)
+    if len(alone) == len(a) + len(b):
+        raise UserError("the runs have no column in common: their models or formats differ")
+    for name in alone:
+        say(f"only in one run: {name}")
+    for line in _differences(found):
+        show(line)
+    return 1 if found else 0
+
+
+def _differences(found: Sequence[OutcomeDifference]) -> Iterable[str]:
+    if not found:
+        return ["no outcome differs"]
+    missing = "not completed"
+    rows = [
+        (one.column, one.exercise, one.a.value if one.a else missing,
+         one.b.value if one.b else missing)
+        for one in found
+    ]  # fmt: skip
+    return table(("column", "exercise", "first run", "second run"), rows)
+
+
+def check_command(files: Sequence[Path], show: Say) -> int:
+    """Print every ratio that a record's own counts do not give; return 1 if there is one.
+
+    Raises:
+        UserError: no file, or one that cannot be read.
+    """
+    if not files:
+        raise UserError("check needs a file of records: FILE.yml")
+    every = [(path, record) for path in files for record in read_records(path)]
+    found = [(path, fault) for path, record in every for fault in ratio_faults(record)]
+    for path, fault in found:
+        show(f"{path}: {fault.line()}")
+    faulty = len({(path, fault.record) for path, fault in found})
+    show(f"checked        {counted(len(every), 'record')}, {faulty} with a wrong ratio")
+    return 1 if found else 0

@@ -1,0 +1,208 @@
+"""Columns against each other: repeats, pairs, languages, the ranking, and what differs. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+from exercises.exercism.reporting.columns import Column, solved_after
+from exercises.exercism.results import ExerciseStatus
+from reports.statistics.methods.intervals import Interval, Share
+from reports.statistics.methods.paired import PairedTable, bootstrap_difference, mcnemar_exact
+
+
+@dataclass(frozen=True)
+class RepeatSpread:
+    """The repeats of one model in one edit format; shares are of completed exercises.
+
+    Attributes:
+        tries: after so many tries.
+        shares: one for each repeat that has a result.
+    """
+
+    label: str
+    tries: int
+    shares: tuple[float, ...]
+    mean: float
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True)
+class ColumnPair:
+    """Two columns on the exercises that are completed in both.
+
+    Attributes:
+        p_value: of McNemar's exact test; None without exercises.
+        difference: the share of B minus that of A, and its 95 % ``interval`` by paired bootstrap.
+        only_a, only_b: exercises that only this column solved.
+    """
+
+    a: str
+    b: str
+    table: PairedTable
+    p_value: float | None
+    difference: float | None
+    interval: Interval | None
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RankedExercise:
+    """How many of the columns that completed an exercise solved it."""
+
+    exercise: str
+    solved: int
+    completed: int
+
+
+@dataclass(frozen=True)
+class OutcomeDifference:
+    """An exercise with another outcome in another run; None where it is not completed."""
+
+    column: str
+    exercise: str
+    a: ExerciseStatus | None
+    b: ExerciseStatus | None
+
+
+@dataclass(frozen=True)
+class Variants:
+    """What differs between results although nothing that was sent does.
+
+    Attributes:
+        requests: distinct requests that were sent more than once.
+        varied: those of them that received different replies.
+        replies: distinct replies to these.
+        bubble: by model and format, exercises whose verdict is not the same in all repeats.
+    """
+
+    requests: int
+    varied: int
+    replies: int
+    bubble: Mapping[str, tuple[str, ...]]
+
+
+def series_of(columns: Sequence[Column]) -> dict[str, list[Column]]:
+    """Return the repeats of each run, model and format, by their common label."""
+    found: dict[tuple[str, str, str], list[Column]] = defaultdict(list)
+    for column in columns:
+        found[column.series].append(column)
+    return {every[0].label.partition(" #")[0]: every for every in found.values()}
+
+
+def spreads(columns: Sequence[Column]) -> tuple[RepeatSpread, ...]:
+    """Return mean, least and greatest share of those that have several repeats."""
+    return tuple(
+        RepeatSpread(label, tries, shares, fmean(shares), min(shares), max(shares))
+        for label, every in series_of(columns).items()
+        for tries in range(1, every[0].facts.tries + 1)
+        if len(shares := _shares(every, tries)) > 1
+    )
+
+
+def _shares(columns: Sequence[Column], tries: int) -> tuple[float, ...]:
+    found = (solved_after([*c.results.values()], tries).share for c in columns)
+    return tuple(share for share in found if share is not None)
+
+
+def column_pairs(columns: Sequence[Column]) -> tuple[ColumnPair, ...]:
+    """Compare any two columns of the same repeat; repeats of one column are in ``spreads``."""
+    return tuple(_pair(a, b) for a, b in combinations(columns, 2) if a.name.repeat == b.name.repeat)
+
+
+def _pair(a: Column, b: Column) -> ColumnPair:
+    of_a, of_b = a.verdicts, b.verdicts
+    common = sorted({*of_a} & {*of_b})
+    table = PairedTable.of((of_a[key], of_b[key]) for key in common)
+    return ColumnPair(
+        a=a.label,
+        b=b.label,
+        table=table,
+        p_value=mcnemar_exact(table.only_a, table.only_b) if common else None,
+        difference=table.difference if common else None,
+        interval=bootstrap_difference(table),
+        only_a=tuple(key for key in common if of_a[key] and not of_b[key]),
+        only_b=tuple(key for key in common if of_b[key] and not of_a[key]),
+    )
+
+
+def by_language(columns: Sequence[Column]) -> dict[str, dict[str, Share]]:
+    """Return the share of solved exercises by label and language."""
+    return {column.label: _of_languages(column.verdicts) for column in columns}
+
+
+def _of_languages(verdicts: Mapping[str, bool]) -> dict[str, Share]:
+    groups: dict[str, list[bool]] = defaultdict(list)
+    for key in sorted(verdicts):
+        groups[key.partition("/")[0]].append(verdicts[key])
+    return {name: Share.made(sum(every), len(every)) for name, every in groups.items()}
+
+
+def ranking(columns: Sequence[Column]) -> tuple[RankedExercise, ...]:
+    """Return the exercises, those that the fewest columns solve first."""
+    found: dict[str, list[bool]] = defaultdict(list)
+    for column in columns:
+        for key, solved in column.verdicts.items():
+            found[key].append(solved)
+    ranked = (RankedExercise(key, sum(every), len(every)) for key, every in found.items())
+    return tuple(sorted(ranked, key=lambda one: (one.solved / one.completed, one.exercise)))
+
+
+def outcome_differences(
+    a: Sequence[Column], b: Sequence[Column]
+) -> tuple[tuple[OutcomeDifference, ...], tuple[str, ...]]:
+    """Compare the columns that two runs have in common.
+
+    Returns:
+        The exercises whose outcome differs (solved at another try counts as the same), and the
+        names of columns that only one of the runs has.
+    """
+    of_a, of_b = ({_plain(c): c for c in columns} for columns in (a, b))
+    found = tuple(
+        OutcomeDifference(name, key, left, right)
+        for name in of_a
+        if name in of_b
+        for key in sorted({*of_a[name].facts.exercises} | {*of_b[name].facts.exercises})
+        if (left := _status(of_a[name], key)) != (right := _status(of_b[name], key))
+    )
+    return found, tuple(sorted({*of_a} ^ {*of_b}))
+
+
+def _plain(column: Column) -> str:
+    name = column.name
+    return f"{name.model}@{name.edit_format} #{name.repeat}"
+
+
+def _status(column: Column, key: str) -> ExerciseStatus | None:
+    return column.results[key].status if key in column.results else None
+
+
+def variants(columns: Sequence[Column]) -> Variants:
+    """Return how far replies to one request, and verdicts of one series, differ."""
+    sent: dict[str, list[str]] = defaultdict(list)
+    for column in columns:
+        for result in column.results.values():
+            for request, reply in result.chat_hashes:
+                sent[request].append(reply)
+    again = [{*replies} for replies in sent.values() if len(replies) > 1]
+    varied = [replies for replies in again if len(replies) > 1]
+    bubble = {label: _bubble(every) for label, every in series_of(columns).items()}
+    return Variants(
+        requests=len(again),
+        varied=len(varied),
+        replies=sum(map(len, varied)),
+        bubble={label: keys for label, keys in bubble.items() if keys},
+    )
+
+
+def _bubble(repeats: Sequence[Column]) -> tuple[str, ...]:
+    found: dict[str, set[bool]] = defaultdict(set)
+    for column in repeats:
+        for key, solved in column.verdicts.items():
+            found[key].add(solved)
+    return tuple(sorted(key for key, verdicts in found.items() if len(verdicts) > 1))

@@ -1,0 +1,266 @@
+"""What ``report`` says of columns: one value, and its tables, matrix and chart. Pure."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from core.money import column as column_of_dollars
+from core.money import in_words
+from core.plaintext import table
+from exercises.exercism.reporting.chart import ChartBar
+from exercises.exercism.reporting.columns import Column, ColumnSummary, solved_after, summary
+from exercises.exercism.reporting.comparing import (
+    ColumnPair,
+    RankedExercise,
+    RepeatSpread,
+    Variants,
+    by_language,
+    column_pairs,
+    ranking,
+    series_of,
+    spreads,
+    variants,
+)
+from exercises.exercism.reporting.records import Record
+from reports.data.jsonvalues import dollars, number, whole
+from reports.pages.markdown import NONE, of, percent, within
+from reports.statistics.methods.intervals import Share
+
+_OPEN = "not completed"
+
+
+@dataclass(frozen=True)
+class ExercismReport:
+    """All that is said of columns.
+
+    Attributes:
+        languages: share of solved exercises by column and language.
+        open: by column, the exercises that are not completed.
+        published: records of others, as they stand in their files.
+    """
+
+    columns: tuple[ColumnSummary, ...]
+    repeats: tuple[RepeatSpread, ...]
+    pairs: tuple[ColumnPair, ...]
+    languages: Mapping[str, Mapping[str, Share]]
+    ranking: tuple[RankedExercise, ...]
+    variants: Variants
+    open: Mapping[str, tuple[str, ...]]
+    published: tuple[Record, ...] = ()
+
+    def as_json(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the report as a value of JSON; dates of records become texts."""
+        return TypeAdapter(ExercismReport).dump_python(self, mode="json")
+
+
+def report_of(columns: Sequence[Column], published: Sequence[Record] = ()) -> ExercismReport:
+    """Return the report on columns, with records of others beside it."""
+    return ExercismReport(
+        columns=tuple(map(summary, columns)),
+        repeats=spreads(columns),
+        pairs=column_pairs(columns),
+        languages=by_language(columns),
+        ranking=ranking(columns),
+        variants=variants(columns),
+        open={column.label: column.open for column in columns if column.open},
+        published=tuple(published),
+    )
+
+
+def report_lines(report: ExercismReport) -> Iterator[str]:
+    """Yield the tables of a report as text."""
+    yield from _columns(report)
+    yield from _open(report)
+    yield from _repeats(report)
+    yield from _languages(report)
+    yield from _pairs(report)
+    yield from _ranking(report)
+
+
+def _columns(report: ExercismReport) -> Iterator[str]:
+    head, rows = column_rows(report)
+    yield from table(head, rows, numbers=range(1, len(head)))
+    if report.published:
+        yield "* published by others, as their file says; not recomputed, seconds are per exercise"
+
+
+def column_rows(report: ExercismReport) -> tuple[tuple[str, ...], list[list[object]]]:
+    """Return the head and the rows of the table of columns and published records."""
+    tries = max((len(one.solved) for one in report.columns), default=0)
+    costs = column_of_dollars([one.dollars for one in report.columns])
+    each = column_of_dollars([one.dollars_per_solved for one in report.columns])
+    rows = [_row(one, tries, costs[place], each[place]) for place, one in enumerate(report.columns)]
+    rows += [_published_row(record, tries) for record in report.published]
+    numbered = [h for n in range(1, tries + 1) for h in (f"try {n}", "95 % interval")]
+    head = (
+        "column", "completed", *numbered, "well-formed", "tokens in", "tokens out", "dollars",
+        "seconds", "per solved",
+    )  # fmt: skip
+    return head, rows
+
+
+def _row(one: ColumnSummary, tries: int, cost: str, each: str) -> list[object]:
+    solved = [cell for share in one.solved for cell in (percent(share.share), _reach(share))]
+    return [
+        one.label,
+        f"{one.completed} of {one.selected}",
+        *solved,
+        *[NONE] * (2 * tries - len(solved)),
+        percent(one.well_formed.share),
+        f"{one.sums['prompt_tokens']:,}",
+        f"{one.sums['completion_tokens']:,}",
+        cost,
+        f"{one.seconds:,.0f}",
+        NONE if one.dollars_per_solved is None else each,
+    ]
+
+
+def _reach(share: Share) -> str:
+    return NONE if share.interval is None else within(share.interval)
+
+
+def _published_row(record: Record, tries: int) -> list[object]:
+    cells: list[object] = [f"{record['model']}@{record.get('edit_format', NONE)}*"]
+    cases = whole(record.get("test_cases"))
+    cells.append(NONE if cases is None else cases)
+    for place in range(1, tries + 1):
+        cells += [_plain_percent(record.get(f"pass_rate_{place}")), _published_reach(record, place)]
+    cells.append(_plain_percent(record.get("percent_cases_well_formed")))
+    for key in ("prompt_tokens", "completion_tokens"):
+        tokens = whole(record.get(key))
+        cells.append(NONE if tokens is None else f"{tokens:,}")
+    seconds = number(record.get("seconds_per_case"))
+    cost = dollars(record.get("total_cost"))
+    cells += [in_words(cost) if cost else NONE, NONE if seconds is None else f"{seconds:,.1f}"]
+    return [*cells, NONE]
+
+
+def _published_reach(record: Record, place: int) -> str:
+    """Return the interval of a published share where its counts are there."""
+    cases, solved = whole(record.get("test_cases")), whole(record.get(f"pass_num_{place}"))
+    if not cases or solved is None or solved > cases:
+        return NONE
+    return within(Share.made(solved, cases).interval)
+
+
+def _plain_percent(value: object) -> str:
+    rate = number(value)
+    return NONE if rate is None else f"{rate:.1f} %"
+
+
+def _open(report: ExercismReport) -> Iterator[str]:
+    for label, keys in report.open.items():
+        yield f"{_OPEN}: {label}: {len(keys)}: {', '.join(keys[:5])}{' …' if keys[5:] else ''}"
+
+
+def _repeats(report: ExercismReport) -> Iterator[str]:
+    if report.repeats:
+        rows = [
+            (
+                one.label,
+                one.tries,
+                len(one.shares),
+                *map(percent, (one.mean, one.least, one.greatest)),
+            )
+            for one in report.repeats
+        ]
+        head = ("repeats of", "tries", "repeats", "mean", "minimum", "maximum")
+        yield from ("", *table(head, rows, numbers=range(1, 6)))
+
+
+def _languages(report: ExercismReport) -> Iterator[str]:
+    names = sorted({name for found in report.languages.values() for name in found})
+    if len(names) > 1:
+        rows = [
+            (label, *(of(found[name]) if name in found else NONE for name in names))
+            for label, found in report.languages.items()
+        ]
+        yield from ("", *table(("solved by language", *names), rows, numbers=range(1, 9)))
+
+
+def _pairs(report: ExercismReport) -> Iterator[str]:
+    if report.pairs:
+        rows = [
+            (pair.a, pair.b, pair.table.only_a, pair.table.only_b, *_difference(pair))
+            for pair in report.pairs
+        ]
+        head = ("A", "B", "only A", "only B", "B less A", "95 % interval", "McNemar p")
+        yield from ("", *table(head, rows, numbers=range(2, 7)))
+
+
+def _difference(pair: ColumnPair) -> tuple[str, str, str]:
+    if pair.difference is None or pair.interval is None or pair.p_value is None:
+        return NONE, NONE, NONE
+    low, high = 100 * pair.interval.low, 100 * pair.interval.high
+    return f"{100 * pair.difference:+.1f}", f"{low:+.1f} to {high:+.1f}", f"{pair.p_value:.4g}"
+
+
+def _ranking(report: ExercismReport) -> Iterator[str]:
+    if len(report.columns) > 1:
+        rows = [(one.exercise, f"{one.solved} of {one.completed}") for one in report.ranking]
+        yield from ("", *table(("exercise", "solved by"), rows, numbers=(1,)))
+
+
+def variant_lines(found: Variants) -> Iterator[str]:
+    """Yield what ``--variants`` says."""
+    yield f"requests sent more than once   {found.requests}"
+    yield f"with different replies         {found.varied} ({found.replies} replies)"
+    for label, keys in found.bubble.items():
+        yield f"on the bubble: {label}: {len(keys)}: {', '.join(keys)}"
+    if not found.bubble:
+        yield "on the bubble: none"
+
+
+def matrix_csv(columns: Sequence[Column]) -> str:
+    """Return exercise × column as CSV: status, with the try that solved it."""
+    stream = StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["exercise", *(column.label for column in columns)])
+    keys = dict.fromkeys(key for column in columns for key in column.facts.exercises)
+    writer.writerows([key, *(cell(column, key) for column in columns)] for key in keys)
+    return stream.getvalue()
+
+
+def cell(column: Column, key: str) -> str:
+    """Return how an exercise ended in a column; empty where the run has no such exercise."""
+    result = column.results.get(key)
+    if result is None:
+        return _OPEN if key in column.open else ""
+    return result.status.value + (f" {result.solved_at}" if result.solved_at else "")
+
+
+def chart_bars(columns: Sequence[Column], published: Sequence[Record] = ()) -> list[ChartBar]:
+    """Return a bar for each model and format with results, and for each published record."""
+    ours = (_bar(every) for every in series_of(columns).values())
+    return [*filter(None, ours), *filter(None, map(_published_bar, published))]
+
+
+def _bar(repeats: Sequence[Column]) -> ChartBar | None:
+    name, tries = repeats[0].name, repeats[0].facts.tries
+    first, last = (
+        tuple(
+            100 * share.share
+            for column in repeats
+            if (share := solved_after([*column.results.values()], number)).share is not None
+        )
+        for number in (1, tries)
+    )
+    if not last:
+        return None
+    return ChartBar(name.model, name.edit_format, last, first if tries > 1 else ())
+
+
+def _published_bar(record: Record) -> ChartBar | None:
+    rates = [number(record.get(f"pass_rate_{place}")) for place in (1, 2)]
+    known = [rate for rate in rates if rate is not None]
+    if not known:
+        return None
+    edit_format = str(record.get("edit_format", ""))
+    first = tuple(known[:1]) if len(known) > 1 else ()
+    return ChartBar(record["model"], edit_format, (known[-1],), first, published=True)

@@ -1,0 +1,207 @@
+"""The result of one exercise in one column: its values and the one codec of its file.
+
+A file has the keys that the published benchmark writes for an exercise, and ours under ``extra``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
+
+from core.atomic import write_json_atomic
+from core.errors import DamagedFileError
+from core.parsing.untrusted import read_object
+from core.redaction import Redactor
+
+RESULTS = "results"
+_FIX = "delete it and run the same command again"
+_UNSAFE = re.compile(r"[^\w.+-]")
+Cost = Annotated[Decimal, Field(ge=0), PlainSerializer(float, return_type=float)]
+Pair = tuple[str, str]
+"""SHA-256 of an exchange as it was sent, and of its reply with its calls."""
+
+
+class ExerciseStatus(str, Enum):
+    """How an exercise ended. ``infrastructure`` and ``interrupted`` are no results."""
+
+    SOLVED = "solved"
+    FAILED = "failed"
+    CONTEXT = "context"
+    REFUSED = "refused"
+    BUDGET = "budget"
+    INFRASTRUCTURE = "infrastructure"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the exercise is completed; others are redone and count nowhere."""
+        return self not in (ExerciseStatus.INFRASTRUCTURE, ExerciseStatus.INTERRUPTED)
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class TryResult(_Frozen):
+    """One try.
+
+    Attributes:
+        patch: from the stubs to the solution files that were tested.
+        output: of the tests, cleaned.
+        tests_passed, tests_failed, tests_skipped: None without a credible report.
+        seconds: of the tests.
+    """
+
+    solved: bool
+    timed_out: bool = False
+    patch: str = ""
+    output: str = ""
+    tests_passed: NonNegativeInt | None = None
+    tests_failed: NonNegativeInt | None = None
+    tests_skipped: NonNegativeInt | None = None
+    seconds: NonNegativeFloat = 0.0
+
+
+class Extra(_Frozen):
+    """What the published benchmark does not record; docs/exercism.md defines the counters.
+
+    Attributes:
+        repeat: from 1.
+        error: the provider's refusal, or what failed; empty otherwise.
+    """
+
+    status: ExerciseStatus
+    language: str
+    repeat: int = Field(1, ge=1)
+    exercise_sha256: str = ""
+    tries: tuple[TryResult, ...] = ()
+    whole_file_blocks: NonNegativeInt = 0
+    hallucinated_functions: NonNegativeInt = 0
+    foreign_edits: NonNegativeInt = 0
+    ambiguous_edits: NonNegativeInt = 0
+    truncated: NonNegativeInt = 0
+    error: str = ""
+
+
+class ExerciseResult(_Frozen):
+    """A result file; tokens are sums over calls, ``duration`` is in seconds.
+
+    Attributes:
+        testdir: the folder of the exercise, relative to its collection.
+        tests_outcomes: one for each try.
+        cost: dollars; None if the price of a call is unknown.
+        commit_hash: of the harness, or its version.
+        chat_hashes: one pair for each call.
+    """
+
+    testdir: str
+    testcase: str
+    model: str
+    edit_format: str
+    tests_outcomes: tuple[bool, ...]
+    cost: Cost | None = None
+    duration: NonNegativeFloat = 0.0
+    test_timeouts: NonNegativeInt = 0
+    commit_hash: str = ""
+    num_error_outputs: NonNegativeInt = 0
+    num_user_asks: NonNegativeInt = 0
+    num_exhausted_context_windows: NonNegativeInt = 0
+    num_malformed_responses: NonNegativeInt = 0
+    syntax_errors: NonNegativeInt = 0
+    indentation_errors: NonNegativeInt = 0
+    lazy_comments: NonNegativeInt = 0
+    reasoning_effort: str | None = None
+    prompt_tokens: NonNegativeInt = 0
+    completion_tokens: NonNegativeInt = 0
+    thinking_tokens: int | str | None = None
+    chat_hashes: tuple[Pair, ...] = ()
+    extra: Extra
+
+    @property
+    def key(self) -> str:
+        """The id of the exercise: ``python/acronym``."""
+        return f"{self.extra.language}/{self.testcase}"
+
+    @property
+    def status(self) -> ExerciseStatus:
+        """How the exercise ended."""
+        return self.extra.status
+
+    @property
+    def solved_at(self) -> int | None:
+        """The try that solved the exercise, from 1; None if none did."""
+        return self.tests_outcomes.index(True) + 1 if True in self.tests_outcomes else None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> ExerciseResult:
+        if (self.status is ExerciseStatus.SOLVED) != any(self.tests_outcomes):
+            raise ValueError("`status` and `tests_outcomes` disagree")
+        if any(self.tests_outcomes[:-1]):
+            raise ValueError("a try follows the one that solved the exercise")
+        return self
+
+
+def column_folder(model: str, edit_format: str, repeat: int) -> str:
+    """Return the name of a column's folder; characters that no file name should have become ``_``.
+
+    Different models may get one name: see ``check_columns``.
+    """
+    return f"{_UNSAFE.sub('_', model)}.{edit_format}.{repeat}"
+
+
+def result_path(run: Path, model: str, edit_format: str, repeat: int, key: str) -> Path:
+    """Return the path of a result below a run's folder; ``key`` is ``language/name``."""
+    return run / RESULTS / column_folder(model, edit_format, repeat) / f"{key}.json"
+
+
+def write_result(run: Path, result: ExerciseResult, redact: Redactor | None = None) -> Path:
+    """Write a result atomically and return its path."""
+    path = result_path(run, result.model, result.edit_format, result.extra.repeat, result.key)
+    write_json_atomic(path, (redact or Redactor()).of(result.model_dump(mode="json")))
+    return path
+
+
+def read_result(path: Path) -> ExerciseResult:
+    """Return the result in a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        DamagedFileError: it is broken, or about another exercise than its path says.
+    """
+    result = _result(read_object(path, _FIX), path)
+    expected = result_path(
+        Path(), result.model, result.edit_format, result.extra.repeat, result.key
+    )
+    if path.parts[-len(expected.parts) :] != expected.parts:
+        raise DamagedFileError(path, f"is the result for {expected}", _FIX)
+    return result
+
+
+def _result(data: dict[str, Any], path: Path) -> ExerciseResult:
+    try:
+        return ExerciseResult.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        problem = f"{place}: {first['msg']}" if place else first["msg"]
+        raise DamagedFileError(path, f"is no result ({problem})", _FIX) from error
+
+
+def result_paths(run: Path) -> Iterator[Path]:
+    """Yield the paths of a run's results, sorted."""
+    yield from sorted((run / RESULTS).glob("*/*/*.json"))

@@ -1,0 +1,109 @@
+"""Whether tests show that an exercise is solved: counts from reports, and the rule. Pure.
+
+Printed text proves nothing, because the code under test can print too: the counts come from a file
+that the runner writes when it has ended. With unittest the one count that it prints must agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from bench.regression.junit import report_results
+from core.parsing.untrusted import DamagedError, json_of
+
+_FAILED, _PASSED = ("FAILED", "ERROR"), "PASSED"
+_COUNT = re.compile(r"^Ran (\d+) tests? in \d+\.\d+s$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class TestCounts:
+    """How many tests passed, failed, and were skipped or expected to fail."""
+
+    __test__ = False  # the name makes pytest think that this is a test
+
+    passed: int
+    failed: int
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class ExerciseTestRun:
+    """What is left of one run of the tests.
+
+    Attributes:
+        exit_code: of the command; None if a signal or the time limit ended it.
+        timed_out: the time limit ended it.
+        output: standard output and error.
+        report: text of the report file; empty if there is none.
+        unittest: the report is that of the unittest command, else pytest's.
+    """
+
+    __test__ = False
+
+    exit_code: int | None
+    timed_out: bool
+    output: str
+    report: str
+    unittest: bool = False
+
+
+def pytest_counts(report: str, files: Collection[str]) -> TestCounts | None:
+    """Return the counts of pytest's JUnit report, None for an incomplete one.
+
+    A test that is reported more than once, for example with failing subtests, counts as its worst.
+
+    Args:
+        report: XML.
+        files: paths in the tested folder.
+    """
+    found = [*report_results(report, files).values()]
+    if not found:
+        return None
+    failed, passed = sum(status in _FAILED for status in found), found.count(_PASSED)
+    return TestCounts(passed, failed, len(found) - failed - passed)
+
+
+def unittest_counts(report: str, output: str) -> TestCounts | None:
+    """Return the counts of the unittest command's report.
+
+    None if it is incomplete, or unless the output holds exactly one count, the same.
+    """
+    try:
+        value = json_of(report)
+        ran, failed, skipped = (value[key] for key in ("ran", "failed", "skipped"))
+    except (DamagedError, KeyError, TypeError):
+        return None
+    if not all(type(number) is int and number >= 0 for number in (ran, failed, skipped)):
+        return None
+    if _COUNT.findall(output) != [str(ran)]:
+        return None
+    # A failing subtest counts as a failure and not as a test.
+    return TestCounts(max(0, ran - failed - skipped), failed, skipped)
+
+
+def counts_of(run: ExerciseTestRun, files: Collection[str]) -> TestCounts | None:
+    """Return the counts of a run of Python tests, None if it has no credible report."""
+    if run.unittest:
+        return unittest_counts(run.report, run.output)
+    return pytest_counts(run.report, files)
+
+
+def is_solved(run: ExerciseTestRun, counts: TestCounts | None, expected: TestCounts | None) -> bool:
+    """Tell whether an exercise is solved.
+
+    It is where the command ended with 0 in time and printed something, and all the tests of the
+    exercise ran, and none failed. So deleted, skipped or additional tests solve nothing.
+
+    Args:
+        run: of the tests.
+        counts: of the run.
+        expected: the counts of the example's run; None for a language without reports, where the
+            exit code is all there is.
+    """
+    if run.timed_out or run.exit_code != 0 or not run.output.strip():
+        return False
+    if expected is None:
+        return True
+    return counts == expected and expected.passed > 0 and expected.failed == 0

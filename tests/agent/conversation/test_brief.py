@@ -1,0 +1,165 @@
+"""Conversations with a brief of their own: files from the start, own texts, counted replies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.builtin import tries
+from agent.conversation.outcomes import Ending, ReplyCounts
+from agent.conversation.testreport import TestReport
+from agent.formats import format_names, get_format
+from agent.formats.base import Notation
+from llm.chat import (
+    Message,
+    Reply,
+)
+from tests.agent.conversation.exercise import (
+    BRIEF,
+    DONE,
+    FAILED,
+    FILES,
+    FOREIGN,
+    GOOD,
+    STUB,
+    Attempt,
+    Scripted,
+    attempt,
+    called,
+    fenced,
+)
+from tests.agent.formats.editing import block
+
+
+def test_the_first_request_has_the_files_and_nothing_else(tmp_path: Path) -> None:
+    _, one = attempt(tmp_path, GOOD, reports=[TestReport(True)])
+    rules = get_format("diff").instructions("```")
+    shown = f"{fenced('f.py', STUB)}\n\n{fenced('g.py', FILES['g.py'])}"
+    assert one.model.requests == [
+        [
+            Message("system", f"You write code.\n\n{rules}"),
+            Message("user", f"The files:\n\n{shown}\n\nWrite `f`: see f_test.py. {{{{ braces }}}}"),
+        ]
+    ]
+
+
+def test_a_second_try_continues_with_the_report_and_the_files_as_they_are(tmp_path: Path) -> None:
+    last = block("f.py", "    return 1\n", "    return 2\n")
+    results, one = attempt(tmp_path, GOOD, last, reports=[FAILED, TestReport(True)])
+    assert [result.test for result in results] == [False, True]
+    assert one.model.requests[1][:3] == [*one.model.requests[0], Message("assistant", GOOD)]
+    assert one.model.asked(1) == f"The files now:\n\n{fenced('f.py', DONE)}\n\n{FAILED.message}"
+    assert one.trees == [{"f.py": DONE.encode()}, {"f.py": DONE.replace("1", "2").encode()}]
+    assert [len(result.replies) for result in results] == [1, 1]
+
+
+def test_a_passing_try_is_the_last(tmp_path: Path) -> None:
+    results, _ = attempt(tmp_path, GOOD, reports=[TestReport(True)])
+    assert [(r.ending, r.edit, r.lint, r.test) for r in results] == [
+        (Ending.DONE, True, None, True)
+    ]
+    results, _ = attempt(tmp_path, GOOD, reports=[TestReport(None)])
+    assert [result.test for result in results] == [None], "no test could tell: no second try"
+
+
+def test_an_unedited_tree_is_tested_after_every_reply(tmp_path: Path) -> None:
+    results, one = attempt(tmp_path, "I see f_test.py and f.py.", "")
+    assert [result.test for result in results] == [False, False]
+    assert one.trees == [{}, {}]
+    assert one.model.asked(1) == FAILED.message, "no file is brought in, none has changed"
+    assert results[1].chat_files == ("f.py", "g.py")
+
+
+def test_the_harness_tests_changed_trees_only(tmp_path: Path) -> None:
+    brief = replace(BRIEF, test_unedited=False)
+    results, one = attempt(tmp_path, "No.", brief=brief)
+    assert [result.test for result in results] == [None]
+    assert one.trees == []
+    results, one = attempt(tmp_path, GOOD, "No.", brief=brief)
+    assert [result.test for result in results] == [False, False]
+    assert len(one.trees) == 1, "an equal tree has equal results"
+
+
+@pytest.mark.parametrize("name", format_names())
+def test_other_files_are_not_written(tmp_path: Path, name: str) -> None:
+    form = get_format(name)
+    made = form.render("conftest.py", None, "raise SystemExit(0)\n")
+    results, one = attempt(tmp_path, made, "", "", form=name)
+    (first, *_) = results[0].replies
+    assert (first.edits, first.failed, first.foreign) == (1, 1, 1)
+    assert "may not be edited, only: f.py, g.py" in one.model.asked(1)
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
+
+
+def test_tests_are_neither_changed_nor_moved_nor_removed(tmp_path: Path) -> None:
+    results, _ = attempt(tmp_path, FOREIGN, block("../f.py", "", "x\n"), "")
+    assert [reply.foreign for reply in results[0].replies] == [2, 1]
+    patch = "*** Begin Patch\n*** Update File: f.py\n*** Move to: f_test.py\n@@\n-    pass\n"
+    patch += "+    x\n*** Delete File: f_test.py\n*** End Patch\n"
+    results, _ = attempt(tmp_path, patch, "", "", form="patch")
+    assert results[0].replies[0].foreign == 2
+    assert (tmp_path / "f_test.py").read_text() == "import f\n"
+
+
+def test_lint_is_silent(tmp_path: Path) -> None:
+    results, one = attempt(tmp_path, block("f.py", "    pass\n", "    return (\n"), "")
+    assert [result.lint for result in results] == [None, None]
+    assert one.model.asked(1).endswith(FAILED.message)
+
+
+def test_what_replies_did_is_counted(tmp_path: Path) -> None:
+    half = "f.py\n```\n<<<<<<< SEARCH\n    pass\n"
+    replies: list[str | Reply] = [
+        block("g.py", "x = 1\n", "x = 2\n") + block("f.py", f"\n{STUB}", DONE),
+        half,
+        Reply(half, truncated=True),
+        "no",
+    ]
+    results, _ = attempt(tmp_path, *replies)
+    counts = [reply for result in results for reply in result.replies]
+    assert counts == [
+        ReplyCounts(edits=2, failed=1, ambiguous=1, whole_file_blocks=1),
+        ReplyCounts(edits=1, failed=1, unreadable=1),
+        ReplyCounts(truncated=True),
+        ReplyCounts(),
+    ]
+
+
+def test_calls_of_unknown_functions_are_counted_and_understood(tmp_path: Path) -> None:
+    call = called("write_code", {"path": "f.py", "content": DONE})
+    results, _ = attempt(tmp_path, call, reports=[TestReport(True)], form="whole-func")
+    assert results[0].replies == (ReplyCounts(edits=1, unknown_calls=1),)
+    assert results[0].test is True
+
+
+def test_calls_of_unknown_functions_are_malformed_in_2023(tmp_path: Path) -> None:
+    brief = replace(BRIEF, notation=Notation.OF_2023)
+    call = called("python", {"explanation": "", "files": [{"path": "f.py", "content": DONE}]})
+    good = get_format("whole-func", notation=Notation.OF_2023).render("f.py", STUB, DONE)
+    results, one = attempt(
+        tmp_path, call, good, reports=[TestReport(True)], form="whole-func", brief=brief
+    )
+    malformed = ReplyCounts(malformed=True, unknown_calls=1)
+    assert results[0].replies == (malformed, ReplyCounts(edits=1))
+    assert "there is no function python" in one.model.asked(1)
+    assert "nothing of it was applied" in one.model.asked(1)
+
+
+def test_files_are_shown_as_the_format_writes_them(tmp_path: Path) -> None:
+    inside = f"```\nf.py\n{STUB}```\n\n```\ng.py\n"
+    for form, notation in (("diff-fenced", Notation.CURRENT), ("diff", Notation.OF_2023)):
+        brief = replace(BRIEF, notation=notation)
+        _, one = attempt(tmp_path, "", "", form=form, brief=brief)
+        assert inside in one.model.asked(0)
+    _, one = attempt(tmp_path, "", "", form="diff-fenced", brief=replace(BRIEF, as_edited=False))
+    assert fenced("f.py", STUB) in one.model.asked(0)
+
+
+def test_the_fence_of_the_rules_is_in_no_file(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("```\n")
+    model = Scripted([""])
+    one = Attempt(tmp_path, model, [TestReport(True)])
+    next(tries(one.task(replace(BRIEF, shown=("f.py",)), "whole")))
+    assert get_format("whole").instructions("````") in model.requests[0][0].content

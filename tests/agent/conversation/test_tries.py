@@ -1,0 +1,104 @@
+"""Tries: one conversation that failing tests continue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.agents import load_agent
+from agent.builtin import BuiltinAgent, tries
+from agent.conversation.brief import harness_brief
+from agent.conversation.outcomes import Ending
+from agent.conversation.testreport import Failure, TestReport
+from llm.chat import (
+    BudgetUsedError,
+    RequestRefusedError,
+    Traits,
+)
+from tests.agent.conversation.exercise import (
+    BAD,
+    BRIEF,
+    DONE,
+    FAILED,
+    FILES,
+    GOOD,
+    Attempt,
+    Scripted,
+    attempt,
+    fenced,
+)
+
+
+def test_each_try_has_one_round_for_edits_that_fail(tmp_path: Path) -> None:
+    results, one = attempt(tmp_path, BAD, BAD, BAD, GOOD)
+    assert [(r.ending, r.edit, r.test) for r in results] == [
+        (Ending.REFLECTIONS_USED, False, False),
+        (Ending.REFLECTIONS_USED, True, False),
+    ]
+    assert len(one.model.requests) == 4
+    assert "not in f.py" in one.model.asked(1)
+    assert one.model.asked(2) == FAILED.message
+    assert one.trees == [{}, {"f.py": DONE.encode()}], "the tests run once in a try"
+    assert [[reply.failed for reply in result.replies] for result in results] == [[1, 1], [1, 0]]
+
+
+def test_good_edits_of_a_reply_that_failed_in_part_are_shown_once(tmp_path: Path) -> None:
+    _, one = attempt(tmp_path, GOOD + BAD, "No.", "No.")
+    assert one.model.asked(1).count(DONE) == 1
+    assert one.model.asked(1).startswith("The files now:\n\nf.py\n")
+    assert "g.py" not in one.model.asked(1)
+
+
+def test_a_try_that_could_not_go_on_is_the_last(tmp_path: Path) -> None:
+    results, one = attempt(tmp_path, RequestRefusedError("no"))
+    assert [(result.ending, result.test) for result in results] == [(Ending.REFUSED, None)]
+    assert one.trees == [], "nothing was answered, so there is nothing to test"
+    results, _ = attempt(tmp_path, BAD, BudgetUsedError("spent"))
+    assert [result.ending for result in results] == [Ending.BUDGET]
+    results, one = attempt(tmp_path, GOOD + BAD, RequestRefusedError("no"))
+    assert [(result.ending, result.test) for result in results] == [(Ending.REFUSED, False)]
+    results, _ = attempt(tmp_path, GOOD, traits=Traits(context=300))
+    assert [result.ending for result in results] == [Ending.CONTEXT]
+
+
+def test_the_files_stay_when_the_window_is_full(tmp_path: Path) -> None:
+    long = "word " * 2_400
+    results, one = attempt(tmp_path, GOOD + BAD + long, "", long, traits=Traits(context=4_000))
+    assert [result.ending for result in results] == [Ending.REFLECTIONS_USED] * 2
+    assert fenced("f.py", DONE) in one.model.asked(1)
+    assert fenced("g.py", FILES["g.py"]) in one.model.asked(1), "of the rounds left out"
+
+
+def test_the_transcript_has_all_tries(tmp_path: Path) -> None:
+    for path, text in FILES.items():
+        (tmp_path / path).write_text(text)
+    one = Attempt(tmp_path, Scripted(["no", "no", RuntimeError("gone")]), [FAILED])
+    task = one.task(BRIEF, "diff")
+    works: Iterator[object] = tries(task)
+    next(works)
+    assert len(task.transcript.calls) == 1
+    next(works)
+    assert [message.role for message in task.transcript.messages[1:]] == ["user", "assistant"] * 2
+    with pytest.raises(RuntimeError):
+        next(works)
+    assert len(task.transcript.calls) == 2
+
+
+def test_failures_are_described_where_a_report_has_no_message(tmp_path: Path) -> None:
+    report = TestReport(False, (Failure("test_f", "assert 1 == 2"),))
+    _, one = attempt(tmp_path, "", "", reports=[report])
+    assert "## test_f\nassert 1 == 2" in one.model.asked(1)
+    assert "Since the last report" not in one.model.asked(1), "it was not sent before"
+
+
+def test_the_builtin_agent_makes_one_try_with_the_brief_of_its_task(tmp_path: Path) -> None:
+    for path, text in FILES.items():
+        (tmp_path / path).write_text(text)
+    one = Attempt(tmp_path, Scripted([GOOD]), [FAILED])
+    work = BuiltinAgent().work(one.task(BRIEF, "diff"))
+    assert work.result
+    assert work.result.test is False
+    assert one.task(harness_brief(), "diff").brief == harness_brief()
+    assert load_agent("builtin") == BuiltinAgent()

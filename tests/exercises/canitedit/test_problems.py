@@ -1,0 +1,115 @@
+"""Rows from files, checked; the six problems of our own; the published sets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UserError
+from exercises.canitedit.problems import InstructionKind, load_problems, problem_of
+from exercises.canitedit.published import ALL_PROBLEMS, FIRST_PAPER, expected_problems
+from tests.exercises.canitedit.making import ROWS, problems
+
+
+def rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text().splitlines()]
+
+
+def test_rows_come_from_jsonl_and_parquet_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shuffled = rows()[::-1]
+    pq.write_table(pa.Table.from_pylist(shuffled), tmp_path / "rows.parquet")
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, shuffled)))
+    expected = problems()
+    assert [problem.id for problem in expected] == [1001, 1002, 1003, 1004, 1005, 1006]
+    for name in ("rows.jsonl", "rows.parquet"):
+        assert load_problems(str(tmp_path / name)) == expected
+    assert [problem.row() for problem in expected] == rows()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"before": 1}, "row 2: before must be a valid string"),
+        ({"id": "4"}, "row 2: id must be a valid integer"),
+        ({"full_name": "../../etc/x"}, "row 2: full_name must be a plain file name"),
+        ({"full_name": ".hidden"}, "row 2: full_name must be a plain file name"),
+        ({"full_name": "a/b"}, "row 2: full_name must be a plain file name"),
+        ({"full_name": "a\n"}, "row 2: full_name must be a plain file name"),
+        ({"taxonomy": {"change_kind": "evolve", "libraries": [], "topic": "T"}}, "change_kind"),
+        ({"taxonomy": None}, "row 2: taxonomy must be"),
+        ({"tests": "x" * 200_001}, "row 2: tests "),
+        ({"id": 1001}, "has the problem 1001 twice"),
+        ({"full_name": "1001_clamp"}, "has the problem 1001_clamp twice"),
+    ],
+)
+def test_a_bad_row_is_one_line(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    first, second, *_ = rows()
+    path.write_text(f"{json.dumps(first)}\n{json.dumps(second | change)}\n")
+    with pytest.raises(UserError) as caught:
+        load_problems(str(path))
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("row", [None, [], "text", {}])
+def test_what_is_no_row_is_refused(row: object) -> None:
+    with pytest.raises(UserError, match=r"^here: .*correct the row$"):
+        problem_of(row, "here")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("none.jsonl", None, "does not exist"),
+        ("empty.jsonl", "\n", "empty"),
+        ("broken.jsonl", "{", "line 1"),
+        ("broken.parquet", "PAR1 and no more", "cannot be read"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, name: str, content: str | None, words: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=words) as caught:
+        load_problems(str(tmp_path / name))
+    assert name in str(caught.value)
+    with pytest.raises(UserError, match=r"give a \.jsonl or \.parquet, or nuprl/CanItEdit"):
+        load_problems("nothing")
+
+
+@pytest.mark.parametrize("problem", problems(), ids=lambda problem: problem.name)
+def test_our_problems_are_solved_by_their_solutions_alone(problem: Any) -> None:
+    def code(program: str) -> int:
+        argv = [sys.executable, "-I", "-c", f"{program}\n{problem.tests}"]
+        return subprocess.run(argv, capture_output=True, check=False).returncode
+
+    assert (code(problem.after), code(problem.before)) == (0, 1)
+
+
+def test_an_instruction_is_chosen_by_its_kind() -> None:
+    problem = problems()[0]
+    assert problem.instruction(InstructionKind.LAZY) == "Fix clamp."
+    assert problem.instruction(InstructionKind.DESCRIPTIVE).startswith("Fix `clamp` so that")
+    assert [kind.key for kind in InstructionKind] == [
+        "instruction_descriptive",
+        "instruction_lazy",
+    ]
+
+
+def test_the_published_sets() -> None:
+    assert (len(ALL_PROBLEMS), len(FIRST_PAPER)) == (105, 54)
+    assert "57_string_formatter" in FIRST_PAPER
+    assert not FIRST_PAPER & {"59_standard_scaling", "61_ridge_regression"}
+    assert expected_problems(["1_cipher"]) == FIRST_PAPER
+    assert expected_problems(["1_cipher", "61_ridge_regression"]) == ALL_PROBLEMS
+    assert expected_problems(["1_cipher", "1_other"]) == {"1_cipher", "1_other"}

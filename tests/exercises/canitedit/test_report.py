@@ -1,0 +1,290 @@
+"""The report on folders: figures, faults, differences, and the forms in which it is printed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+from io import StringIO
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.exercises import hold
+from core.errors import UserError
+from exercises.canitedit.__main__ import COMMANDS
+from exercises.canitedit.problems import InstructionKind
+from exercises.canitedit.published import FIRST_PAPER, TABLE_3
+from exercises.canitedit.reporting.command import OutputForm, printed
+from exercises.canitedit.reporting.figures import GroupBy
+from exercises.canitedit.reporting.folder import read_folder
+from exercises.canitedit.reporting.plot import write_plot
+from exercises.canitedit.reporting.report import EditingReport, editing_report
+from exercises.canitedit.results import write_file
+from exercises.dispatch import dispatch
+from reports.statistics.methods.intervals import Interval
+from tests.exercises.canitedit.making import evaluated, plain, problems, write_folder, write_plain
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six problems: 4, 3, 2, 1, 0 and 4 good completions of 4; lazy ones fewer."""
+    return write_folder(tmp_path_factory.mktemp("runs") / "small-model", (4, 3, 2, 1, 0, 4), 4)
+
+
+@pytest.fixture
+def own(folder: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["canitedit", *map(str, words)])
+    return dispatch("exercises.canitedit", COMMANDS)
+
+
+def report_of(*folders: Path, by: tuple[GroupBy, ...] = ()) -> EditingReport:
+    read = [read_folder(path, v1=False, allow_partial=False) for path in folders]
+    return editing_report(read, (1, 2), by)
+
+
+def test_the_figures_of_a_folder(folder: Path) -> None:
+    [model] = report_of(folder, by=(GroupBy.CHANGE_KIND,)).models
+    found = {kind: one[0] for kind, one in model.figures.items()}
+    means = {
+        kind.value: [round(one.mean, 6) for one in all_.pass_at_k.values() if one]
+        for kind, all_ in found.items()
+    }
+    # 14 of 24; two of four drawn: 1, 1, 5/6, 1/2, 0, 1.
+    assert means == {"descriptive": [0.583333, 0.722222], "lazy": [0.375, 0.555556]}
+    first = found[InstructionKind.DESCRIPTIVE]
+    assert (first.problems, first.completions, first.fewest, first.most) == (6, 24, 4, 4)
+    assert first.code is not None
+    assert (first.code.problems, first.code.mean) == (5, 0.0)
+    assert first.unchanged == pytest.approx(10 / 24)
+    assert model.problems == "6 problems"
+    assert [one.group for one in model.figures[InstructionKind.LAZY]] == [
+        "", "adaptive", "corrective", "perfective",
+    ]  # fmt: skip
+
+
+def test_differences_pair_the_problems(folder: Path, tmp_path: Path) -> None:
+    better = write_folder(tmp_path / "better", (4, 4, 4, 4, 4, 4), 4)
+    found = {(one.a, one.b): one for one in report_of(folder, better).differences if one.k == 1}
+    assert {*found} == {
+        ("small-model, lazy", "small-model, descriptive"),
+        ("better, lazy", "better, descriptive"),
+        ("small-model, descriptive", "better, descriptive"),
+        ("small-model, lazy", "better, lazy"),
+    }
+    one = found["small-model, descriptive", "better, descriptive"]
+    assert one.means is not None
+    assert (one.means.problems, one.means.left_out) == (6, 0)
+    assert one.means.difference == pytest.approx(10 / 24)
+    assert one.means.interval is not None
+    assert 0 < one.means.interval.low < 10 / 24 < one.means.interval.high < 1
+    same = found["better, lazy", "better, descriptive"].means
+    assert same is not None
+    assert same.interval == Interval(0.25, 0.25)
+
+
+def test_folders_of_one_name_are_told_apart(folder: Path, tmp_path: Path) -> None:
+    twin = Path(shutil.copytree(folder, tmp_path / folder.name))
+    assert [model.name for model in report_of(folder, twin).models] == [str(folder), str(twin)]
+
+
+def test_the_order_of_files_does_not_matter(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "x" / folder.name
+    other.mkdir(parents=True)
+    for path in sorted(folder.iterdir(), reverse=True):
+        shutil.copy(path, other)
+    one, two = (report_of(path) for path in (folder, other))
+    assert one.differences == two.differences
+    assert one.models[0].figures == two.models[0].figures
+
+
+def faults(path: Path) -> str:
+    """Return the refusal of a folder, which is what a partial report says of it."""
+    with pytest.raises(UserError) as caught:
+        read_folder(path, v1=False, allow_partial=False)
+    words = str(caught.value)
+    partial = read_folder(path, v1=False, allow_partial=True)
+    assert (
+        words == f"{path} is incomplete: {'; '.join(partial.faults)}; --allow-partial reports it so"
+    )
+    assert "\n" not in words
+    return words
+
+
+def test_a_missing_file_is_counted(own: Path) -> None:
+    (own / "1003_stack_instruction_lazy.results.json.gz").unlink()
+    assert "5 of 6 problems with lazy instructions (no 1003_stack)" in faults(own)
+
+
+def test_published_problems_are_expected_together(tmp_path: Path) -> None:
+    names = sorted(FIRST_PAPER, key=lambda name: int(name.partition("_")[0]))[:50]
+    for number, name in enumerate(names):
+        problem = problems()[0].model_copy(update={"id": number, "full_name": name})
+        write_file(tmp_path, evaluated(problem))
+    assert "50 of 54 problems with lazy instructions (no 56_interference_vars, " in faults(tmp_path)
+    other = problems()[0].model_copy(update={"id": 999, "full_name": "120_summary_statistics"})
+    write_file(tmp_path, evaluated(other))
+    assert "51 of 105 problems with lazy" in faults(tmp_path)
+    assert len(read_folder(tmp_path, v1=True, allow_partial=True).scores) == 50
+
+
+def test_mixed_sampling_is_refused_with_the_numbers(own: Path) -> None:
+    write_file(own, evaluated(problems()[1], good=1, of=4, temperature=0.8))
+    assert "mixed temperature: 0.2 in 11 files, 0.8 in 1 file" in faults(own)
+    [model] = editing_report([read_folder(own, v1=False, allow_partial=True)], (1,), ()).models
+    assert model.temperature is None
+
+
+def test_numbers_of_completions_must_be_equal(own: Path) -> None:
+    write_file(own, evaluated(problems()[1], good=1, of=3))
+    assert "completions: 4 in 11 files, 3 in 1 file" in faults(own)
+
+
+def test_broken_files_are_named(own: Path) -> None:
+    name = "1002_word_count_instruction_lazy.results.json.gz"
+    (own / name).write_bytes(b"broken")
+    words = faults(own)
+    assert f"1 file cannot be used ({name} is broken (it is no complete gzip file" in words
+    assert "5 of 6 problems with lazy" in words
+
+
+def test_a_file_under_another_name_is_no_second_one(own: Path) -> None:
+    path = own / "1002_word_count_instruction_lazy.results.json.gz"
+    shutil.copy(path, own / "copy.results.json.gz")
+    assert f"copy.results.json.gz holds what belongs into {path.name}" in faults(own)
+
+
+def test_what_is_not_evaluated_is_named(own: Path) -> None:
+    value = plain(own / "1002_word_count_instruction_lazy.results.json.gz")
+    del value["results"]
+    write_plain(own / "1007_more_instruction_lazy.json.gz", value)
+    assert "1 file not evaluated (1007_more_instruction_lazy)" in faults(own)
+
+
+def test_a_folder_without_results_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    for place, words in ((tmp_path, "has no file"), (tmp_path / "none", "is no folder")):
+        assert run(monkeypatch, "report", place, "--allow-partial") == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"error: {place}")
+        assert words in line
+
+
+def test_text_shows_what_is_partial(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (own / "1003_stack_instruction_lazy.results.json.gz").unlink()
+    assert run(monkeypatch, "report", own) == 2
+    assert "error: " in capsys.readouterr().err
+    assert run(monkeypatch, "report", own, "--allow-partial", "--k", "1,5", "--by", "topic") == 0
+    out = capsys.readouterr().out
+    assert "copy: 6 problems, temperature 0.2, top_p 0.95, max_tokens 3072" in out
+    assert "partial: copy: 5 of 6 problems with lazy instructions (no 1003_stack)" in out
+    assert "58.33 (" in out
+    assert "topic: Data Science" in out
+
+
+def test_markdown_has_the_published_rows_beside_ours(folder: Path) -> None:
+    text = printed(report_of(folder), OutputForm.MARKDOWN)
+    assert "| this report | small-model |  | 6 | 58.33 | 37.50 | 0.00 | 0.00 |" in text
+    row = "| EditCoder | 6.7b | 54 (other problems) | 52.59 | 38.46 | 0.40 | 0.03 |"
+    assert f"| first paper, open {row}" in text
+    assert text.count("54 (other problems)") == len(TABLE_3) == 20
+
+
+def test_the_54_problems_stand_beside_the_published_ones(tmp_path: Path) -> None:
+    for number, name in enumerate(sorted(FIRST_PAPER)):
+        problem = problems()[0].model_copy(update={"id": number, "full_name": name})
+        write_file(tmp_path / "m", evaluated(problem))
+    text = printed(report_of(tmp_path / "m"), OutputForm.MARKDOWN)
+    assert "other problems" not in text
+    assert "m: the 54 of the first paper, " in text
+    assert "| this report | m |  | 54 | – | 50.00 | – | 0.00 |" in text
+
+
+def test_csv_and_json_have_all_digits(folder: Path) -> None:
+    report = report_of(folder, by=(GroupBy.LIBRARIES,))
+    rows = list(csv.DictReader(StringIO(printed(report, OutputForm.CSV))))
+    assert len(rows) == 2 * (1 + 3)
+    assert float(rows[0]["pass@1"]) == pytest.approx(14 / 24, abs=1e-15)
+    assert (rows[0]["truncated"], rows[0]["partial"]) == ("", "False")
+    assert rows[1]["group"] == "statistics"
+    value = json.loads(printed(report, OutputForm.JSON))
+    found = value["models"][0]["figures"]["lazy"][0]
+    assert found["pass_at_k"]["2"]["mean"] == pytest.approx(5 / 9, abs=1e-15)
+    assert found["truncated"] is None
+
+
+def test_names_cannot_change_a_table_or_a_sheet(folder: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "=1+1|<b>\x1b[31m"
+    shutil.copytree(folder, odd)
+    report = report_of(odd)
+    assert "| =1+1\\|&lt;b> |" in printed(report, OutputForm.MARKDOWN)
+    assert printed(report, OutputForm.CSV).splitlines()[1].startswith("'=1+1|<b>,")
+    assert "\x1b" not in printed(report, OutputForm.TEXT)
+
+
+def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
+    light, dark = write_plot(report_of(folder), tmp_path / "plot.svg")
+    assert dark.name == "plot-dark.svg"
+    for path in (light, dark):
+        found = ElementTree.fromstring(path.read_text()).iter("{http://www.w3.org/2000/svg}text")
+        texts = {"".join(element.itertext()) for element in found}
+        assert {"small-model", "58.3 %", "37.5 %", "descriptive", "lazy"} <= texts
+    [png] = write_plot(report_of(folder), tmp_path / "plot.png")
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "no command given"),
+        (["score"], "there is no command 'score'; choose report, stats"),
+        (["report"], "no folder given"),
+        (["report", "DIR", "DIR"], "a folder is given twice"),
+        (["report", "DIR", "--k", "0"], "--k 0: give numbers from 1"),
+        (["report", "DIR", "--k", "1,x"], "--k 1,x: give numbers from 1"),
+        (["report", "DIR", "--by", "size"], "--by size: choose among change_kind, topic"),
+        (["report", "DIR", "--json", "--csv"], "--json and --csv cannot be given together"),
+        (["report", "DIR", "--plot", "a.pdf"], "--plot a.pdf: give a name that ends in .svg"),
+        (["report", "DIR", "--k", "2", "--plot", "a.svg"], "shows pass@1; add 1 to --k"),
+        (["report", "DIR", "--v1"], "has no file *.results.json.gz of these problems"),
+        (["stats", "--problems", "none.jsonl"], "none.jsonl does not exist"),
+    ],
+)
+def test_mistakes_are_one_line(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    words: list[str],
+    line: str,
+) -> None:
+    assert run(monkeypatch, *(str(folder) if word == "DIR" else word for word in words)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [said] = captured.err.splitlines()
+    assert said.startswith("error: ")
+    assert line in said
+
+
+def test_the_benchmark_holds_all_files(folder: Path) -> None:
+    found = hold(folder)
+    assert (found["files"], found["completions"]) == (12, 48)
+    assert found["peak_bytes"] > 1_000_000
+
+
+def test_help_lists_the_commands(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    assert run(monkeypatch, "--help") == 0
+    assert "  stats   Describe the data set" in capsys.readouterr().out
+    assert run(monkeypatch, "report", "--help") == 0
+    assert "--allow-partial" in capsys.readouterr().out

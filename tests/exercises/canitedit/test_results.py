@@ -1,0 +1,207 @@
+"""Files of completions: written, read again, of others, and hostile."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import DamagedFileError
+from exercises.canitedit import results
+from exercises.canitedit.problems import InstructionKind
+from exercises.canitedit.results import (
+    Completion,
+    ProblemFile,
+    ProgramStatus,
+    Tokens,
+    read_file,
+    write_file,
+)
+from tests.exercises.canitedit.making import (
+    evaluated,
+    failed,
+    passed,
+    plain,
+    problems,
+    write_plain,
+)
+
+CLAMP = problems()[0]
+NAME = "1001_clamp_instruction_lazy.results.json.gz"
+
+
+def test_the_layout_is_the_public_one(tmp_path: Path) -> None:
+    path = write_file(tmp_path, evaluated(CLAMP, script_args={"model": "m"}))
+    assert path.name == NAME
+    found = plain(path)
+    public = {
+        "id", "name", "full_name", "before", "after", "tests", "instruction_descriptive",
+        "instruction_lazy", "taxonomy", "instr_kind", "prompt", "language", "temperature",
+        "top_p", "max_tokens", "stop_tokens", "script_args", "results",
+    }  # fmt: skip
+    assert {*found} == public | {"completions"}
+    assert (found["instr_kind"], found["prompt"], found["language"]) == (
+        "instruction_lazy",
+        "",
+        "py",
+    )
+    assert {*found["results"][0]} == {
+        "program", "timestamp", "stdout", "stderr", "exit_code", "status", "program_no_test",
+        "coverage", "coverage_missing",
+    }  # fmt: skip
+    assert found["results"][0]["program"] == f"{CLAMP.after}\n{CLAMP.tests}"
+    assert found["results"][1]["coverage"] is None
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    made = (
+        Completion(
+            program="x = 1\n",
+            reply="```\nx = 1\n",
+            truncated=True,
+            tokens=Tokens(prompt_tokens=3, completion_tokens=2),
+            cost="0.01",
+        ),
+        Completion(program="", reply="\ud800 no", truncated=False),
+    )
+    waiting = replace(evaluated(CLAMP), results=(), completions=made)
+    path = write_file(tmp_path, waiting)
+    assert path.name == "1001_clamp_instruction_lazy.json.gz"
+    assert plain(path)["tokens"] == [{"prompt_tokens": 3, "completion_tokens": 2}, None]
+    again = read_file(path)
+    assert again == waiting
+    done = replace(again, results=(passed("x = 1\n\n", 50, (1,)), failed("\n")))
+    assert read_file(write_file(tmp_path, done)) == done
+    before = path.read_bytes()
+    assert write_file(tmp_path, again).read_bytes() == before
+    # The header of gzip has no time, so equal content gives equal bytes on any day.
+    assert before[4:8] == bytes(4)
+
+
+def test_files_of_others_lack_keys_and_have_their_own(tmp_path: Path) -> None:
+    value = plain(write_file(tmp_path, evaluated(CLAMP)))
+    for result in value["results"]:
+        del result["program_no_test"], result["timestamp"], result["coverage_missing"]
+        result["other"] = {"deep": [1]}
+    for key in ("temperature", "script_args", "completions", "max_tokens"):
+        del value[key]
+    value |= {"cost": "ours is a list", "own": [[]]}
+    file = read_file(write_plain(tmp_path / NAME, value))
+    assert [one.program_no_test for one in file.results] == [
+        f"{CLAMP.after}\n",
+        f"{CLAMP.before}\n",
+    ]
+    assert file.results[0].coverage_missing is None
+    assert file.completions == ()
+    assert file.sampling.temperature is None
+    assert [one.status for one in file.results] == [ProgramStatus.OK, ProgramStatus.EXCEPTION]
+
+
+def test_completions_of_the_newer_public_code_are_objects(tmp_path: Path) -> None:
+    value = plain(write_file(tmp_path, evaluated(CLAMP)))
+    del value["results"]
+    value["completions"] = [{"content": "x = 1\n", "instruction": None}, "y = 2\n"]
+    file = read_file(write_plain(tmp_path / "a.json.gz", value))
+    assert [one.program for one in file.completions] == ["x = 1\n", "y = 2\n"]
+    assert file.completions[0].reply is None
+
+
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "path": ({"full_name": "../x"}, "full_name must be a plain file name"),
+    "kind": ({"instr_kind": ["instruction_lazy"]}, "instr_kind"),
+    "other kind": ({"instr_kind": "instruction_rude"}, "instr_kind is not instruction_desc"),
+    "no results": ({"results": [], "completions": []}, "neither completions nor results"),
+    "results of another type": ({"results": {"a": 1}}, "must be a valid tuple"),
+    "status": ({"results": [{"program_no_test": "", "status": "Fine", "exit_code": 0}]}, "status"),
+    "exit code": (
+        {"results": [{"program_no_test": "", "status": "OK", "exit_code": True}]},
+        "exit_code",
+    ),
+    "coverage": (
+        {"results": [
+            {"program_no_test": "", "status": "OK", "exit_code": 0, "coverage": 101}
+        ], "completions": []},
+        "0.coverage must be less than or equal to 100",
+    ),
+    "program": ({"results": [{"program": 1, "status": "OK", "exit_code": 0}]}, "a result has"),
+    "numbers": ({"completions": ["x"]}, "1 completions have 2 results"),
+    "temperature": ({"temperature": float("nan")}, "temperature"),
+    "completion": ({"completions": [1, 2]}, "0.program must be a valid string"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_wrong_content_is_named(tmp_path: Path, name: str) -> None:
+    change, words = BROKEN[name]
+    value = plain(write_file(tmp_path, evaluated(CLAMP)))
+    with pytest.raises(DamagedFileError) as caught:
+        read_file(write_plain(tmp_path / NAME, value | change))
+    assert words in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / NAME} ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["before", "tests", "taxonomy", "id", "instr_kind"])
+def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
+    value = plain(write_file(tmp_path, evaluated(CLAMP)))
+    del value[key]
+    with pytest.raises(DamagedFileError, match=key):
+        read_file(write_plain(tmp_path / NAME, value))
+
+
+def _packed(text: str) -> bytes:
+    return gzip.compress(text.encode())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no gzip",
+        _packed('{"a": 1}' * 50)[:-9],
+        _packed("x" * 5000)[:30],
+        b"\x1f\x8b\x08" + b"\xff" * 200,
+        _packed("[]"),
+        _packed("not JSON"),
+        _packed("[" * 100_000),
+        _packed('{"id": ' + "9" * 10_000 + "}"),
+        gzip.compress(b"\xff\xfe{}"),
+    ],
+    ids=["none", "plain", "no end", "cut", "noise", "list", "text", "deep", "digits", "no UTF-8"],
+)
+def test_broken_files_are_named(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / NAME).write_bytes(data)
+    with pytest.raises(DamagedFileError, match=NAME) as caught:
+        read_file(tmp_path / NAME)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "MOST_UNPACKED", 1 << 20)
+    (tmp_path / NAME).write_bytes(gzip.compress(bytes(50 << 20), 1))
+    tracemalloc.start()
+    with pytest.raises(DamagedFileError, match="unpacks to more than 1,048,576 bytes"):
+        read_file(tmp_path / NAME)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(DamagedFileError, match="no regular file"):
+        read_file(tmp_path / NAME)
+    with pytest.raises(DamagedFileError, match="No such file"):
+        read_file(tmp_path / "gone.results.json.gz")
+
+
+def test_the_content_names_its_file() -> None:
+    file = evaluated(CLAMP, InstructionKind.DESCRIPTIVE)
+    assert file.name == "1001_clamp_instruction_descriptive.results.json.gz"
+    assert isinstance(file, ProblemFile)
+    assert json.loads(json.dumps(CLAMP.row())) == CLAMP.row()

@@ -1,0 +1,52 @@
+"""The table of a data set, by hand for the six problems of our own."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from exercises.canitedit.__main__ import COMMANDS
+from exercises.canitedit.stats import Spread, dataset_stats
+from exercises.dispatch import dispatch
+from tests.exercises.canitedit.making import ROWS, problems
+
+
+def stats(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["canitedit", "stats", "--problems", str(ROWS), *words])
+    return dispatch("exercises.canitedit", COMMANDS)
+
+
+def test_the_table() -> None:
+    found = dataset_stats(problems())
+    before, after = [2, 5, 9, 6, 5, 7], [2, 5, 14, 7, 6, 2]
+    assert found.lines_before == Spread.of(before)
+    assert found.lines_after == Spread.of(after)
+    assert found.lines_together == Spread.of([4, 10, 23, 13, 11, 9])
+    assert found.change_kinds == {"adaptive": 3, "perfective": 2, "corrective": 1}
+    assert (found.with_libraries, found.libraries) == (1, {"statistics": 1})
+    assert found.words_lazy == Spread.of([2, 6, 2, 7, 3, 6])
+    one = dataset_stats(problems()[:1])
+    # `min(low, max(value, high))` to `max(low, min(value, high))`.
+    assert one.levenshtein == Spread(4, 0.0)
+
+
+def test_deviations_are_those_of_a_sample() -> None:
+    assert str(Spread.of([1, 3])) == "2.0 (1.4)"
+
+
+def test_the_table_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stats(monkeypatch) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["problems", "6"] in lines
+    assert ["lines", "together", "11.7", "(6.3)"] in lines
+    assert ["topic", "Data", "Science", "1"] in lines
+    assert stats(monkeypatch, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["topics"] == {
+        "Language": 2, "Math": 2, "DSA": 1, "Data Science": 1,
+    }  # fmt: skip
+    assert stats(monkeypatch, "--v1") == 2
+    assert "has 0 of the 54 problems of --v1" in capsys.readouterr().err

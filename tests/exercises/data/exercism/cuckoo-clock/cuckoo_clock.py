@@ -1,0 +1,2 @@
+def strikes(hour, minute):
+    pass

@@ -1,0 +1,2 @@
+def vector(step):
+    pass

@@ -1,0 +1,5 @@
+from compass import vector
+
+
+def walk(path):
+    pass

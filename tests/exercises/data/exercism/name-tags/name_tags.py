@@ -1,0 +1,3 @@
+class Tag:
+    def __init__(self, name):
+        self.name = name

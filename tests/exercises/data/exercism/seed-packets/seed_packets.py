@@ -1,0 +1,2 @@
+def packets(seeds):
+    pass

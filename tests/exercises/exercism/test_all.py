@@ -1,0 +1,59 @@
+"""The 133 exercises of the published runs, where ``EXERCISM`` names them (a folder or archive)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from exercises.exercism.catalog import read_catalog
+from exercises.exercism.cleaning import cleaned
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.messages import first_message
+from exercises.exercism.verdict import counts_of, is_solved
+from tests.exercises.exercism.making import run_tests
+
+
+def exercises() -> tuple[Exercise, ...]:
+    place = os.environ.get("EXERCISM")
+    if not place:
+        pytest.skip("EXERCISM names no folder or archive of the 133 exercises")
+    return read_catalog(Path(place)).exercises
+
+
+@pytest.mark.long
+def test_the_exercises_and_their_messages() -> None:
+    every = exercises()
+    assert len(every) == 133
+    assert all(len(one.solution) == 1 and len(one.examples) == 1 for one in every)
+    assert sum(".docs/introduction.md" in one.files for one in every) == 15
+    assert not any("hints" in first_message(one).split("####")[0][-30:] for one in every)
+    helped = {one.name for one in every if "test_utils.py" in one.tested_files({})}
+    assert helped == {"error-handling", "paasio"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("unittest", [True, False])
+def test_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
+    """The outputs of failing stubs are equal in two folders."""
+    stubs, differing, failing = [], [], []
+    for exercise in exercises():
+        name = exercise.name
+        files = exercise.example_files()
+        good = run_tests(files, exercise, tmp_path / "good" / name, unittest=unittest)
+        expected = counts_of(good, files)
+        if not is_solved(good, expected, expected):
+            failing.append(name)
+        stub = exercise.tested_files({})
+        folders = [tmp_path / name, tmp_path / "further" / "down" / name]
+        runs = [run_tests(stub, exercise, folder, unittest=unittest) for folder in folders]
+        if is_solved(runs[0], counts_of(runs[0], stub), expected):
+            stubs.append(name)
+        texts = {
+            cleaned(run.output, name, [str(folder)])
+            for run, folder in zip(runs, folders, strict=True)
+        }
+        if len(texts) > 1:
+            differing.append(name)
+    assert (failing, stubs, differing) == ([], ["ledger", "markdown"], [])

@@ -1,0 +1,42 @@
+"""The page of exercises in a real headless Chromium: filters, sorting, and no error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.browser import missing_browser, open_browser
+from exercises.exercism.__main__ import main
+from tests.exercises.exercism.making import result, write_run
+
+pytestmark = pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "has one")
+VISIBLE = """\
+return Array.from(document.querySelectorAll('#instances tbody tr'))
+  .filter(row => row.offsetParent !== null).map(row => row.dataset.id)"""
+CHOOSE = """\
+const box = document.querySelector(`select[name=${arguments[0]}]`);
+box.value = arguments[1]; box.dispatchEvent(new Event('change', {bubbles: true}));"""
+
+
+def test_filters_and_sorting(tmp_path: Path) -> None:
+    first = [result("python/a"), result("python/b"), result("rust/c", (False,))]
+    second = [result("python/a"), result("python/b", (False,)), result("rust/c", (False,))]
+    others = [one.model_copy(update={"edit_format": "whole"}) for one in second]
+    run = write_run(tmp_path / "r", [*first, *others])
+    assert main(["report", str(run)]) == 0
+    with open_browser() as browser:
+        browser.get((run / "report" / "report.html").as_uri())
+        assert browser.execute_script(VISIBLE) == ["python/a", "python/b", "rust/c"]
+        browser.execute_script("document.querySelectorAll('#instances th button')[1].click()")
+        assert browser.execute_script(VISIBLE) == ["rust/c", "python/b", "python/a"]
+        browser.execute_script(CHOOSE, "agreement", "some columns")
+        assert browser.execute_script(VISIBLE) == ["python/b"]
+        said = browser.execute_script("return document.getElementById('shown').textContent")
+        assert said == "1 of 3 exercises"
+        browser.execute_script(CHOOSE, "agreement", "")
+        browser.execute_script(CHOOSE, "language", "rust")
+        assert browser.execute_script(VISIBLE) == ["rust/c"]
+        browser.set_window_size(1000, 1500)
+        browser.save_screenshot(str(tmp_path / "page.png"))
+        assert browser.get_log("browser") == []

@@ -1,0 +1,233 @@
+"""Messages byte for byte, cleaned output, counts and the verdict, on real runs of tests."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.formats.base import DeleteFile, EditResult, MoveFile, SearchReplace, WholeFile
+from agent.formats.matching.explain import explain_ambiguity
+from exercises.exercism.cleaning import cleaned
+from exercises.exercism.counters import (
+    ambiguous_edits,
+    foreign_edits,
+    hallucinated_functions,
+    indentation_errors,
+    lazy_comments,
+    syntax_errors,
+    whole_file_blocks,
+)
+from exercises.exercism.messages import (
+    PROFILES,
+    TIMED_OUT,
+    failures_message,
+    first_message,
+    fitting,
+)
+from exercises.exercism.verdict import (
+    ExerciseTestRun,
+    TestCounts,
+    counts_of,
+    is_solved,
+    pytest_counts,
+    unittest_counts,
+)
+from tests.exercises.exercism.making import SIX, run_tests, six
+
+CLOCK = b"""\
+def strikes(hour, minute):
+    return 1 if minute == 30 else 0 if minute else hour % 12 or 12
+"""
+# What a solution may try besides solving: each with the code that it adds.
+CHEATS = {
+    "exits at import": b"import os; os._exit(0)",
+    "prints OK": b"print('OK')",
+    "forges unittest": (
+        b"import os, sys\n"
+        b"print('.....\\n' + '-' * 70 + '\\nRan 5 tests in 0.001s\\n\\nOK', file=sys.stderr)\n"
+        b"sys.stderr.flush(); os._exit(0)"
+    ),
+    "forges pytest": b"import os\nprint('5 passed in 0.01s', flush=True); os._exit(0)",
+    "skips": b"import unittest\ndef strikes(*_): raise unittest.SkipTest('no')",
+    "expects failures": b"import pytest\ndef strikes(*_): pytest.xfail('no')",
+    "skips at import": b"import unittest\nraise unittest.SkipTest('no')",
+    "deletes tests": (
+        b"import sys\ndef strikes(*_): pass\n"
+        b"import unittest; unittest.TestLoader.loadTestsFromModule = "
+        b"lambda *_, **__: unittest.TestSuite()\nunittest.TestCase.__init_subclass__ = "
+        b"classmethod(lambda cls: [delattr(cls, n) for n in dir(cls) if n.startswith('test')])"
+    ),
+}
+
+
+def test_the_first_message_byte_for_byte() -> None:
+    docs = SIX / "cuckoo-clock" / ".docs"
+    shown = (docs / "introduction.md").read_text() + (docs / "instructions.md").read_text()
+    assert first_message(six()["cuckoo-clock"]) == (
+        f"{shown}\n####\n\n"
+        "Use the above instructions to modify the supplied files: cuckoo_clock.py\n"
+        "Keep and implement the existing function or class stubs, they will be called from unit "
+        "tests.\nOnly use standard python libraries, don't suggest installing any packages.\n"
+    )
+    appended = first_message(six()["seed-packets"])
+    assert "so that their number is as small as possible.\n# Instructions append\n" in appended
+    assert "Hints" not in first_message(six()["lost-property"])
+    assert "supplied files: garden_path.py compass.py\n" in first_message(six()["garden-path"])
+
+
+def test_the_message_after_failing_tests_byte_for_byte() -> None:
+    exercise, output = six()["garden-path"], "".join(f"line {n}\n" for n in range(60))
+    told = (
+        "\n####\n\nSee the testing errors above.\nThe tests are correct.\n"
+        "Fix the code in garden_path.py compass.py to resolve the errors.\n"
+    )
+    assert failures_message(exercise, output, None) == output + told
+    limit = PROFILES["2023"].test_lines
+    first = "\n".join(f"line {n}" for n in range(50))
+    assert failures_message(exercise, output, limit) == first + told
+    assert failures_message(exercise, TIMED_OUT, limit) == "Tests timed out!" + told
+    assert (PROFILES["2023"].timeout, PROFILES["current"].timeout) == (60, 180)
+
+
+def test_the_beginning_that_fits_a_window() -> None:
+    assert fitting("a\nb\nc\n", lambda text: True) == "a\nb\nc\n"
+    assert fitting("a\nb\nc\n", lambda text: len(text) <= 4) == "a\nb"
+    assert fitting("a\nb\nc\n", lambda text: not text) == ""
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("/tmp/x1/w/clock/a.py:3", "clock/a.py:3"),
+        ("-" * 70 + "\nRan 9 tests in 0.002s\n\nOK", "----\n\nOK"),
+        ("a\nRan 1 test in 12.345s\nb", "a\nb"),
+        ("=== 9 failed in 0.08s ====", "=== 9 failed  ===="),
+        ("= 1 passed in 61.02s (0:01:01) =", "= 1 passed  ="),
+        ("=" * 31 + " FAILURES " + "=" * 31, "==== FAILURES ===="),
+        ("<T object at 0x7f8a91ad7490>", "<T object at 0x..>"),
+        ("<T object at 0x7f8a91ad7[46 chars]490>]", "<T object at 0x..[..]>]"),
+        ("<MagicMock id='140235'>", "<MagicMock id='..'>"),
+        (
+            "- <T at 0x7f1>\n?   ^\n+ <T at 0x7f2>\n?   ++-\n\n- b\n? ^",
+            "- <T at 0x..>\n+ <T at 0x..>\n\n- b\n? ^",
+        ),
+        ("begin 0.5s in 3 s, x = '[4 chars]'", "begin 0.5s in 3 s, x = '[4 chars]'"),
+    ],
+)
+def test_what_is_cleaned(output: str, expected: str) -> None:
+    assert cleaned(output, "clock", ["/tmp/x1/w", "/tmp/x1/w/clock", ""]) == expected
+
+
+# pytest takes long to start: unittest runs all of them.
+@pytest.mark.parametrize(
+    ("name", "unittest"), [*((name, True) for name in sorted(six())), ("name-tags", False)]
+)
+def test_examples_pass_and_stubs_fail_with_equal_output(
+    tmp_path: Path, name: str, unittest: bool
+) -> None:
+    exercise = six()[name]
+    files = exercise.example_files()
+    good = run_tests(files, exercise, tmp_path / "good" / name, unittest=unittest)
+    expected = counts_of(good, files)
+    assert expected and expected.passed >= 2 and is_solved(good, expected, expected)
+    stub = exercise.tested_files({})
+    runs = [
+        run_tests(stub, exercise, folder, unittest=unittest)
+        for folder in (tmp_path / name, tmp_path / "deep" / "er" / name)
+    ]
+    solved = [is_solved(run, counts_of(run, stub), expected) for run in runs]
+    assert solved == [name == "tidy-receipt"] * 2
+    folders = [tmp_path / name, tmp_path / "deep" / "er" / name]
+    texts = [cleaned(r.output, name, [str(f)]) for r, f in zip(runs, folders, strict=True)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("cheat", "unittest"),
+    [
+        *((cheat, True) for cheat in sorted(CHEATS)),
+        *((cheat, False) for cheat in ("forges pytest", "expects failures", "deletes tests")),
+    ],
+)
+def test_a_cheat_solves_nothing(tmp_path: Path, cheat: str, unittest: bool) -> None:
+    exercise = six()["cuckoo-clock"]
+    expected = TestCounts(passed=5, failed=0)
+    honest = exercise.tested_files({"cuckoo_clock.py": CLOCK})
+    code = b"def strikes(*_): pass\n" + CHEATS[cheat]
+    files = exercise.tested_files(
+        {"cuckoo_clock.py": code, "conftest.py": b"", "sitecustomize.py": b""}
+    )
+    assert {*files} == {*honest}
+    run = run_tests(files, exercise, tmp_path / "clock", unittest=unittest)
+    assert not is_solved(run, counts_of(run, files), expected), run.output
+
+
+def test_the_honest_solution_is_solved(tmp_path: Path) -> None:
+    exercise = six()["cuckoo-clock"]
+    files = exercise.tested_files({"cuckoo_clock.py": CLOCK})
+    for unittest in (True, False):
+        run = run_tests(files, exercise, tmp_path / f"{unittest}", unittest=unittest)
+        assert is_solved(run, counts_of(run, files), TestCounts(5, 0))
+
+
+GOOD = ExerciseTestRun(0, False, "5 passed", "")
+
+
+@pytest.mark.parametrize(
+    ("run", "counts", "expected", "solved"),
+    [
+        (GOOD, TestCounts(5, 0), TestCounts(5, 0), True),
+        (GOOD, TestCounts(4, 0), TestCounts(5, 0), False),
+        (GOOD, TestCounts(6, 0), TestCounts(5, 0), False),
+        (GOOD, TestCounts(4, 0, 1), TestCounts(5, 0), False),
+        (GOOD, TestCounts(4, 0, 1), TestCounts(4, 0, 1), True),
+        (GOOD, TestCounts(4, 1), TestCounts(4, 1), False),
+        (GOOD, TestCounts(0, 0), TestCounts(0, 0), False),
+        (GOOD, None, TestCounts(5, 0), False),
+        (replace(GOOD, exit_code=1), TestCounts(5, 0), TestCounts(5, 0), False),
+        (replace(GOOD, exit_code=None), TestCounts(5, 0), TestCounts(5, 0), False),
+        (replace(GOOD, timed_out=True), TestCounts(5, 0), TestCounts(5, 0), False),
+        (replace(GOOD, output=" \n"), TestCounts(5, 0), TestCounts(5, 0), False),
+        (GOOD, None, None, True),
+        (replace(GOOD, output=""), None, None, False),
+    ],
+)
+def test_what_is_solved(
+    run: ExerciseTestRun, counts: TestCounts | None, expected: TestCounts | None, solved: bool
+) -> None:
+    assert is_solved(run, counts, expected) is solved
+
+
+def test_reports_that_are_not_credible() -> None:
+    told = json.dumps({"ran": 5, "failed": 0, "skipped": 0})
+    line = "Ran 5 tests in 0.001s\n"
+    assert unittest_counts(told, line) == TestCounts(5, 0)
+    for report, output in [
+        (told, ""), (told, line * 2), (told, "Ran 4 tests in 0.001s\n"), ("", line), ("[]", line),
+        ('{"ran": true, "failed": 0, "skipped": 0}', "Ran 1 test in 0.0s\n"), ("{}", line),
+    ]:  # fmt: skip
+        assert unittest_counts(report, output) is None
+    assert pytest_counts("<testsuites><testsuite><testcase", ["a_test.py"]) is None
+    assert pytest_counts('<!DOCTYPE a [<!ENTITY b "c">]><testsuites/>', []) is None
+
+
+def test_counters() -> None:
+    reply = "# ... rest of the code ...\n  # add code ... here\n+ # x ... y\n# more ...\ncode\n"
+    assert lazy_comments(reply) == 3
+    output = "SyntaxError: a\n  SyntaxError: b\nIndentationError: c\nE   SyntaxError: d\n"
+    assert (syntax_errors(output), indentation_errors(output)) == (1, 1)
+    source = "def a():\n    pass\n"
+    edits = [SearchReplace("a.py", s, "") for s in (source, f"\n{source}\n", "    pass\n", "")]
+    assert whole_file_blocks(edits, {"a.py": source}) == 2
+    assert whole_file_blocks(edits, {"a.py": "    pass\n"}) == 0
+    edits_of = [
+        WholeFile("a.py", ""), WholeFile("b.py", ""), MoveFile("a.py", "c.py"), DeleteFile("a.py"),
+    ]  # fmt: skip
+    assert foreign_edits(edits_of, ["a.py"]) == 2
+    assert hallucinated_functions(["python", "write_file"], ["write_file"]) == 1
+    words = explain_ambiguity("a.py", "x\n", [0, 2], "x\ny\nx\n")
+    found = [EditResult("a.py", applied=False, problem=p) for p in (words, "no such lines")]
+    assert ambiguous_edits(found) == 1

@@ -1,0 +1,232 @@
+"""Result files, records, what columns come to, and the commands."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+
+from core.errors import DamagedFileError, UserError
+from exercises.exercism.__main__ import main
+from exercises.exercism.reporting.check import ratio_faults
+from exercises.exercism.reporting.columns import read_columns, summary
+from exercises.exercism.reporting.records import read_records, record_of, write_records
+from exercises.exercism.reporting.report import report_of
+from exercises.exercism.results import (
+    ExerciseResult,
+    ExerciseStatus,
+    TryResult,
+    read_result,
+    write_result,
+)
+from tests.exercises.exercism.making import result, write_run
+
+KEYS = [f"python/e{number}" for number in range(4)]
+YES, LATER, NO = (True,), (False, True), (False, False)
+LEADERBOARD = re.findall(
+    r"\w+",
+    """\
+dirname test_cases model edit_format commit_hash pass_rate_1 pass_rate_2 pass_num_1
+pass_num_2 percent_cases_well_formed error_outputs num_malformed_responses
+num_with_malformed_responses user_asks lazy_comments syntax_errors indentation_errors
+exhausted_context_windows prompt_tokens completion_tokens test_timeouts total_tests command
+date versions seconds_per_case total_cost""",
+)
+
+
+def column(outcomes: Sequence[tuple[bool, ...]], **values: object) -> list[ExerciseResult]:
+    return [result(key, one, **values) for key, one in zip(KEYS, outcomes, strict=True)]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two columns: 2 and 3 of 4 in the first, 1 and 1 in the second."""
+    first = column([YES, YES, LATER, NO], num_malformed_responses=1, prompt_tokens=1000)
+    second = column([NO, YES, NO, NO], edit_format="whole")
+    return write_run(tmp_path / "predictions" / "r", [*first, *second], started="2026-01-02")
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    one = result(
+        "rust/a", LATER, model="openai/o1", repeat=3, chat_hashes=(("a", "b"),),
+        tries=(TryResult(solved=False, output="x", tests_passed=1), TryResult(solved=True)),
+    )  # fmt: skip
+    path = write_result(tmp_path, one)
+    assert path == tmp_path / "results/openai_o1.diff.3/rust/a.json"
+    assert read_result(path) == one
+    told = json.loads(path.read_text())
+    assert told["cost"] == 0.25 and told["extra"]["status"] == "solved"
+    assert told["chat_hashes"] == [["a", "b"]]
+    first = "testdir testcase model edit_format tests_outcomes cost duration test_timeouts"
+    assert [*told][:8] == first.split()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tests_outcomes": [False]}, {"tests_outcomes": [True, True]}, {"cost": -1},
+        {"prompt_tokens": "x"}, {"extra": {"status": "won"}}, {"testcase": "b"}, {"model": None},
+    ],
+)  # fmt: skip
+def test_a_broken_result_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    path = write_result(tmp_path, result("python/a"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(DamagedFileError, match=r"a\.json"):
+        read_result(path)
+    path.write_text("{")
+    with pytest.raises(DamagedFileError, match="broken"):
+        read_result(path)
+
+
+def test_a_column_in_numbers(run: Path) -> None:
+    first, second = map(summary, read_columns([run], print))
+    assert [(s.count, s.of) for s in first.solved] == [(2, 4), (3, 4)]
+    assert [(s.count, s.of) for s in second.solved] == [(1, 4), (1, 4)]
+    assert (first.dollars, first.dollars_per_solved) == (Decimal("1.00"), Decimal(1) / 3)
+    assert (first.seconds, first.sums["prompt_tokens"]) == (40, 4000)
+    assert (first.well_formed.share, second.well_formed.share) == (0, 1)
+
+
+def test_a_record_has_the_keys_of_the_leaderboard_in_its_order(run: Path, tmp_path: Path) -> None:
+    record = record_of(read_columns([run], print)[0])
+    assert [*record][: len(LEADERBOARD)] == LEADERBOARD
+    assert (record["pass_rate_1"], record["pass_num_2"]) == (50.0, 3)
+    assert (record["total_cost"], record["seconds_per_case"]) == (1.0, 10.0)
+    assert record["solved_of_total"] == "3 of 4" and record["pass_interval_2"] == [30.1, 95.4]
+    write_records(tmp_path / "a.yml", [record, record])
+    again = read_records(tmp_path / "a.yml")
+    assert again == tuple(yaml.safe_load((tmp_path / "a.yml").read_text())) == (record, record)
+    assert not [*ratio_faults(record)]
+
+
+def test_what_is_not_completed_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_result(run, result(KEYS[0], (), status="infrastructure"))
+    (run / "results/gpt-4o.diff.1" / f"{KEYS[1]}.json").unlink()
+    assert main(["report", str(run)]) == 1
+    shown = capsys.readouterr()
+    assert "2 of 4" in shown.out and "not completed: 2 exercises" in shown.err
+    assert main(["report", str(run), "--allow-partial"]) == 0
+    record = yaml.safe_load((run / "record.yml").read_text())[0]
+    assert (record["test_cases"], record["total_tests"]) == (2, 4)
+    assert record["not_completed"] == KEYS[:2] and record["pass_rate_2"] == 50.0
+    broken = run / "results/gpt-4o.diff.1" / f"{KEYS[2]}.json"
+    broken.write_text("{")
+    assert main(["report", str(run)]) == 2
+    assert "--allow-partial" in capsys.readouterr().err
+    assert main(["report", str(run), "--allow-partial"]) == 0
+
+
+def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
+    a = column([YES, YES, LATER, NO], repeat=1) + column([YES, NO, NO, NO], repeat=2)
+    b = column([NO, NO, NO, YES], edit_format="whole")
+    columns = read_columns([write_run(tmp_path / "r", [*a, *b])], print)
+    assert [c.label for c in columns] == ["gpt-4o@diff #1", "gpt-4o@diff #2", "gpt-4o@whole"]
+    report = report_of(columns)
+    pair, *others = report.pairs
+    assert not others and (pair.table.only_a, pair.table.only_b, pair.p_value) == (3, 1, 0.625)
+    assert pair.only_b == (KEYS[3],) and pair.interval and pair.interval.low <= -0.5
+    assert [(r.tries, r.mean, r.least, r.greatest) for r in report.repeats] == [
+        (1, 0.375, 0.25, 0.5), (2, 0.5, 0.25, 0.75),
+    ]  # fmt: skip
+    assert [one.exercise for one in report.ranking] == [KEYS[1], KEYS[2], KEYS[3], KEYS[0]]
+    assert report.variants.bubble == {"gpt-4o@diff": (KEYS[1], KEYS[2])}
+
+
+def test_variants_are_requests_with_different_replies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = [(("q1", "a"), ("q2", "a")), (("q1", "b"), ("q2", "a"), ("q3", "z"))]
+    results = [result(KEYS[0], repeat=n, chat_hashes=c) for n, c in enumerate(told, 1)]
+    assert main(["report", str(write_run(tmp_path / "r", results)), "--variants"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].endswith(" 2") and shown[1].endswith(" 1 (2 replies)")
+    assert shown[2] == "on the bubble: none"
+
+
+def test_the_report_as_csv_and_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run), "--csv"]) == 0
+    rows = [*csv.reader(StringIO(capsys.readouterr().out))]
+    assert rows[0] == ["exercise", "gpt-4o@diff", "gpt-4o@whole"]
+    assert rows[3] == [KEYS[2], "solved 2", "failed"]
+    assert main(["report", str(run), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["columns"][0]["solved"][1]["count"] == 3 and told["columns"][0]["dollars"] == "1"
+
+
+def test_published_rows_stand_beside_ours(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.yml"
+    rows.write_text(
+        "- {model: opus, edit_format: diff, test_cases: 133, pass_rate_1: 53.4, pass_rate_2: 68.4,"
+        " total_cost: 13.8395, seconds_per_case: 32.4, date: 2024-05-01}\n- {model: bare}\n"
+    )
+    chart = tmp_path / "c.svg"
+    assert main(["report", str(run), "--published", str(rows), "--chart", str(chart)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"opus@diff\*\s+133\s+53.4 %\s+–\s+68.4 %", out) and "bare@–*" in out
+    assert "68%*" in chart.read_text() and (tmp_path / "c-dark.svg").exists()
+    assert main(["report", str(run), "--published", str(rows), "--json"]) == 0
+
+
+def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) -> None:
+    hostile = column([YES] * 4, model="<script>alert(1)</script>")
+    other = write_run(tmp_path / "predictions" / "s", hostile)
+    transcript = run / "results/gpt-4o.diff.1" / f"{KEYS[2]}.md"
+    transcript.write_text("# Transcript\n")
+    assert main(["report", str(run), str(other)]) == 0
+    page = (run / "report" / "report.html").read_text()
+    assert "<script>alert" not in page and page.count('<tr role="row" data-id=') == 4
+    link = '<a class="good" href="../results/gpt-4o.diff.1/python/e2.md">solved 2</a>'
+    assert page.count("href=") == 2 + 1 and link in page
+    assert 'data-id="python/e3" data-language="python" data-agreement="some columns"' in page
+    assert '<option value="every column">' in page and "svg+xml;base64," in page
+    assert (run / "report" / "figures" / "exercises.svg").exists()
+
+
+def test_the_difference_of_two_runs(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_run(tmp_path / "s", column([YES, NO, YES, NO]))
+    assert main(["diff", str(run), str(other)]) == 1
+    shown = capsys.readouterr()
+    assert re.findall(r"(python/e\d)\s+(\w+)\s+(\w+)", shown.out) == [(KEYS[1], "solved", "failed")]
+    assert shown.err == "only in one run: gpt-4o@whole #1\n"
+    assert main(["diff", str(run), str(run)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "usage"), (["fly"], "no command 'fly'"), (["report"], "needs a run"),
+        (["report", "gone"], "there is no run"), (["diff", "gone"], "two runs"),
+        (["check"], "needs a file"), (["check", "gone.yml"], "is missing"),
+        (["report", "gone", "--csv", "--json"], "exclude each other"),
+    ],
+)  # fmt: skip
+def test_a_wrong_command_is_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    shown = capsys.readouterr().err
+    assert said in shown and shown.count("\n") == 1
+
+
+def test_a_run_of_another_benchmark_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(UserError, match=r"report\.py"):
+        read_columns([tmp_path], print)
+    (tmp_path / "run.json").write_text('{"exercism": {"columns": 1, "exercises": []}}')
+    with pytest.raises(DamagedFileError, match=r"run\.json"):
+        read_columns([tmp_path], print)
+
+
+def test_a_status_that_is_no_result_never_counts() -> None:
+    assert [s.value for s in ExerciseStatus if not s.is_result] == ["infrastructure", "interrupted"]

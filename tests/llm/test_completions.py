@@ -1,0 +1,266 @@
+"""Options of sampling and plain-text completions, as a real server receives them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from core.errors import InfrastructureError, UserError
+from llm.chat import (
+    Call,
+    Message,
+    Reply,
+    RequestRefusedError,
+    ToolCall,
+    Usage,
+    WindowExceededError,
+    exchange_sha256,
+    reply_sha256,
+    request_sha256,
+)
+from llm.client import LiteLLMModel
+from llm.options import Sampling
+from llm.provider_errors import RetryPolicy
+from llm.replay import RecordedAttempt, RecordedCall, ReplayModel, reply_of_json
+from llm.settings import ModelSettings
+from tests.llm.test_client import ASK, model
+from tests.provider import Answer, Provider
+
+PROMPT = "## Code Before:\nx = 1 \n## Instruction:\nRename é.\n## Code After:\n"
+STOP = ("## Code After:", "## Instruction:", "## Code Before:", "## Test Case:", "## Explanation:")
+EVERY = Sampling(top_p=0.95, stop=STOP, seed=0)
+LONG = Answer(
+    status=400,
+    error={
+        "code": "context_length_exceeded",
+        "message": "This model's maximum context length is 4096 tokens. You requested 5000.",
+    },
+)
+
+
+def ask(served: LiteLLMModel, text: bool) -> Reply:
+    return served.complete_text(PROMPT) if text else served.complete(ASK)
+
+
+both = pytest.mark.parametrize("text", [False, True], ids=["chat", "text"])
+
+
+@both
+def test_options_that_are_not_set_are_not_sent(provider: Provider, text: bool) -> None:
+    provider.will_answer("hi")
+    ask(model(provider, name="own/model"), text)
+    asked = {"prompt": PROMPT} if text else {"messages": provider.requests[0]["messages"]}
+    assert provider.requests == [{"model": "own/model", "temperature": 0.4, **asked}]
+    assert provider.paths == ["/v1/completions" if text else "/v1/chat/completions"]
+
+
+@both
+def test_every_option_is_sent_as_it_is(provider: Provider, text: bool) -> None:
+    provider.will_answer("hi")
+    said: list[str] = []
+    ask(model(provider, said, sampling=EVERY, max_output_tokens=3072), text)
+    (request,) = provider.requests
+    assert request["stop"] == list(STOP), "litellm alone would send four"
+    sent = {name: request[name] for name in ("temperature", "top_p", "seed", "max_tokens")}
+    assert sent == {"temperature": 0.4, "top_p": 0.95, "seed": 0, "max_tokens": 3072}
+    assert "tools" not in request and said == []
+
+
+def test_an_option_that_a_model_does_not_take_is_left_out_and_said(provider: Provider) -> None:
+    provider.will_answer("hi")
+    said: list[str] = []
+    reply = model(provider, said, name="o3", sampling=EVERY).complete(ASK)
+    (request,) = provider.requests
+    assert not {"temperature", "top_p"} & request.keys()
+    assert request["seed"] == 0
+    assert said[:2] == [f"o3 takes no {name}: none is sent" for name in ("temperature", "top_p")]
+    sent = {"seed": 0, "stop": list(STOP)}
+    assert reply.exchange_sha256 == exchange_sha256("o3", ASK, sent)
+
+
+def test_a_text_is_continued_with_usage_cost_and_truncation(provider: Provider) -> None:
+    provider.will_answer(Answer("  y = 1\n", finish="length"))
+    reply = model(provider).complete_text(PROMPT)
+    assert (reply.content, reply.truncated) == ("  y = 1\n", True)
+    assert (reply.usage, reply.cost) == (Usage(100, 10, 0), Decimal("0.00035"))
+    assert reply.tool_calls == ()
+
+
+def test_a_text_goes_to_the_address_with_its_login(provider: Provider) -> None:
+    provider.will_answer("hi")
+    address = provider.url.replace("http://", "http://me:secret99@")
+    model(provider, api_base=address).complete_text("a\ud800")
+    login = base64.b64encode(b"me:secret99").decode()
+    assert provider.headers[0]["authorization"] == f"Basic {login}"
+    assert provider.requests[0]["prompt"] == "a?"
+
+
+def test_a_text_has_no_reasoning_effort(provider: Provider) -> None:
+    provider.will_answer("hi")
+    model(provider, settings=ModelSettings(reasoning_effort="low")).complete_text(PROMPT)
+    assert "reasoning_effort" not in provider.requests[0]
+
+
+@both
+def test_a_missing_usage_is_unknown(provider: Provider, text: bool) -> None:
+    provider.will_answer(Answer("hi", usage=False))
+    reply = ask(model(provider), text)
+    assert (reply.usage, reply.cost) == (None, None)
+
+
+@both
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_overload_is_retried_once_for_each_try(provider: Provider, status: int, text: bool) -> None:
+    provider.will_answer(Answer(status=status), Answer(status=status), "hi")
+    assert ask(model(provider), text).content == "hi"
+    assert len(provider.requests) == 3
+    assert provider.requests[0] == provider.requests[2]
+
+
+def test_a_text_without_an_answer_in_time_is_infrastructure(provider: Provider) -> None:
+    provider.will_answer(Answer("hi", hang=30))
+    with pytest.raises(InfrastructureError, match="did not answer in 1 call"):
+        model(provider, call_timeout=1, retries=RetryPolicy(1)).complete_text(PROMPT)
+
+
+def test_a_text_for_a_server_that_is_not_there_is_infrastructure() -> None:
+    server = Provider()
+    server.server.server_close()
+    with pytest.raises(InfrastructureError, match="annot connect"):
+        model(server).complete_text(PROMPT)
+
+
+@both
+@pytest.mark.parametrize("status", [401, 402, 404])
+def test_refused_keys_stop_the_run(provider: Provider, status: int, text: bool) -> None:
+    provider.will_answer(Answer(status=status))
+    with pytest.raises(UserError, match="gpt-4o"):
+        ask(model(provider), text)
+    assert len(provider.requests) == 1
+
+
+@both
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (LONG, WindowExceededError),
+        (Answer(status=400), RequestRefusedError),
+        (Answer(status=403, error={"message": "your input was flagged"}), RequestRefusedError),
+        (
+            Answer("litellm.ContextWindowExceededError", finish="content_filter"),
+            RequestRefusedError,
+        ),
+    ],
+    ids=["window", "bad request", "moderated", "filtered"],
+)
+def test_a_full_window_is_told_from_a_refusal(
+    provider: Provider, answer: Answer, kind: type[Exception], text: bool
+) -> None:
+    provider.will_answer(answer)
+    with pytest.raises(RequestRefusedError) as error:
+        ask(model(provider), text)
+    assert type(error.value) is kind
+    again = ReplayModel(RecordedAttempt(1, "m", "diff", (), None, str(error.value)))
+    with pytest.raises(kind) as error:
+        again.complete(ASK)
+    assert type(error.value) is kind
+
+
+def test_a_provider_without_texts_is_named() -> None:
+    opus = LiteLLMModel("anthropic/claude-opus-4-1", 0.0, 5.0, warn_once=lambda _: None)
+    with pytest.raises(UserError, match="anthropic has no plain-text completions; give --api-base"):
+        opus.complete_text(PROMPT)
+
+
+def test_texts_share_one_connection(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler: Any = provider.server.RequestHandlerClass
+    monkeypatch.setattr(handler, "protocol_version", "HTTP/1.1")
+    provider.will_answer("hi")
+    served = model(provider)
+    assert [served.complete_text(PROMPT).content for _ in range(5)] == ["hi"] * 5
+    assert len(set(provider.ports)) == 1
+
+
+def canonical(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_exchange_is_all_that_is_sent_in_the_documented_layout(provider: Provider) -> None:
+    provider.will_answer("hi")
+    tool = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}
+    call = ToolCall("f", "{}", "differs-each-time")
+    asked = [*ASK, Message("assistant", "", (call,)), Message("tool", "ok", (), call.id)]
+    settings = ModelSettings(reasoning_effort="low", max_output=9)
+    served = model(provider, name="own", sampling=EVERY, settings=settings)
+    options = {
+        "model": "own", "temperature": 0.4, "top_p": 0.95, "stop": list(STOP), "seed": 0,
+        "max_tokens": 9,
+    }  # fmt: skip
+    messages = [
+        ["system", "be brief"], ["user", "hello"], ["assistant", "", [["f", "{}"]]], ["tool", "ok"]
+    ]  # fmt: skip
+    chat = {**options, "reasoning_effort": "low", "messages": messages, "tools": [tool]}
+    assert served.complete(asked, [tool]).exchange_sha256 == canonical(chat)
+    text = {**options, "prompt": PROMPT}
+    assert served.complete_text(PROMPT).exchange_sha256 == canonical(text)
+
+
+def test_each_part_of_an_exchange_changes_its_hash() -> None:
+    tool = {"name": "f", "description": "d", "parameters": {}}
+    hashes = [
+        exchange_sha256("m", ASK, {}),
+        exchange_sha256("n", ASK, {}),
+        exchange_sha256("m", ASK[1:], {}),
+        exchange_sha256("m", "hello", {}),
+        exchange_sha256("m", ASK, {"seed": 1}),
+        exchange_sha256("m", ASK, {"seed": 2}),
+        exchange_sha256("m", ASK, {"stop": ["1"]}),
+        exchange_sha256("m", ASK, {}, [tool]),
+        exchange_sha256("m", ASK, {}, [{**tool, "description": "e"}]),
+    ]
+    assert len(set(hashes)) == len(hashes)
+    assert request_sha256("hello") != request_sha256([Message("user", "hello")])
+
+
+def test_hashes_that_users_compare_never_change() -> None:
+    found = exchange_sha256("m", ASK, {"temperature": 0.2, "seed": 7})
+    assert found == "ae0d035591ef0237798df459a510802238f6df722d5757b7bb9c390829c7ae81"
+    assert request_sha256(ASK) == "5ecc4cd183a1319106426413ea119992c02b193de027e0318f794dd3577a17b1"
+    assert (
+        reply_sha256(Reply("hi", tool_calls=(ToolCall("f", "{}", "x"),)))
+        == "a39bdb4b2b9e6231a2f84e8eb6ed01344d8bffa0b09e5e9d87ed6bd34d723d1f"
+    )
+
+
+def test_the_reply_counts_with_its_calls_and_without_their_ids() -> None:
+    plain, called = Reply("hi"), Reply("hi", tool_calls=(ToolCall("f", "{}", "1"),))
+    assert reply_sha256(plain) == canonical({"content": "hi", "tool_calls": []})
+    assert reply_sha256(called) == canonical({"content": "hi", "tool_calls": [["f", "{}"]]})
+    again = replace(called, seconds=9.0, tool_calls=(ToolCall("f", "{}", "2"),))
+    assert reply_sha256(again) == reply_sha256(called)
+
+
+def test_a_call_keeps_its_exchange_in_a_trajectory_and_an_older_one_has_none() -> None:
+    known = Call("a" * 64, Reply("hi", exchange_sha256="b" * 64))
+    assert known.sha256_pair == ("b" * 64, reply_sha256(known.reply))
+    assert reply_of_json(known.as_json()) == known.reply
+    older = Call("a" * 64, Reply("hi"))
+    assert "exchange_sha256" not in older.as_json()
+    assert reply_of_json(older.as_json()).exchange_sha256 is None
+    with pytest.raises(TypeError, match="exchange_sha256"):
+        reply_of_json({**older.as_json(), "exchange_sha256": 5})
+
+
+def test_a_replay_has_the_recorded_exchange_only_for_the_recorded_request() -> None:
+    reply = Reply("hi", exchange_sha256="b" * 64)
+    calls = (RecordedCall(reply, request_sha256(ASK)), RecordedCall(reply, request_sha256(ASK)))
+    replayed = ReplayModel(RecordedAttempt(1, "m", "diff", calls, None))
+    assert replayed.complete(ASK) == reply
+    assert replayed.complete(ASK[1:]) == Reply("hi")

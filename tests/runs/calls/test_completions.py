@@ -1,0 +1,189 @@
+"""Completions of one text with many seeds: none is served for another, none is paid for twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm.chat import Message, Reply, RequestRefusedError, WindowExceededError, request_sha256
+from llm.gate import Ask
+from runs.calls.gate import AttemptGate, recorded_calls
+from runs.calls.journal import EntryKind, Journal, asked_and_ended, asked_entry, reply_of
+from runs.calls.ledger import read_ledger, total
+from tests.llm.test_client import model
+from tests.llm.test_completions import LONG
+from tests.provider import Answer, Provider
+from tests.runs.calls import completing
+from tests.runs.calls.completing import COUNT, PROMPT, Order, complete, coordinator
+
+
+class SeededProvider(Provider):
+    """Continues a text by its seed."""
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        assert request["prompt"] == PROMPT and request["top_p"] == 0.95
+        return Answer(f" return {request['seed']}")
+
+
+SEED = 14
+SAID = {str(n): f" return {n}" for n in range(1, COUNT + 1)}
+
+
+class Forker:
+    """Starts processes that complete texts."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, completing.__file__], cwd=completing.TOP, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def run(self, order: Order) -> int:
+        """Return the exit code of a process, -9 if it was killed."""
+        assert self.process.stdin and self.process.stdout
+        print(json.dumps(asdict(order)), file=self.process.stdin, flush=True)
+        return int(self.process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def forker() -> Iterator[Forker]:
+    started = Forker()
+    yield started
+    assert started.process.stdin and started.process.stdout
+    started.process.stdin.close()
+    started.process.wait()
+    started.process.stdout.close()
+
+
+@pytest.mark.parametrize("share", [0.2, pytest.param(1.0, marks=pytest.mark.long)])
+def test_a_kill_at_any_write_pays_for_no_completion_twice(
+    tmp_path: Path, forker: Forker, share: float
+) -> None:
+    with SeededProvider() as server:
+        whole = Order(str(tmp_path / "whole"), server.url, 0)
+        assert forker.run(whole) == 0
+        writes = json.loads((tmp_path / "whole/replies.json").read_text())["writes"]
+        assert len(server.requests) == COUNT and writes > 4 * COUNT
+        every = range(1, writes + 1)
+        for kill_at in random.Random(SEED).sample(every, round(share * writes)):
+            server.requests.clear()
+            folder = tmp_path / str(kill_at)
+            killed = Order(str(folder), server.url, kill_at, torn=kill_at % 2 > 0)
+            assert forker.run(killed) == -9
+            assert forker.run(replace(killed, kill_at=0)) == 0
+            assert json.loads((folder / "replies.json").read_text())["said"] == SAID
+            _check(folder, Counter(request["seed"] for request in server.requests))
+
+
+def _check(folder: Path, sent: Counter[int]) -> None:
+    """A seed was answered once; it was sent again only where its call was lost in the kill."""
+    pairs = asked_and_ended(Journal(folder / "journals/job.jsonl").entries())
+    ends = Counter((asked["attempt"], ended and ended["kind"]) for asked, ended in pairs)
+    answered, lost = EntryKind.ANSWERED.value, EntryKind.LOST.value
+    assert {kind for _, kind in ends} <= {answered, lost}, pairs
+    assert [ends[seed, answered] for seed in sent] == [1] * COUNT
+    assert all(1 <= sent[seed] <= 1 + ends[seed, lost] for seed in sent)
+    lines = read_ledger(folder / "ledger.jsonl").whole
+    assert sorted(line.call for line in lines) == sorted(asked["call"] for asked, _ in pairs)
+    assert total(line for line in lines if line.kind == answered) == COUNT * Decimal("0.00035")
+
+
+def test_a_continued_run_asks_nothing_again(tmp_path: Path) -> None:
+    with SeededProvider() as server:
+        first = [complete(coordinator(tmp_path), server.url, n) for n in (1, 2, 3)]
+        assert len({reply.exchange_sha256 for reply in first}) == 3
+        # Another order: a completion belongs to its number.
+        again = [complete(coordinator(tmp_path), server.url, n) for n in (3, 1, 2)]
+        assert again == [first[2], first[0], first[1]]
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"), [(LONG, WindowExceededError), (Answer(status=400), RequestRefusedError)]
+)
+def test_a_refusal_is_recorded_as_what_it_was(
+    tmp_path: Path, provider: Provider, answer: Answer, kind: type[Exception]
+) -> None:
+    provider.will_answer(answer)
+    for _ in range(2):
+        with pytest.raises(RequestRefusedError) as error:
+            complete(coordinator(tmp_path), provider.url, 1)
+        assert type(error.value) is kind
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_overload_is_retried_and_only_the_answer_is_paid(
+    tmp_path: Path, provider: Provider, status: int
+) -> None:
+    provider.will_answer(Answer(status=status), "hi")
+    calls = coordinator(tmp_path)
+    assert complete(calls, provider.url, 1).content == "hi"
+    ends = [ended and ended["kind"] for _, ended in asked_and_ended(calls.entries("job"))]
+    assert ends == ["failed", "answered"]
+    assert [line.kind for line in calls.ledger.lines()] == ["answered"]
+
+
+def gate(entries: list[Any]) -> AttemptGate:
+    return AttemptGate(None, "i", 1, recorded_calls(entries, 1), lambda _: None)  # type: ignore[arg-type]
+
+
+def entries(call: str, exchange: str | None, content: str) -> list[Any]:
+    asked = asked_entry(call, 1, Ask("m", "p", "same", 1, None, exchange))
+    return [asked, {"kind": "answered", "call": call, "reply": Reply(content).as_json()}]
+
+
+def test_a_reply_is_served_to_its_exchange_alone() -> None:
+    served = gate([*entries("a", "seed 1", "one"), *entries("b", "seed 2", "two")])
+    assert served.recorded("same", "seed 2") == Reply("two", exchange_sha256="seed 2")
+    assert served.recorded("same", "seed 3") is None
+    assert served.recorded("same", "seed 1") == Reply("one", exchange_sha256="seed 1")
+    assert served.recorded("same", "seed 1") is None
+
+
+def test_a_journal_of_an_earlier_version_is_served_by_request() -> None:
+    older = entries("a", None, "one")
+    assert "exchange_sha256" not in older[0]
+    assert gate(older).recorded("other", "seed 1") is None
+    assert gate(older).recorded("same", "seed 1") == Reply("one")
+
+
+def test_the_journal_shows_the_exchange_of_every_call(tmp_path: Path, provider: Provider) -> None:
+    provider.will_answer("hi")
+    calls = coordinator(tmp_path)
+    reply = complete(calls, provider.url, 1)
+    ((asked, ended),) = asked_and_ended(calls.entries("job"))
+    assert asked["exchange_sha256"] == reply.exchange_sha256
+    assert asked["request_sha256"] == request_sha256(PROMPT)
+    assert ended is not None and "exchange_sha256" not in ended["reply"]
+    assert reply_of(asked, ended) == reply
+
+
+def test_a_damaged_exchange_is_a_damaged_line(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl")
+    journal.append({**entries("a", "x", "one")[0], "exchange_sha256": 5})
+    assert journal.entries() == []
+
+
+def test_a_conversation_and_a_text_of_the_same_words_are_two_requests(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.will_answer("text", "chat")
+    calls = coordinator(tmp_path)
+    for _ in range(2):
+        recorded = recorded_calls(calls.entries("job"), 1)
+        through = AttemptGate(calls, "job", 1, recorded, calls.stop.wait)
+        asked = model(provider, gate=through)
+        assert asked.complete_text(PROMPT).content == "text"
+        assert asked.complete([Message("user", PROMPT)]).content == "chat"
+    assert len(provider.requests) == 2
