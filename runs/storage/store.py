@@ -86,6 +86,10 @@ class RunStore:
         """Return the path of an instance's prediction."""
         return self.folder / f"{instance_id}.json"
 
+    def name_of(self, prediction: Path) -> str:
+        """Return the instance of a prediction, by its path alone."""
+        return prediction.stem
+
     def trajectory(self, instance_id: str) -> Path:
         """Return the path of an instance's trajectory."""
         return self.folder / "trajectories" / f"{instance_id}.json"

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from core.atomic import write_json_atomic
+from exercises.dispatch import dispatch
+from exercises.exercism.__main__ import COMMANDS
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
@@ -19,6 +21,12 @@ from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, wr
 from exercises.exercism.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"
+
+
+def main(words: Sequence[object]) -> int:
+    """Run a command of the benchmark in this process and return its exit code."""
+    sys.argv = ["exercism", *map(str, words)]
+    return dispatch("exercises.exercism", COMMANDS)
 
 
 def six() -> dict[str, Exercise]:
