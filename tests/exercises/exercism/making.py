@@ -17,7 +17,7 @@ from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
 from exercises.exercism.languages import PYTHON, REPORT
-from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, write_result
+from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
 from exercises.exercism.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"
@@ -73,6 +73,13 @@ def result(
         tests_outcomes=tuple(outcomes), **values,
         extra=Extra(**{"status": status, "language": language, "repeat": repeat, **extra}),
     )  # fmt: skip
+
+
+def write_result(run: Path, one: ExerciseResult) -> Path:
+    """Write a result and return its path."""
+    path = result_path(run, one.model, one.edit_format, one.extra.repeat, one.key)
+    write_json_atomic(path, one.as_json())
+    return path
 
 
 def write_run(

@@ -8,17 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.formats.base import DeleteFile, EditResult, MoveFile, SearchReplace, WholeFile
-from agent.formats.matching.explain import explain_ambiguity
+from agent.conversation.outcomes import ReplyCounts
 from exercises.exercism.cleaning import cleaned
 from exercises.exercism.counters import (
-    ambiguous_edits,
-    foreign_edits,
-    hallucinated_functions,
     indentation_errors,
     lazy_comments,
+    malformed,
+    reply_counters,
     syntax_errors,
-    whole_file_blocks,
 )
 from exercises.exercism.messages import (
     PROFILES,
@@ -35,6 +32,7 @@ from exercises.exercism.verdict import (
     pytest_counts,
     unittest_counts,
 )
+from llm.chat import Reply, ToolCall
 from tests.exercises.exercism.making import SIX, run_tests, six
 
 CLOCK = b"""\
@@ -216,18 +214,16 @@ def test_reports_that_are_not_credible() -> None:
 
 def test_counters() -> None:
     reply = "# ... rest of the code ...\n  # add code ... here\n+ # x ... y\n# more ...\ncode\n"
-    assert lazy_comments(reply) == 3
+    assert lazy_comments(Reply(reply)) == 3
+    edits = [{"path": "a.py", "updated": ["# ... more", "#"]}, {"content": "x\n# a ... b"}]
+    called = ToolCall("replace_lines", json.dumps({"edits": edits, "n": 1, "x": None}))
+    assert lazy_comments(Reply("# ... a", tool_calls=(called, ToolCall("f", '{"# ... cut')))) == 3
     output = "SyntaxError: a\n  SyntaxError: b\nIndentationError: c\nE   SyntaxError: d\n"
     assert (syntax_errors(output), indentation_errors(output)) == (1, 1)
-    source = "def a():\n    pass\n"
-    edits = [SearchReplace("a.py", s, "") for s in (source, f"\n{source}\n", "    pass\n", "")]
-    assert whole_file_blocks(edits, {"a.py": source}) == 2
-    assert whole_file_blocks(edits, {"a.py": "    pass\n"}) == 0
-    edits_of = [
-        WholeFile("a.py", ""), WholeFile("b.py", ""), MoveFile("a.py", "c.py"), DeleteFile("a.py"),
-    ]  # fmt: skip
-    assert foreign_edits(edits_of, ["a.py"]) == 2
-    assert hallucinated_functions(["python", "write_file"], ["write_file"]) == 1
-    words = explain_ambiguity("a.py", "x\n", [0, 2], "x\ny\nx\n")
-    found = [EditResult("a.py", applied=False, problem=p) for p in (words, "no such lines")]
-    assert ambiguous_edits(found) == 1
+    first = ReplyCounts(edits=3, failed=2, foreign=1, ambiguous=1, whole_file_blocks=2)
+    replies = [first, ReplyCounts(truncated=True, unknown_calls=1), ReplyCounts(malformed=True)]
+    assert [malformed(one) for one in replies] == [True, False, True]
+    assert reply_counters(replies) == {
+        "whole_file_blocks": 2, "hallucinated_functions": 1, "foreign_edits": 1,
+        "ambiguous_edits": 1, "truncated": 1,
+    }  # fmt: skip

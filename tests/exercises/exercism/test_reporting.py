@@ -23,9 +23,8 @@ from exercises.exercism.results import (
     ExerciseStatus,
     TryResult,
     read_result,
-    write_result,
 )
-from tests.exercises.exercism.making import main, result, write_run
+from tests.exercises.exercism.making import main, result, write_result, write_run
 
 KEYS = [f"python/e{number}" for number in range(4)]
 YES, LATER, NO = (True,), (False, True), (False, False)
