@@ -1,32 +1,34 @@
 """The script that runs the tests of one Python exercise: ``pytest|unittest ARGUMENT…``.
 
 It is sent to the interpreter with ``-c``, so that no file of it lies in the folder, and imports
-nothing of this project. The code under test runs in the process of the tests, and would like to be
-believed. So the script forks. The child runs the tests, and then sends its report with a token; one
-that leaves before, by ``os._exit(0)`` for instance, has no report. The parent runs no code under
-test. It writes the report to a file with a secret that it reads after the fork, and that no
-other process can read. It ends with 0 only if the child did, the files of the folder are as they
-were, and no process is left. The child also checks that nothing replaced functions of the test
-runners, of the tests, or builtins, and that values are not equal to everything.
+nothing of this project. Code under test runs in the process of the tests and may try to pass
+without solving anything, so the script forks:
 
-What remains possible is code that is written against this script: that walks the frames or objects
-of its own process to the token and sends a report of its own, or that replaces functions and
+- The child runs the tests and then sends its report with a token. One that leaves before, by
+  ``os._exit(0)`` for instance, sends none.
+- The parent runs no code under test. It writes the report to a file with a secret, which it reads
+  after the fork and which no other process can read. It ends with 0 only if the child did, the
+  files of the folder are as they were, and no process is left.
+
+The child also checks that no function of the test runners, of the tests or of Python was replaced,
+and that values do not equal everything (``guard``).
+
+What remains possible is code that is written against this script: code that finds the token in the
+frames or objects of its own process and sends a report itself, or that replaces functions and
 restores them before the check.
 """
 
+import json
+import os
+import select
 import sys
+import time
+import types
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-# A module in the folder must not take the place of one of Python's. The folder comes back later.
-sys.path[:] = [place for place in sys.path if place]
-
-import functools  # noqa: E402
-import json  # noqa: E402
-import os  # noqa: E402
-import select  # noqa: E402
-import time  # noqa: E402
-import types  # noqa: E402
-from contextlib import suppress  # noqa: E402
-from typing import Any  # noqa: E402
+if TYPE_CHECKING:  # in the script, it stands above
+    from exercises.exercism.testing.guard import Guard
 
 REPORT = ".report.json"
 _TOKEN, _LENGTH, _INPUT = 16, 8, 1 << 20
@@ -35,15 +37,6 @@ _MOST_REPORT = 8 << 20
 _GRACE = 1.0
 # linux/prctl.h
 _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 4, 36
-_GUARDED = ("unittest", "pytest", "_pytest", "pluggy", "builtins")
-_COMPARING = (
-    "assertEqual", "assertAlmostEqual", "assertSequenceEqual", "assertListEqual", "assertIn",
-    "assertTupleEqual", "assertSetEqual", "assertDictEqual", "assertCountEqual",
-    "assertMultiLineEqual",
-)  # fmt: skip
-_DEEPEST, _MOST_VALUES = 3, 1000
-# unittest and pytest leave frames of such modules out of what they print.
-__unittest = True
 
 
 def main() -> None:
@@ -121,7 +114,7 @@ def _read(path: str, most: int = -1) -> bytes:
     """Return up to a byte more than ``most`` of a regular file, empty for others."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(opened, "rb") as file:
+        with open(opened, "rb") as file:  # noqa: PTH123
             return file.read(most + 1 if most >= 0 else most)
     except OSError:
         return b"?"
@@ -170,7 +163,7 @@ def _write(text: str) -> None:
     made = f"{REPORT}.{os.getpid()}"
     with suppress(OSError):
         opened = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-        with open(opened, "w", encoding="utf-8") as file:
+        with open(opened, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(text)
         os.replace(made, REPORT)  # noqa: PTH105
 
@@ -181,7 +174,7 @@ def _tested(kind: str, arguments: list[str], solution: list[str], writer: int, t
     # What imports __main__ must not find this script.
     sys.modules["__main__"] = types.ModuleType("__main__")
     run = _run_pytest if kind == "pytest" else _run_unittest
-    code, report, problem = run(arguments, _Guard(solution))
+    code, report, problem = run(arguments, Guard(solution))
     data = dumps(["" if problem else report, problem]).encode()
     data = token + len(data).to_bytes(_LENGTH, "big") + data
     while data:
@@ -190,7 +183,7 @@ def _tested(kind: str, arguments: list[str], solution: list[str], writer: int, t
     return code
 
 
-def _run_pytest(arguments: list[str], guard: "_Guard") -> tuple[int, str, str]:
+def _run_pytest(arguments: list[str], guard: "Guard") -> tuple[int, str, str]:
     """Return the exit code, the JUnit report, and a problem."""
     import pytest
 
@@ -203,13 +196,13 @@ def _run_pytest(arguments: list[str], guard: "_Guard") -> tuple[int, str, str]:
     # The report has no path in the file system, and pytest writes it when the tests have run.
     place = os.memfd_create("report")
     guard.begin()
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109
     code = pytest.main([*arguments, f"--junitxml=/proc/self/fd/{place}"], plugins=[Collected()])
     problem = guard.problem()
     return int(code), os.pread(place, _MOST_REPORT, 0).decode("utf-8", "replace"), problem
 
 
-def _run_unittest(arguments: list[str], guard: "_Guard") -> tuple[int, str, str]:
+def _run_unittest(arguments: list[str], guard: "Guard") -> tuple[int, str, str]:
     """Return the exit code, the counts as JSON, and a problem."""
     import unittest
 
@@ -221,7 +214,7 @@ def _run_unittest(arguments: list[str], guard: "_Guard") -> tuple[int, str, str]
             super().runTests()
 
     guard.begin()
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109
     done = Program(module=None, argv=["python -m unittest", *arguments], exit=False).result
     counts = {
         "ran": done.testsRun,
@@ -229,103 +222,6 @@ def _run_unittest(arguments: list[str], guard: "_Guard") -> tuple[int, str, str]
         "skipped": len(done.skipped) + len(done.expectedFailures),
     }
     return int(not done.wasSuccessful()), json.dumps(counts), guard.problem()
-
-
-class _Guard:
-    """Sees whether functions were replaced: by identity, with their code."""
-
-    def __init__(self, solution: list[str]) -> None:
-        self._folder = os.getcwd() + os.sep
-        self._solution = {self._folder + path for path in solution}
-        self._kept: list[tuple[str, Any, dict[str, Any]]] = []
-        self._problem = ""
-
-    def begin(self) -> None:
-        """Keep the functions of the runners that are imported, and of Python itself."""
-        import unittest
-
-        for name in _COMPARING:
-            method = getattr(unittest.TestCase, name)
-            setattr(unittest.TestCase, name, _refusing(method))
-        for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] in _GUARDED:
-                self._keep(name, module)
-
-    def add_tests(self) -> None:
-        """Keep the functions of the modules in the folder that are no solution files."""
-        for name, module in list(sys.modules.items()):
-            place = getattr(module, "__file__", None) or ""
-            if place.startswith(self._folder) and place not in self._solution:
-                self._keep(name, module)
-                self._check_tests(module)
-
-    def problem(self) -> str:
-        """Return what was replaced, empty for nothing."""
-        for label, owner, before in self._kept:
-            now = _functions(owner)
-            names = before if isinstance(owner, types.ModuleType) else before.keys() | now.keys()
-            for name in names:
-                if name.startswith("__pytest"):
-                    continue
-                one, other = before.get(name, ()), now.get(name, ())
-                if len(one) != len(other) or any(a is not b for a, b in zip(one, other)):
-                    return f"{label}.{name} was replaced"
-        return self._problem
-
-    def _keep(self, name: str, module: Any) -> None:  # noqa: ANN401
-        self._kept.append((name, module, _functions(module)))
-        for one in list(vars(module).values()):
-            if isinstance(one, type) and one.__module__ == name:
-                self._kept.append((f"{name}.{one.__qualname__}", one, _functions(one)))
-
-    def _check_tests(self, module: Any) -> None:  # noqa: ANN401
-        for one in list(vars(module).values()):
-            if isinstance(one, type) and one.__module__ == module.__name__:
-                for name, value in vars(one).items():
-                    code = getattr(value, "__code__", None)
-                    if getattr(code, "co_filename", "") in self._solution:
-                        self._problem = f"{module.__name__}.{one.__qualname__}.{name} was replaced"
-
-
-def _functions(owner: Any) -> dict[str, tuple[Any, ...]]:  # noqa: ANN401
-    """Return what can be called in a class or module, with the parts that can be replaced."""
-    return {
-        name: (value, *_parts(getattr(value, "__func__", value)))
-        for name, value in list(vars(owner).items())
-        if callable(value) or isinstance(value, (classmethod, staticmethod, property))
-    }
-
-
-def _parts(value: Any) -> tuple[Any, ...]:  # noqa: ANN401
-    if not isinstance(value, types.FunctionType):
-        return ()
-    return (value.__code__, value.__defaults__, value.__kwdefaults__)
-
-
-def _refusing(method: Any) -> Any:  # noqa: ANN401
-    """Return an assertion that fails also where a value would equal anything."""
-
-    @functools.wraps(method)
-    def compared(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        method(self, *args, **kwargs)
-        if any(_equals_anything(value, _DEEPEST) for value in args[:2]):
-            raise self.failureException("a value that equals every other shows nothing")
-
-    return compared
-
-
-def _equals_anything(value: Any, depth: int) -> bool:  # noqa: ANN401
-    if depth and isinstance(value, (list, tuple, set, frozenset, dict)):
-        parts = value.values() if isinstance(value, dict) else value
-        some = [part for part, _ in zip(parts, range(_MOST_VALUES))]
-        if any(_equals_anything(part, depth - 1) for part in some):
-            return True
-    if type(value).__module__ == "builtins":
-        return False
-    try:
-        return bool(value == object())
-    except Exception:
-        return False
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.languages import PYTHON, RUNNER
 from exercises.exercism.messages import TIMED_OUT
 from exercises.exercism.testing.expected import ExpectedCounts
+from exercises.exercism.testing.inside import REPORT
 from exercises.exercism.testing.outcome import TestedTry
 from exercises.exercism.verdict import ExerciseTestRun, TestCounts, counts_of, is_solved
 
@@ -30,10 +31,11 @@ LIMITS = ResourceLimits(
     output=4_000_000, collected=16 << 20,
 )  # fmt: skip
 """Of all processes of one run of tests; compilers need most of it."""
-_REPORT = ".report.json"
 # The example may take longer than the limit of a short profile allows.
 _LEAST_EXAMPLE_SECONDS = 180.0
-_RUNNER = cache(Path(__file__).with_name("inside.py").read_text)
+_PARTS = ("guard", "inside")
+# A module in the folder must not take the place of one of Python's.
+_FIRST = "import sys\nsys.path[:] = [place for place in sys.path if place]\n"
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,10 @@ class ExerciseTester:
                 timeout=seconds,
                 variables=dict(exercise.rules.environment),
                 stdin=json.dumps(told).encode() if exercise.rules.reports else b"",
-                collect=(_REPORT,) if exercise.rules.reports else (),
+                collect=(REPORT,) if exercise.rules.reports else (),
             )
         )
-        report = _report(result.files.get(_REPORT, b""), secret)
+        report = _report(result.files.get(REPORT, b""), secret)
         run = ExerciseTestRun(
             result.exit_code, result.timed_out, result.output, report, self.settings.unittest
         )
@@ -125,9 +127,16 @@ class ExerciseTester:
 
     def _argv(self, exercise: Exercise) -> tuple[str, ...]:
         rules = exercise.rules
-        named = {PYTHON: "python", RUNNER: _RUNNER()}
+        named = {PYTHON: "python", RUNNER: script()}
         words = rules.unittest_command if self.settings.unittest else rules.test_command
         return tuple(named.get(word, word) for word in words or rules.test_command)
+
+
+@cache
+def script() -> str:
+    """Return the text of the script that runs Python tests; see ``inside``."""
+    here = Path(__file__)
+    return _FIRST + "".join(here.with_name(f"{name}.py").read_text() for name in _PARTS)
 
 
 def _report(data: bytes, secret: str) -> str:

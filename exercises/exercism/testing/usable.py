@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from core.processes import run_limited
 from environments.base import EnvironmentKind
 from exercises.exercism.languages import LANGUAGES, missing_tools
 from exercises.exercism.testing.tester import TestSettings

@@ -17,7 +17,8 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
 from exercises.exercism.languages import PYTHON, RUNNER
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, write_result
-from exercises.exercism.testing import inside
+from exercises.exercism.testing.inside import REPORT
+from exercises.exercism.testing.tester import script
 from exercises.exercism.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"
@@ -37,14 +38,14 @@ def run_tests(
         (folder / path).write_bytes(data)
     rules = exercise.rules
     words = rules.unittest_command if unittest else rules.test_command
-    named = {PYTHON: sys.executable, RUNNER: Path(inside.__file__).read_text()}
+    named = {PYTHON: sys.executable, RUNNER: script()}
     told = json.dumps({"secret": "", "solution": exercise.solution})
     env = {**os.environ, **dict(rules.environment)}
     done = subprocess.run(
         [named.get(word, word) for word in words], cwd=folder, env=env, text=True, check=False,
         input=told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    report = json.loads((folder / inside.REPORT).read_text())["report"]
+    report = json.loads((folder / REPORT).read_text())["report"]
     return ExerciseTestRun(done.returncode, False, done.stdout, report, unittest)
 
 
