@@ -9,6 +9,7 @@ _RULES = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in (
         (r"^Ran \d+ tests? in \d+\.\d+s\n?", ""),
+        (r"^-+ generated xml file: .* -+\n?", ""),
         # pytest adds hours, minutes and seconds from one minute on.
         (r"\bin \d+\.\d+s\b(?: \(\d+:\d\d:\d\d\))?", ""),
         (r"={4,}", "===="),

@@ -25,6 +25,12 @@ class ColumnName(BaseModel):
     edit_format: str
     repeat: int = Field(1, ge=1)
 
+    @property
+    def label(self) -> str:
+        """The column in words."""
+        repeat = f" #{self.repeat}" if self.repeat > 1 else ""
+        return f"{self.model}@{self.edit_format}{repeat}"
+
 
 class RunFacts(BaseModel):
     """The part of ``run.json`` that reports need.

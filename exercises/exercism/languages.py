@@ -7,25 +7,8 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-PYTHON, REPORT = "{python}", "{report}"
-"""Placeholders of a command: an interpreter with pytest, and a path for the report of the tests."""
-
-# Runs what `python -m unittest discover -s . -t . -p '*_test.py'` runs and prints the same; then
-# writes the counts to a file. Printed lines alone could be forged by the code under test.
-_UNITTEST = """\
-import json, sys, unittest
-report = sys.argv.pop()
-sys.argv[0] = "python -m unittest"
-done = unittest.main(module=None, exit=False).result
-counts = {
-    "ran": done.testsRun,
-    "failed": len(done.failures) + len(done.errors) + len(done.unexpectedSuccesses),
-    "skipped": len(done.skipped) + len(done.expectedFailures),
-}
-with open(report, "w") as file:
-    json.dump(counts, file)
-sys.exit(not done.wasSuccessful())
-"""
+PYTHON, RUNNER = "{python}", "{runner}"
+"""Placeholders of a command: an interpreter, and the text of ``testing/inside.py``."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +17,8 @@ class Language:
 
     Attributes:
         suffixes: of its source files, with the dot.
-        test_command: argv, in the folder of the exercise, without network; ``PYTHON`` and
-            ``REPORT`` are replaced.
+        test_command: argv, in the folder of the exercise, without network; placeholders are
+            replaced.
         unittest_command: that of the benchmark of 2023; empty if it had no such language.
         prepare: argvs that run beforehand with network, in the folder of the exercise.
         manifests: (file below ``.meta``, file that it replaces): they name packages to prepare.
@@ -59,6 +42,11 @@ class Language:
     tools: tuple[str, ...] = ()
     home: str = ""
 
+    @property
+    def reports(self) -> bool:
+        """Whether the tests run under ``testing/inside.py``, which reports on them."""
+        return RUNNER in self.test_command
+
     def is_solution(self, path: str) -> bool:
         """Tell whether a file that is listed as a solution may be one."""
         return path.endswith(self.suffixes) and path.rpartition("/")[2] not in self.never_solutions
@@ -71,20 +59,22 @@ class Language:
 
 
 _PYTEST_OPTIONS = (
-    "-p", "no:cacheprovider", "--color=no", "-o", "addopts=", "--rootdir=.", f"--junitxml={REPORT}",
+    "-p", "no:cacheprovider", "--color=no", "-o", "addopts=", "--rootdir=.", "--noconftest",
 )  # fmt: skip
 # The pages of polyglot-benchmark and of its harness give these commands.
 _ALL = (
     Language(
         "python",
         (".py",),
-        (PYTHON, "-m", "pytest", *_PYTEST_OPTIONS),
+        (PYTHON, "-c", RUNNER, "pytest", *_PYTEST_OPTIONS),
         unittest_command=(
-            PYTHON, "-c", _UNITTEST, "discover", "-s", ".", "-t", ".", "-p", "*_test.py", REPORT,
+            PYTHON, "-c", RUNNER, "unittest", "discover", "-s", ".", "-t", ".", "-p", "*_test.py",
         ),
         environment=(
             ("PYTHONHASHSEED", "0"), ("PYTHONDONTWRITEBYTECODE", "1"), ("COLUMNS", "80"),
+            ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),
         ),
+        never_solutions=("conftest.py", "sitecustomize.py", "usercustomize.py"),
     ),
     Language(
         "rust",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,8 +17,10 @@ from exercises.exercism.__main__ import COMMANDS
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
-from exercises.exercism.languages import PYTHON, REPORT
+from exercises.exercism.languages import PYTHON, RUNNER
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
+from exercises.exercism.testing.inside import REPORT
+from exercises.exercism.testing.tester import script
 from exercises.exercism.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"
@@ -41,18 +44,17 @@ def run_tests(
     for path, data in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    report = folder.parent / f"{folder.name}-report"
     rules = exercise.rules
     words = rules.unittest_command if unittest else rules.test_command
-    named = {PYTHON: sys.executable, REPORT: str(report)}
-    argv = [word.replace(PYTHON, named[PYTHON]).replace(REPORT, named[REPORT]) for word in words]
+    named = {PYTHON: sys.executable, RUNNER: script()}
+    told = json.dumps({"secret": "", "solution": exercise.solution})
     env = {**os.environ, **dict(rules.environment)}
     done = subprocess.run(
-        argv, cwd=folder, env=env, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [named.get(word, word) for word in words], cwd=folder, env=env, text=True, check=False,
+        input=told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    text = report.read_text() if report.exists() else ""
-    return ExerciseTestRun(done.returncode, False, done.stdout, text, unittest)
+    report = json.loads((folder / REPORT).read_text())["report"]
+    return ExerciseTestRun(done.returncode, False, done.stdout, report, unittest)
 
 
 def result(
