@@ -11,7 +11,6 @@ from pathlib import Path
 
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.processes import remove_tree
-from environments.base import UnavailableError
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.results import ExerciseResult, ExerciseStatus
 from exercises.exercism.running.config import ExercismConfig, ExercismOptions, RunColumn
@@ -66,13 +65,10 @@ class ExerciseServicesFactory:
             UserError: this machine lacks what tests need.
         """
         config, options = self.config, self.options
-        try:
-            tester = make_tester(
-                config.environment, config.test_settings, worker.cache, worker.key,
-                worker.stop.check, worker.warn_once,
-            )  # fmt: skip
-        except UnavailableError as error:
-            raise UserError(f"--environment {config.environment.value}: {error}") from error
+        tester = make_tester(
+            config.environment, config.test_settings, worker.cache, worker.key,
+            worker.stop.check, worker.warn_once,
+        )  # fmt: skip
         self._made.append(tester)
         models = LiveModels(config, options.retries, worker.warn_once, options.money.prices)
         return ExerciseServices(config, worker, models, tester)
