@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from statistics import fmean, pvariance
+from statistics import fmean
 
 from core.money import in_words, known_sum, total
 from exercises.exercism.facts import ColumnName
@@ -119,6 +119,11 @@ def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | No
     for column, own in zip(columns, known, strict=True):
         costs = own if len(own) > 1 else every
         mean += column.left * fmean(own or every)
-        variance += pvariance(costs) * column.left * (1 + column.left / len(costs))
+        variance += _variance(costs) * column.left * (1 + column.left / len(costs))
     bound = mean + _DEVIATIONS * variance**0.5
     return Decimal(repr(mean)), Decimal(repr(bound))
+
+
+def _variance(costs: Sequence[float]) -> float:
+    middle = fmean(costs)
+    return sum((cost - middle) ** 2 for cost in costs) / max(len(costs) - 1, 1)

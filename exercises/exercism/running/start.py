@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import sys
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
 
 from core.address import recorded_address, without_logins
@@ -35,6 +37,7 @@ from exercises.exercism.running.job import ExerciseJob, ExerciseServicesFactory
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.running.saving import ResultSaver
 from exercises.exercism.running.store import ExerciseStore, job_key
+from exercises.exercism.testing.tester import IMAGE
 from exercises.exercism.testing.usable import usable
 from llm.provider_errors import ProviderRefusalError
 from runs.calls.coordinator import CallCoordinator
@@ -47,12 +50,13 @@ from runs.progress.summary_json import RunSummary
 from runs.redo import Plan, plan
 from runs.run import changed_address, check_remains, open_run
 from runs.session import RunSession, model_use
-from runs.storage.manifest import all_versions, timestamp
+from runs.storage.manifest import all_versions, note_images, timestamp
 from runs.storage.runlock import run_lock
 from runs.storage.store import READ_WITH
 
 # Top-level packages that a worker on another machine needs, beside those of the runs.
 _PACKAGES = ("bench", "reports", "exercises")
+_COMMAND = ("python", "-m", "exercises.exercism", "run")
 _WORDS = {InstanceStatus.PLAUSIBLE: "solved", InstanceStatus.FALLBACK: "failed"}
 
 
@@ -164,6 +168,8 @@ class _Session:
 
     def _finish(self, factory: ExerciseServicesFactory) -> None:
         factory.close()
+        if self.config.environment is EnvironmentKind.DOCKER:
+            note_images(self.store, [IMAGE])
         with suppress(OSError):  # a full disk must not hide what went wrong first
             write_run_records(read_columns([self.store.folder], self.say, allow_partial=True))
 
@@ -185,7 +191,7 @@ class _Session:
     def _recordings(self) -> ReplayedModels | None:
         if self.config.replay is None:
             return None
-        folder = replay_folder(self.config.replay.expanduser())
+        folder = replay_folder(self.config.replay)
         return ReplayedModels(folder, self.options.settings.aliases)
 
     def _done(self, todo: set[str]) -> Iterator[ExerciseResult]:
@@ -207,7 +213,7 @@ class _Session:
             READ_WITH: READER,
             "config": config.as_json(),
             "deciding": config.deciding(self.catalog),
-            "versions": all_versions(),
+            "versions": {**all_versions(), **_tools(config.environment)},
             "started": timestamp(),
         }
         open_run(self.store, description, self._jobs)
@@ -225,7 +231,7 @@ class _Session:
             tries=config.tries,
             timeout=config.seconds,
             test_lines=config.lines,
-            command=shlex.join(["python", "-m", "exercises.exercism", "run", *sys.argv[1:]]),
+            command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
             started=timestamp()[:10],
             version=all_versions()["harness"],
         )
@@ -237,6 +243,13 @@ class _Session:
         self.say(f"{self.store.folder}: {'; '.join(_outcome(summary))}")
         for line in self._saver.progress.lines():
             self.say(f"  {line}")
+
+
+def _tools(kind: EnvironmentKind) -> dict[str, str]:
+    """Return the versions of what runs the tests; an image is named by ``images`` of the run."""
+    if kind is EnvironmentKind.DOCKER:
+        return {"image": IMAGE}
+    return {"python": platform.python_version(), "pytest": version("pytest")}
 
 
 def _together(before: RunFacts, now: RunFacts) -> RunFacts:
