@@ -151,7 +151,7 @@ def test_status_report_and_diff_read_the_run(
     assert "gpt-4o@diff: 3 of 3 done, 3 solved (1 in the first try), $0.0018" in said
     assert "solved          3         5" in said
     assert main(["report", run.folder, "--no-page"]) == 0
-    assert "gpt-4o@diff       3 of 3" in capsys.readouterr().out
+    assert "gpt-4o@diff 3 of 3 33.3 %" in " ".join(capsys.readouterr().out.split())
     assert main(["diff", run.folder, run.folder]) == 0
     # Nothing is left to do, and nothing is asked.
     assert run.run(None) == 0
