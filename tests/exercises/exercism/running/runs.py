@@ -36,14 +36,14 @@ class ExerciseRun:
         """Return the words of the command."""
         base = ["--api-base", provider.url] if provider else []
         return [
-            "run", "--models", "gpt-4o", "--exercises", str(exercises), "--run", "r",
+            "--models", "gpt-4o", "--exercises", str(exercises), "--run", "r",
             "--environment", "local", "--out", str(self.out), "--cache", str(self.cache),
             "--workers", "4", "--jobs", "2", *base, *self.options,
         ]  # fmt: skip
 
     def run(self, provider: Provider | None, *more: str, exercises: Path = SIX) -> int:
         """Run the command in this process and return its exit code."""
-        return main([*self.words(provider, exercises), *more])
+        return main(["run", *self.words(provider, exercises), *more])
 
     def records(self) -> Mapping[str, Record]:
         """Return the records by edit format."""
