@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import platform
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from typing import Any
 
 from core.address import recorded_address, without_logins
@@ -22,7 +19,7 @@ from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from exercises.exercism.catalog import Catalog, fetched_catalog, read_catalog
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.facts import KEY, READER, RunFacts, read_facts
+from exercises.exercism.facts import KEY, READER, read_facts
 from exercises.exercism.reporting.columns import read_columns
 from exercises.exercism.reporting.commands import write_run_records
 from exercises.exercism.results import ExerciseResult, read_result
@@ -33,6 +30,7 @@ from exercises.exercism.running.config import (
     Say,
     validated,
 )
+from exercises.exercism.running.described import describe_run, run_facts, together
 from exercises.exercism.running.job import ExerciseJob, ExerciseServicesFactory
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.running.saving import ResultSaver
@@ -50,13 +48,11 @@ from runs.progress.summary_json import RunSummary
 from runs.redo import Plan, plan
 from runs.run import changed_address, check_remains, open_run
 from runs.session import RunSession, model_use
-from runs.storage.manifest import all_versions, note_images, timestamp
+from runs.storage.manifest import all_versions, note_images
 from runs.storage.runlock import run_lock
-from runs.storage.store import READ_WITH
 
 # Top-level packages that a worker on another machine needs, beside those of the runs.
 _PACKAGES = ("bench", "reports", "exercises")
-_COMMAND = ("python", "-m", "exercises.exercism", "run")
 _WORDS = {InstanceStatus.PLAUSIBLE: "solved", InstanceStatus.FALLBACK: "failed"}
 
 
@@ -204,37 +200,12 @@ class _Session:
 
     def _open(self) -> None:
         """Write ``run.json``; exercises and repeats are added to those of earlier starts."""
-        facts = self._facts()
+        facts = run_facts(self.config, self.catalog, self.exercises)
         if self.store.has_results() and self.store.run_file.exists():
-            facts = _together(read_facts(self.store.folder), facts)
-        config = self.config
-        description = {
-            "run": config.run_name,
-            READ_WITH: READER,
-            "config": config.as_json(),
-            "deciding": config.deciding(self.catalog),
-            "versions": {**all_versions(), **_tools(config.environment)},
-            "started": timestamp(),
-        }
-        open_run(self.store, description, self._jobs)
+            facts = together(read_facts(self.store.folder), facts)
+        open_run(self.store, describe_run(self.config, self.catalog), self._jobs)
         described: dict[str, Any] = self.store.read_run() or {}
         self.store.save_run({**described, KEY: facts.as_json()})
-
-    def _facts(self) -> RunFacts:
-        config, catalog = self.config, self.catalog
-        return RunFacts(
-            columns=tuple(column.name for column in config.columns),
-            exercises=tuple(one.key for one in self.exercises),
-            exercises_commit=catalog.commit,
-            exercises_sha256=catalog.sha256,
-            profile=config.profile.name,
-            tries=config.tries,
-            timeout=config.seconds,
-            test_lines=config.lines,
-            command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
-            started=timestamp()[:10],
-            version=all_versions()["harness"],
-        )
 
     def _print(self, summary: RunSummary) -> None:
         if self.options.as_json:
@@ -243,23 +214,6 @@ class _Session:
         self.say(f"{self.store.folder}: {'; '.join(_outcome(summary))}")
         for line in self._saver.progress.lines():
             self.say(f"  {line}")
-
-
-def _tools(kind: EnvironmentKind) -> dict[str, str]:
-    """Return the versions of what runs the tests; an image is named by ``images`` of the run."""
-    if kind is EnvironmentKind.DOCKER:
-        return {"image": IMAGE}
-    return {"python": platform.python_version(), "pytest": version("pytest")}
-
-
-def _together(before: RunFacts, now: RunFacts) -> RunFacts:
-    """Return the facts of a run with the columns and exercises of two starts."""
-    return before.model_copy(
-        update={
-            "columns": tuple(dict.fromkeys((*before.columns, *now.columns))),
-            "exercises": tuple(dict.fromkeys((*before.exercises, *now.exercises))),
-        }
-    )
 
 
 def _outcome(summary: RunSummary) -> Iterator[str]:
