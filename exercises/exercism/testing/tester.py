@@ -60,6 +60,7 @@ class ExerciseTester:
     settings: TestSettings
     cache: Path
     identity: str
+    most_output: int = LIMITS.output
     _expected: ExpectedCounts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,8 +84,8 @@ class ExerciseTester:
         if run.timed_out:
             return TestedTry(False, True, TIMED_OUT, None, result.seconds)
         output = cleaned(run.output, exercise.name, [FOLDER])
-        if too_long := len(run.output.encode("utf-8", "replace")) > LIMITS.output:
-            output += f"\nerror: the output is longer than {LIMITS.output:,} bytes\n"
+        if too_long := len(run.output.encode("utf-8", "replace")) > self.most_output:
+            output += f"\nerror: the output is longer than {self.most_output:,} bytes\n"
         return TestedTry(solved and not too_long, False, output, counts, result.seconds)
 
     def close(self) -> None:
@@ -160,6 +161,7 @@ def make_tester(
     warn_once: Callable[[str], None],
     python: Path | None = None,
     image: str = IMAGE,
+    limits: ResourceLimits = LIMITS,
 ) -> ExerciseTester:
     """Return a tester; ``close`` it at the end.
 
@@ -172,6 +174,7 @@ def make_tester(
         warn_once: takes a message for each limit that cannot be set here.
         python: for local, an interpreter with pytest; None for this one.
         image: for Docker, with python and pytest.
+        limits: of each run of tests.
 
     Raises:
         UserError: the environment cannot be used.
@@ -180,10 +183,10 @@ def make_tester(
     interpreter = python or Path(sys.executable)
     try:
         folders = make_folders(
-            kind, interpreter, image, limits=LIMITS, run_key=run_key, check=check,
+            kind, interpreter, image, limits=limits, run_key=run_key, check=check,
             warn_once=warn_once,
         )  # fmt: skip
     except UnavailableError as error:
         raise UserError(str(error)) from error
     place = image if kind is EnvironmentKind.DOCKER else str(interpreter)
-    return ExerciseTester(folders, settings, cache, f"{kind.value} {place}")
+    return ExerciseTester(folders, settings, cache, f"{kind.value} {place}", limits.output)
