@@ -4,13 +4,16 @@ A part of the script that ``inside`` describes: it is sent with it, and imports 
 project.
 """
 
+import builtins
 import functools
 import os
 import sys
 import types
 from typing import Any
 
-_GUARDED = ("unittest", "pytest", "_pytest", "pluggy", "builtins")
+_GUARDED = ("unittest", "pytest", "_pytest", "pluggy")
+# pytest adds such methods to classes of tests.
+_OF_PYTEST = "__pytest"
 _COMPARING = (
     "assertEqual", "assertAlmostEqual", "assertSequenceEqual", "assertListEqual", "assertIn",
     "assertTupleEqual", "assertSetEqual", "assertDictEqual", "assertCountEqual",
@@ -28,18 +31,22 @@ class Guard:
         self._folder = os.getcwd() + os.sep  # noqa: PTH109
         self._solution = {self._folder + path for path in solution}
         self._kept: list[tuple[str, Any, dict[str, Any]]] = []
-        self._problem = ""
+        self._builtins = vars(builtins)
+        self._builtins_before = dict(self._builtins)
+        self.problem = ""
 
     def begin(self) -> None:
-        """Keep the functions of the runners that are imported, and of Python itself."""
+        """Keep the functions of the test runners, then let modules of the folder be imported."""
         import unittest
 
+        base = unittest.TestCase
         for name in _COMPARING:
-            method = getattr(unittest.TestCase, name)
-            setattr(unittest.TestCase, name, _refusing(method))
+            setattr(base, name, _refusing(getattr(base, name)))
+        base._callTestMethod = self._watching(base._callTestMethod, {*vars(base)})  # type: ignore[attr-defined]
         for name, module in list(sys.modules.items()):
             if name.partition(".")[0] in _GUARDED:
                 self._keep(name, module)
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
 
     def add_tests(self) -> None:
         """Keep the functions of the modules in the folder that are no solution files."""
@@ -47,36 +54,49 @@ class Guard:
             place = getattr(module, "__file__", None) or ""
             if place.startswith(self._folder) and place not in self._solution:
                 self._keep(name, module)
-                self._check_tests(module)
 
-    def problem(self) -> str:
+    def check(self) -> str:
         """Return what was replaced, empty for nothing."""
+        # The builtins first, and without using any: the rest relies on them.
+        for name, value in self._builtins_before.items():
+            if self._builtins.get(name) is not value:
+                return "builtins." + name + " was replaced"
         for label, owner, before in self._kept:
             now = _functions(owner)
             names = before if isinstance(owner, types.ModuleType) else before.keys() | now.keys()
             for name in names:
-                if name.startswith("__pytest"):
-                    continue
-                one, other = before.get(name, ()), now.get(name, ())
-                if len(one) != len(other) or any(
-                    a is not b for a, b in zip(one, other, strict=False)
-                ):
+                same = [*map(id, before.get(name, ()))] == [*map(id, now.get(name, ()))]
+                if not same and not name.startswith(_OF_PYTEST):
                     return f"{label}.{name} was replaced"
-        return self._problem
+        return self.problem
 
     def _keep(self, name: str, module: Any) -> None:  # noqa: ANN401
         self._kept.append((name, module, _functions(module)))
         for one in list(vars(module).values()):
             if isinstance(one, type) and one.__module__ == name:
-                self._kept.append((f"{name}.{one.__qualname__}", one, _functions(one)))
+                label = f"{name}.{one.__qualname__}"
+                self._kept.append((label, one, _functions(one)))
+                for attribute, value in vars(one).items():
+                    if _file(value) in self._solution:
+                        self.problem = f"{label}.{attribute} was replaced"
 
-    def _check_tests(self, module: Any) -> None:  # noqa: ANN401
-        for one in list(vars(module).values()):
-            if isinstance(one, type) and one.__module__ == module.__name__:
-                for name, value in vars(one).items():
-                    code = getattr(value, "__code__", None)
-                    if getattr(code, "co_filename", "") in self._solution:
-                        self._problem = f"{module.__name__}.{one.__qualname__}.{name} was replaced"
+    def _watching(self, method: Any, names: "set[str]") -> Any:  # noqa: ANN401
+        """Return what calls a test and sees functions that replace those of its class."""
+
+        @functools.wraps(method)
+        def watched(case: Any, *args: Any) -> None:  # noqa: ANN401
+            try:
+                method(case, *args)
+            finally:
+                for name, value in vars(case).items():
+                    if name in names and callable(value):
+                        self.problem = f"{name} of a test was replaced"
+
+        return watched
+
+
+def _file(value: Any) -> str:  # noqa: ANN401
+    return str(getattr(getattr(value, "__code__", None), "co_filename", ""))
 
 
 def _functions(owner: Any) -> dict[str, tuple[Any, ...]]:  # noqa: ANN401

@@ -187,18 +187,24 @@ def _run_pytest(arguments: list[str], guard: "Guard") -> tuple[int, str, str]:
     """Return the exit code, the JUnit report, and a problem."""
     import pytest
 
-    class Collected:
-        """Guards the tests when all of them are imported."""
+    class Plugin:
+        """Guards what is imported before the tests, and the tests when all are imported."""
+
+        def pytest_sessionstart(self) -> None:
+            guard.begin()
 
         def pytest_collection_finish(self) -> None:
             guard.add_tests()
 
+        def pytest_unconfigure(self) -> None:
+            # pytest itself takes functions back after this.
+            problems.append(guard.check())
+
+    problems = list[str]()
     # The report has no path in the file system, and pytest writes it when the tests have run.
     place = os.memfd_create("report")
-    guard.begin()
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109
-    code = pytest.main([*arguments, f"--junitxml=/proc/self/fd/{place}"], plugins=[Collected()])
-    problem = guard.problem()
+    code = pytest.main([*arguments, f"--junitxml=/proc/self/fd/{place}"], plugins=[Plugin()])
+    problem = "".join(problems) if problems else "pytest ended early"
     return int(code), os.pread(place, _MOST_REPORT, 0).decode("utf-8", "replace"), problem
 
 
@@ -214,14 +220,13 @@ def _run_unittest(arguments: list[str], guard: "Guard") -> tuple[int, str, str]:
             super().runTests()
 
     guard.begin()
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109
     done = Program(module=None, argv=["python -m unittest", *arguments], exit=False).result
     counts = {
         "ran": done.testsRun,
         "failed": len(done.failures) + len(done.errors) + len(done.unexpectedSuccesses),
         "skipped": len(done.skipped) + len(done.expectedFailures),
     }
-    return int(not done.wasSuccessful()), json.dumps(counts), guard.problem()
+    return int(not done.wasSuccessful()), json.dumps(counts), guard.check()
 
 
 if __name__ == "__main__":

@@ -7,43 +7,50 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import DamagedError, json_of
-from environments.base import EnvironmentKind, UnavailableError
-from environments.choice import make_folders
-from environments.folders import FOLDER, FolderCommand, FolderResult, Folders
+from environments.base import EnvironmentKind
+from environments.folders import FolderCommand, FolderResult
 from environments.limits import ResourceLimits
 from exercises.exercism.cleaning import cleaned
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.languages import PYTHON, RUNNER
+from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.messages import TIMED_OUT
+from exercises.exercism.testing.commands import placed, seen_folders, test_argv, version_argv
 from exercises.exercism.testing.expected import ExpectedCounts
 from exercises.exercism.testing.inside import REPORT
 from exercises.exercism.testing.outcome import TestedTry
-from exercises.exercism.verdict import ExerciseTestRun, TestCounts, counts_of, is_solved
+from exercises.exercism.testing.places import Places
+from exercises.exercism.testing.preparing import prepared_folder
+from exercises.exercism.verdict import (
+    ExerciseTestRun,
+    TestCounts,
+    counts_of,
+    is_solved,
+    printed_counts,
+)
 
 IMAGE = "python:3.11-slim"
 LIMITS = ResourceLimits(
-    processes=256, memory=4 << 30, file_size=1 << 30, written=2 << 30, temporary=512 << 20,
+    processes=512, memory=4 << 30, file_size=1 << 30, written=2 << 30, temporary=1 << 30,
     output=4_000_000, collected=16 << 20,
 )  # fmt: skip
 """Of all processes of one run of tests; compilers need most of it."""
 # The example may take longer than the limit of a short profile allows.
 _LEAST_EXAMPLE_SECONDS = 180.0
-_PARTS = ("guard", "inside")
-# A module in the folder must not take the place of one of Python's.
-_FIRST = "import sys\nsys.path[:] = [place for place in sys.path if place]\n"
+_VERSION_SECONDS = 60.0
+_SHOWN = 200
 
 
 @dataclass(frozen=True)
 class TestSettings:
-    """How tests run; ``timeout`` is in seconds for one run.
+    """How tests run.
 
     Attributes:
         unittest: Python's tests run under unittest, as in profile 2023, else under pytest.
+        timeout: seconds for one run.
     """
 
     __test__ = False
@@ -56,15 +63,10 @@ class TestSettings:
 class ExerciseTester:
     """Tests solutions; many threads may call it at once."""
 
-    folders: Folders
     settings: TestSettings
-    cache: Path
-    identity: str
-    _expected: ExpectedCounts = field(init=False)
-
-    def __post_init__(self) -> None:
-        made = ExpectedCounts(self.cache / "exercism" / "expected")
-        object.__setattr__(self, "_expected", made)
+    places: Places
+    _expected: ExpectedCounts
+    _versions: dict[str, str] = field(default_factory=dict)
 
     def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TestedTry:
         """Run the tests on the solution files ``solution``; other files are left out.
@@ -73,70 +75,94 @@ class ExerciseTester:
 
         Raises:
             InfrastructureError: the environment failed, or the example does not pass here.
+            UserError: the environment or the tools cannot be used.
         """
-        key = (exercise.sha256, self.identity, *self._argv(exercise))
-        expected = self._expected.get(key, lambda: self._measured(exercise))
+        expected = self._expected.get(self._key(exercise), lambda: self._measured(exercise))
         files = exercise.tested_files(solution)
         result, run = self._run(exercise, files, self.settings.timeout)
-        counts = counts_of(run, files) if exercise.rules.reports else None
-        solved = is_solved(run, counts, expected)
         if run.timed_out:
             return TestedTry(False, True, TIMED_OUT, None, result.seconds)
-        output = cleaned(run.output, exercise.name, [FOLDER])
-        if too_long := len(run.output.encode("utf-8", "replace")) > LIMITS.output:
-            output += f"\nerror: the output is longer than {LIMITS.output:,} bytes\n"
-        return TestedTry(solved and not too_long, False, output, counts, result.seconds)
+        counts = _counts(exercise, run, files)
+        output, most = self._cleaned(exercise, run.output), self.places.limits.output
+        solved = is_solved(run, counts, expected)
+        if len(run.output.encode("utf-8", "replace")) > most:
+            output, solved = f"{output}\nerror: the output has more than {most:,} bytes\n", False
+        return TestedTry(solved, False, output, counts, result.seconds)
+
+    def versions(self, language: str) -> str:
+        """Return the versions of a language's tools in a line.
+
+        Raises:
+            UserError: they cannot be used.
+            InfrastructureError: the environment failed.
+        """
+        if language not in self._versions:
+            place, rules = self.places.of(language), LANGUAGES[language]
+            argv = version_argv(rules, self.settings.unittest)
+            variables = {**dict(rules.environment), **place.variables}
+            result = place.folders.run(FolderCommand(argv, {}, _VERSION_SECONDS, variables))
+            said = " ".join(result.output.split())[-_SHOWN:]
+            if result.exit_code != 0:
+                raise UserError(f"{argv[0]} cannot test {language} exercises here: {said}")
+            self._versions[language] = said
+        return self._versions[language]
 
     def close(self) -> None:
         """Release the environment; safe to call twice."""
-        self.folders.stop()
+        self.places.stop()
+
+    def _key(self, exercise: Exercise) -> tuple[str, ...]:
+        """Return what decides the counts of the example."""
+        prepared = prepared_folder(self.places.cache, exercise)
+        argv = test_argv(exercise, self.settings.unittest, prepared)
+        versions = self.versions(exercise.language)
+        return (exercise.key, exercise.sha256, self.places.kind.value, versions, *argv)
 
     def _measured(self, exercise: Exercise) -> TestCounts | None:
         files = exercise.example_files()
         seconds = max(self.settings.timeout, _LEAST_EXAMPLE_SECONDS)
         _, run = self._run(exercise, files, seconds)
-        counts = counts_of(run, files) if exercise.rules.reports else None
+        counts = _counts(exercise, run, files)
         if not is_solved(run, counts, counts):
-            lines = cleaned(run.output, exercise.name, [FOLDER]).strip().splitlines()
-            said = "a time-out" if run.timed_out else lines[-1][:200] if lines else "no output"
+            lines = self._cleaned(exercise, run.output).strip().splitlines() or ["no output"]
+            said = TIMED_OUT if run.timed_out else lines[-1][:_SHOWN]
             raise InfrastructureError(
-                f"the example of {exercise.key} does not pass its tests here ({said})"
+                f"the example of {exercise.key} does not pass its tests here: {said}"
             )
         return counts
 
     def _run(
         self, exercise: Exercise, files: Mapping[str, bytes], seconds: float
     ) -> tuple[FolderResult, ExerciseTestRun]:
-        secret = secrets.token_hex(16)
-        told = {"secret": secret, "solution": exercise.solution}
-        result = self.folders.run(
+        place, reports = self.places.of(exercise.language), exercise.rules.reports
+        told = {"secret": secrets.token_hex(16), "solution": exercise.solution}
+        result = place.folders.run(
             FolderCommand(
-                argv=self._argv(exercise),
-                files=files,
+                argv=test_argv(
+                    exercise, self.settings.unittest, prepared_folder(self.places.cache, exercise)
+                ),
+                files=placed(exercise, files),
                 timeout=seconds,
-                variables=dict(exercise.rules.environment),
-                stdin=json.dumps(told).encode() if exercise.rules.reports else b"",
-                collect=(REPORT,) if exercise.rules.reports else (),
+                variables={**dict(exercise.rules.environment), **place.variables},
+                stdin=json.dumps(told).encode() if reports else b"",
+                collect=(REPORT,) if reports else (),
             )
         )
-        report = _report(result.files.get(REPORT, b""), secret)
-        run = ExerciseTestRun(
-            result.exit_code, result.timed_out, result.output, report, self.settings.unittest
-        )
+        report = _report(result.files.get(REPORT, b""), str(told["secret"]))
+        unittest = self.settings.unittest
+        run = ExerciseTestRun(result.exit_code, result.timed_out, result.output, report, unittest)
         return result, run
 
-    def _argv(self, exercise: Exercise) -> tuple[str, ...]:
-        rules = exercise.rules
-        named = {PYTHON: "python", RUNNER: script()}
-        words = rules.unittest_command if self.settings.unittest else rules.test_command
-        return tuple(named.get(word, word) for word in words or rules.test_command)
+    def _cleaned(self, exercise: Exercise, output: str) -> str:
+        return cleaned(output, exercise.name, seen_folders(exercise), exercise.rules.changing)
 
 
-@cache
-def script() -> str:
-    """Return the text of the script that runs Python tests; see ``inside``."""
-    here = Path(__file__)
-    return _FIRST + "".join(here.with_name(f"{name}.py").read_text() for name in _PARTS)
+def _counts(
+    exercise: Exercise, run: ExerciseTestRun, files: Mapping[str, bytes]
+) -> TestCounts | None:
+    if exercise.rules.reports:
+        return counts_of(run, files)
+    return printed_counts(exercise.rules.counted, run.output)
 
 
 def _report(data: bytes, secret: str) -> str:
@@ -160,30 +186,25 @@ def make_tester(
     warn_once: Callable[[str], None],
     python: Path | None = None,
     image: str = IMAGE,
+    limits: ResourceLimits = LIMITS,
 ) -> ExerciseTester:
     """Return a tester; ``close`` it at the end.
 
     Args:
         kind: local or Docker.
         settings: how tests run.
-        cache: the harness's; counts of examples are kept below it.
+        cache: the harness's; counts of examples and packages are kept below it.
         run_key: marks containers and cgroups, to remove them after a crash.
         check: raises when the run stops: running tests are killed then.
         warn_once: takes a message for each limit that cannot be set here.
-        python: for local, an interpreter with pytest; None for this one.
-        image: for Docker, with python and pytest.
+        python: for local, the interpreter of Python tests, with pytest; None for this one.
+        image: for Docker, with the tools of the languages, such as python with pytest.
+        limits: of each run of tests.
 
     Raises:
         UserError: the environment cannot be used.
         InfrastructureError: the engine failed.
     """
     interpreter = python or Path(sys.executable)
-    try:
-        folders = make_folders(
-            kind, interpreter, image, limits=LIMITS, run_key=run_key, check=check,
-            warn_once=warn_once,
-        )  # fmt: skip
-    except UnavailableError as error:
-        raise UserError(str(error)) from error
-    place = image if kind is EnvironmentKind.DOCKER else str(interpreter)
-    return ExerciseTester(folders, settings, cache, f"{kind.value} {place}")
+    places = Places(kind, interpreter, image, cache, limits, run_key, check, warn_once)
+    return ExerciseTester(settings, places, ExpectedCounts(cache / "exercism" / "expected"))

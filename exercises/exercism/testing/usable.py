@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from core.errors import UserError
 from environments.base import EnvironmentKind
-from exercises.exercism.languages import LANGUAGES, missing_tools
-from exercises.exercism.testing.tester import TestSettings
-
-_SECONDS = 60.0
+from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.testing.tester import IMAGE, TestSettings, make_tester
 
 
 def usable(
@@ -17,23 +17,28 @@ def usable(
     settings: TestSettings,
     kind: EnvironmentKind,
     python: Path | None = None,
+    image: str = IMAGE,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the names of the languages that can be tested, and a reason for each other one.
 
-    ``python`` is that of ``make_tester``.
+    The tools are seen to start in the environment. The arguments are those of ``make_tester``.
+
+    Raises:
+        InfrastructureError: the engine failed.
     """
-    names = tuple(dict.fromkeys(languages))
-    reasons = {name: _problem(name, settings, kind, python) for name in names}
-    return (
-        tuple(name for name in names if not reasons[name]),
-        {name: reason for name, reason in reasons.items() if reason},
-    )
-
-
-def _problem(name: str, settings: TestSettings, kind: EnvironmentKind, python: Path | None) -> str:
-    """Return in a line why a language cannot be tested, empty if it can."""
-    if name not in LANGUAGES:
-        return f"there is no language {name}"
-    if kind is EnvironmentKind.LOCAL and (missing := missing_tools(LANGUAGES[name])):
-        return f"{', '.join(missing)} not found; install it"
-    return ""
+    names, reasons = tuple(dict.fromkeys(languages)), dict[str, str]()
+    with tempfile.TemporaryDirectory() as cache:
+        tester = make_tester(
+            kind, settings, Path(cache), "", lambda: None, lambda _: None, python, image
+        )
+        try:
+            for name in names:
+                try:
+                    if name not in LANGUAGES:
+                        raise UserError(f"there is no language {name}")
+                    tester.versions(name)
+                except UserError as error:
+                    reasons[name] = str(error)
+        finally:
+            tester.close()
+    return tuple(name for name in names if name not in reasons), reasons

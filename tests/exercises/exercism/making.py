@@ -17,10 +17,9 @@ from exercises.exercism.__main__ import COMMANDS
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
-from exercises.exercism.languages import PYTHON, RUNNER
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
+from exercises.exercism.testing.commands import test_argv
 from exercises.exercism.testing.inside import REPORT
-from exercises.exercism.testing.tester import script
 from exercises.exercism.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"
@@ -45,12 +44,11 @@ def run_tests(
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
     rules = exercise.rules
-    words = rules.unittest_command if unittest else rules.test_command
-    named = {PYTHON: sys.executable, RUNNER: script()}
+    argv = test_argv(exercise, unittest, None)
     told = json.dumps({"secret": "", "solution": exercise.solution})
     env = {**os.environ, **dict(rules.environment)}
     done = subprocess.run(
-        [named.get(word, word) for word in words], cwd=folder, env=env, text=True, check=False,
+        [sys.executable, *argv[1:]], cwd=folder, env=env, text=True, check=False,
         input=told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     report = json.loads((folder / REPORT).read_text())["report"]
