@@ -63,7 +63,7 @@ class ExerciseProvider(Provider):
         return next(f for f, rules in self._forms if any(one in system for one in rules))
 
 
-def rendered(form: EditFormat, before: Contents, after: Contents, latency: float) -> Answer:
+def rendered(form: EditFormat, before: Contents, after: Contents, latency: float = 0.0) -> Answer:
     """Return the answer that turns the files ``before`` into ``after``."""
     replies = [
         form.render(path, data.decode(), after[path].decode())
