@@ -166,7 +166,7 @@ class _Session:
         factory.close()
         if self.config.environment is EnvironmentKind.DOCKER:
             note_images(self.store, [IMAGE])
-        with suppress(OSError):  # a full disk must not hide what went wrong first
+        with suppress(OSError, UserError):  # it must not hide what went wrong first
             write_run_records(read_columns([self.store.folder], self.say, allow_partial=True))
 
     def _choose(self, coordinator: CallCoordinator, say: Say) -> tuple[Sequence[ExerciseJob], Plan]:
