@@ -23,7 +23,7 @@ from exercises.exercism.testing.commands import placed, seen_folders, test_argv,
 from exercises.exercism.testing.expected import ExpectedCounts
 from exercises.exercism.testing.inside import REPORT
 from exercises.exercism.testing.outcome import TestedTry
-from exercises.exercism.testing.places import Places
+from exercises.exercism.testing.places import LanguagePlaces
 from exercises.exercism.testing.preparing import prepared_folder
 from exercises.exercism.verdict import (
     ExerciseTestRun,
@@ -65,7 +65,7 @@ class ExerciseTester:
     """Tests solutions; many threads may call it at once."""
 
     settings: TestSettings
-    places: Places
+    places: LanguagePlaces
     _expected: ExpectedCounts
     _versions: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -213,5 +213,5 @@ def make_tester(
         InfrastructureError: the engine failed.
     """
     interpreter = python or Path(sys.executable)
-    places = Places(kind, interpreter, image, cache, limits, run_key, check, warn_once)
+    places = LanguagePlaces(kind, interpreter, image, cache, limits, run_key, check, warn_once)
     return ExerciseTester(settings, places, ExpectedCounts(cache / "exercism" / "expected"))
