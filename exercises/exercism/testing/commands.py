@@ -48,6 +48,8 @@ def placed(exercise: Exercise, files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {f"{below}{path}": data for path, data in files.items()}
 
 
-def seen_folders(exercise: Exercise) -> tuple[str, ...]:
-    """Return the paths under which the command sees the folder of the exercise."""
-    return (f"{FOLDER}/{exercise.name}", FOLDER) if exercise.rules.own_folder else (FOLDER,)
+def seen_folders(exercise: Exercise, prepared: Path | None) -> tuple[str, ...]:
+    """Return the paths under which the command sees the folder of the exercise, and packages."""
+    own = (f"{FOLDER}/{exercise.name}",) if exercise.rules.own_folder else ()
+    packages = (f"..{prepared}", str(prepared)) if prepared else ()
+    return (*own, FOLDER, *packages)

@@ -14,8 +14,10 @@ class TestedTry:
     Attributes:
         solved: see ``verdict.is_solved``.
         timed_out: the time limit ended it.
-        output: cleaned, whole; after a time-out the text that the model receives instead.
-        counts: None without a credible report.
+        output: standard output and error, cleaned and whole: it is equal in each run of the same
+            code. After a time-out, the text that the model receives instead.
+        counts: of passed, failed and skipped tests; None without a credible report, so also
+            after a time-out.
         seconds: wall-clock time of the tests.
     """
 

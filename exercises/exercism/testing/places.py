@@ -18,7 +18,7 @@ from exercises.exercism.testing.toolchains import Toolchain, find_toolchain
 
 
 @dataclass(frozen=True)
-class Place:
+class LanguagePlace:
     """Folders for a language, and variables that its commands need there."""
 
     folders: Folders
@@ -26,7 +26,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Places:
+class LanguagePlaces:
     """Makes the folders of a language when they are first asked for; many threads may ask.
 
     Attributes:
@@ -44,10 +44,10 @@ class Places:
     run_key: str
     check: Callable[[], None]
     warn_once: Callable[[str], None]
-    _made: dict[str, Place] = field(default_factory=dict)
+    _made: dict[str, LanguagePlace] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def of(self, language: str) -> Place:
+    def of(self, language: str) -> LanguagePlace:
         """Return the place of a language.
 
         Raises:
@@ -67,7 +67,7 @@ class Places:
             for place in self._made.values():
                 place.folders.stop()
 
-    def _place(self, language: str) -> Place:
+    def _place(self, language: str) -> LanguagePlace:
         tools = find_toolchain(language) if language else Toolchain()
         readable = tools.readable
         if not language or LANGUAGES[language].prepare:
@@ -81,4 +81,4 @@ class Places:
             )  # fmt: skip
         except UnavailableError as error:
             raise UserError(str(error)) from error
-        return Place(folders, {"PATH": tools.path} if tools.path else {})
+        return LanguagePlace(folders, {"PATH": tools.path} if tools.path else {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from exercises.exercism.testing.commands import placed, seen_folders, test_argv,
 from exercises.exercism.testing.expected import ExpectedCounts
 from exercises.exercism.testing.inside import REPORT
 from exercises.exercism.testing.outcome import TestedTry
-from exercises.exercism.testing.places import Places
+from exercises.exercism.testing.places import LanguagePlaces
 from exercises.exercism.testing.preparing import prepared_folder
 from exercises.exercism.verdict import (
     ExerciseTestRun,
@@ -64,9 +65,10 @@ class ExerciseTester:
     """Tests solutions; many threads may call it at once."""
 
     settings: TestSettings
-    places: Places
+    places: LanguagePlaces
     _expected: ExpectedCounts
     _versions: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TestedTry:
         """Run the tests on the solution files ``solution``; other files are left out.
@@ -96,16 +98,20 @@ class ExerciseTester:
             UserError: they cannot be used.
             InfrastructureError: the environment failed.
         """
-        if language not in self._versions:
-            place, rules = self.places.of(language), LANGUAGES[language]
-            argv = version_argv(rules, self.settings.unittest)
-            variables = {**dict(rules.environment), **place.variables}
-            result = place.folders.run(FolderCommand(argv, {}, _VERSION_SECONDS, variables))
-            said = " ".join(result.output.split())[-_SHOWN:]
-            if result.exit_code != 0:
-                raise UserError(f"{argv[0]} cannot test {language} exercises here: {said}")
-            self._versions[language] = said
-        return self._versions[language]
+        with self._lock:
+            if language not in self._versions:
+                self._versions[language] = self._asked_versions(language)
+            return self._versions[language]
+
+    def _asked_versions(self, language: str) -> str:
+        place, rules = self.places.of(language), LANGUAGES[language]
+        argv = version_argv(rules, self.settings.unittest)
+        variables = {**dict(rules.environment), **place.variables}
+        result = place.folders.run(FolderCommand(argv, {}, _VERSION_SECONDS, variables))
+        said = " ".join(result.output.split())[-_SHOWN:]
+        if result.exit_code != 0:
+            raise UserError(f"{argv[0]} cannot test {language} exercises here: {said}")
+        return said
 
     def close(self) -> None:
         """Release the environment; safe to call twice."""
@@ -154,7 +160,8 @@ class ExerciseTester:
         return result, run
 
     def _cleaned(self, exercise: Exercise, output: str) -> str:
-        return cleaned(output, exercise.name, seen_folders(exercise), exercise.rules.changing)
+        folders = seen_folders(exercise, prepared_folder(self.places.cache, exercise))
+        return cleaned(output, exercise.name, folders, exercise.rules.changing)
 
 
 def _counts(
@@ -206,5 +213,5 @@ def make_tester(
         InfrastructureError: the engine failed.
     """
     interpreter = python or Path(sys.executable)
-    places = Places(kind, interpreter, image, cache, limits, run_key, check, warn_once)
+    places = LanguagePlaces(kind, interpreter, image, cache, limits, run_key, check, warn_once)
     return ExerciseTester(settings, places, ExpectedCounts(cache / "exercism" / "expected"))

@@ -35,31 +35,6 @@ from exercises.exercism.verdict import (
 from llm.chat import Reply, ToolCall
 from tests.exercises.exercism.making import SIX, run_tests, six
 
-CLOCK = b"""\
-def strikes(hour, minute):
-    return 1 if minute == 30 else 0 if minute else hour % 12 or 12
-"""
-# What a solution may try besides solving: each with the code that it adds.
-CHEATS = {
-    "exits at import": b"import os; os._exit(0)",
-    "prints OK": b"print('OK')",
-    "forges unittest": (
-        b"import os, sys\n"
-        b"print('.....\\n' + '-' * 70 + '\\nRan 5 tests in 0.001s\\n\\nOK', file=sys.stderr)\n"
-        b"sys.stderr.flush(); os._exit(0)"
-    ),
-    "forges pytest": b"import os\nprint('5 passed in 0.01s', flush=True); os._exit(0)",
-    "skips": b"import unittest\ndef strikes(*_): raise unittest.SkipTest('no')",
-    "expects failures": b"import pytest\ndef strikes(*_): pytest.xfail('no')",
-    "skips at import": b"import unittest\nraise unittest.SkipTest('no')",
-    "deletes tests": (
-        b"import sys\ndef strikes(*_): pass\n"
-        b"import unittest; unittest.TestLoader.loadTestsFromModule = "
-        b"lambda *_, **__: unittest.TestSuite()\nunittest.TestCase.__init_subclass__ = "
-        b"classmethod(lambda cls: [delattr(cls, n) for n in dir(cls) if n.startswith('test')])"
-    ),
-}
-
 
 def test_the_first_message_byte_for_byte() -> None:
     docs = SIX / "cuckoo-clock" / ".docs"
@@ -141,34 +116,6 @@ def test_examples_pass_and_stubs_fail_with_equal_output(
     folders = [tmp_path / name, tmp_path / "deep" / "er" / name]
     texts = [cleaned(r.output, name, [str(f)]) for r, f in zip(runs, folders, strict=True)]
     assert texts[0] == texts[1]
-
-
-@pytest.mark.parametrize(
-    ("cheat", "unittest"),
-    [
-        *((cheat, True) for cheat in sorted(CHEATS)),
-        *((cheat, False) for cheat in ("forges pytest", "expects failures", "deletes tests")),
-    ],
-)
-def test_a_cheat_solves_nothing(tmp_path: Path, cheat: str, unittest: bool) -> None:
-    exercise = six()["cuckoo-clock"]
-    expected = TestCounts(passed=5, failed=0)
-    honest = exercise.tested_files({"cuckoo_clock.py": CLOCK})
-    code = b"def strikes(*_): pass\n" + CHEATS[cheat]
-    files = exercise.tested_files(
-        {"cuckoo_clock.py": code, "conftest.py": b"", "sitecustomize.py": b""}
-    )
-    assert {*files} == {*honest}
-    run = run_tests(files, exercise, tmp_path / "clock", unittest=unittest)
-    assert not is_solved(run, counts_of(run, files), expected), run.output
-
-
-def test_the_honest_solution_is_solved(tmp_path: Path) -> None:
-    exercise = six()["cuckoo-clock"]
-    files = exercise.tested_files({"cuckoo_clock.py": CLOCK})
-    for unittest in (True, False):
-        run = run_tests(files, exercise, tmp_path / f"{unittest}", unittest=unittest)
-        assert is_solved(run, counts_of(run, files), TestCounts(5, 0))
 
 
 GOOD = ExerciseTestRun(0, False, "5 passed", "")

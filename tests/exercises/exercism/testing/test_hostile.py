@@ -17,7 +17,7 @@ from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.exercises.exercism.testing.test_cheats import RIGHT
 
 
-def tested(local: MakeTester, code: str, timeout: float = 60.0) -> TestedTry:
+def outcome_of(local: MakeTester, code: str, timeout: float = 60.0) -> TestedTry:
     """Test the right solution with ``code`` before it."""
     solution = {"cuckoo_clock.py": f"{code}\n{RIGHT}".encode()}
     return local(True, timeout).test(six()["cuckoo-clock"], solution)
@@ -42,31 +42,31 @@ HOSTILE = {
 def test_hostile_solutions_fail(local: MakeTester, name: str) -> None:
     if name.startswith("memory b") and not cgroups_work():
         pytest.skip("only a cgroup limits the memory of all processes")
-    tried = tested(local, HOSTILE[name])
+    tried = outcome_of(local, HOSTILE[name])
     assert (tried.solved, tried.timed_out) == (False, False), tried.output
     assert len(tried.output) < 400_000
 
 
 def test_an_endless_loop_is_a_time_out(local: MakeTester) -> None:
-    tried = tested(local, "while True:\n    pass", 2)
+    tried = outcome_of(local, "while True:\n    pass", 2)
     assert (tried.solved, tried.timed_out, tried.counts) == (False, True, None)
     assert tried.output == TIMED_OUT
 
 
 def test_a_thread_that_never_ends_is_a_time_out(local: MakeTester) -> None:
     code = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
-    assert tested(local, code, 4).timed_out
+    assert outcome_of(local, code, 4).timed_out
 
 
 def test_a_daemon_and_a_fork_bomb_fail_and_end(local: MakeTester) -> None:
     mark = f"mark-{secrets.token_hex(8)}"
     sleeper = f"os.execv(sys.executable, ['x', '-c', 'import time; time.sleep(600)', '{mark}'])"
     daemon = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {sleeper}\n"
-    tried = tested(local, daemon)
+    tried = outcome_of(local, daemon)
     assert not tried.solved
     assert "error: a process was left running" in tried.output
     bomb = f"import os, sys\nwhile True:\n    if os.fork() == 0:\n        {sleeper}\n"
-    assert not tested(local, bomb).solved
+    assert not outcome_of(local, bomb).solved
     assert not running(mark)
 
 
@@ -79,10 +79,10 @@ def test_there_is_no_network_and_no_file_of_the_machine(local: MakeTester, tmp_p
             "try:\n"
             f"    socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 2)\n"
             "    print('network')\nexcept OSError:\n    pass\n"
-            f"for place in ({str(secret)!r}, {str(Path(__file__).resolve())!r}, {str(Path.cwd())!r}):\n"
+            f"for place in {[str(secret), str(Path(__file__).resolve()), '/root/.bashrc']!r}:\n"
             "    print('found' if os.path.exists(place) else 'nothing', flush=True)\n"
         )
-        tried = tested(local, code)
+        tried = outcome_of(local, code)
     assert "network" not in tried.output
     assert (tried.output.count("nothing"), tried.output.count("found")) == (3, 0)
 
