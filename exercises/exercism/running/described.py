@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
 import sys
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from core.address import without_logins
-from environments.base import EnvironmentKind
 from exercises.exercism.catalog import Catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import READER, RunFacts
 from exercises.exercism.running.config import ExercismConfig
-from exercises.exercism.testing.tester import IMAGE
+from exercises.exercism.testing.tester import make_tester
 from runs.storage.manifest import all_versions, timestamp
 from runs.storage.store import READ_WITH
 
 _COMMAND = ("python", "-m", "exercises.exercism", "run")
 
 
-def describe_run(config: ExercismConfig, catalog: Catalog) -> dict[str, Any]:
+def describe_run(
+    config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exercise]
+) -> dict[str, Any]:
     """Return what is said of a new run besides its facts."""
+    languages = sorted({one.language for one in exercises})
     return {
         "run": config.run_name,
         READ_WITH: READER,
         "config": config.as_json(),
         "deciding": config.deciding(catalog),
         "versions": all_versions(),
-        "test_tools": _tools(config.environment),
+        "test_tools": _tools(config, languages),
         "started": timestamp(),
     }
 
 
-def _tools(kind: EnvironmentKind) -> dict[str, str]:
-    """Return the versions of what runs the tests; ``images`` in ``run.json`` has an image's."""
-    if kind is EnvironmentKind.DOCKER:
-        return {"image": IMAGE}
-    return {"python": platform.python_version(), "pytest": version("pytest")}
+def _tools(config: ExercismConfig, languages: Iterable[str]) -> dict[str, str]:
+    """Return by language the versions of what runs its tests."""
+    with TemporaryDirectory() as cache:
+        tester = make_tester(
+            config.environment, config.test_settings, Path(cache), "", lambda: None, lambda _: None
+        )
+        try:
+            return {language: tester.versions(language) for language in languages}
+        finally:
+            tester.close()
 
 
 def run_facts(config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exercise]) -> RunFacts:

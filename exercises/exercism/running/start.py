@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from core.address import recorded_address, without_logins
@@ -35,6 +36,7 @@ from exercises.exercism.running.job import ExerciseJob, ExerciseServicesFactory
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.running.saving import ResultSaver
 from exercises.exercism.running.store import ExerciseStore, job_key
+from exercises.exercism.testing.preparing import prepare
 from exercises.exercism.testing.tester import IMAGE
 from exercises.exercism.testing.usable import usable
 from llm.provider_errors import ProviderRefusalError
@@ -64,16 +66,16 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
         InfrastructureError: the exercises cannot be fetched.
     """
     config = validated(config)
+    check_models(config, options.money)
     catalog = (
         read_catalog(config.exercises.expanduser())
         if config.exercises
         else fetched_catalog(options.cache)
     )
-    exercises = _usable(options.selection.of(catalog.exercises), config, say)
+    exercises = _usable(options.selection.of(catalog.exercises), config, options.cache, say)
     store = ExerciseStore(options.out, config.run_name, Redactor.of_environment(os.environ), READER)
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(option, folder)
-    check_models(config, options.money)
     check_remains(store)
     with run_lock(store.folder) as died:
         if died is not None:
@@ -85,7 +87,7 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
 
 
 def _usable(
-    exercises: Sequence[Exercise], config: ExercismConfig, say: Say
+    exercises: Sequence[Exercise], config: ExercismConfig, cache: Path, say: Say
 ) -> tuple[Exercise, ...]:
     """Return the exercises whose tests can run here; the others are named.
 
@@ -97,7 +99,11 @@ def _usable(
     for language, reason in sorted(reasons.items()):
         left = sum(one.language == language for one in exercises)
         say(f"skipped: {counted(left, 'exercise')} in {language}: {reason}")
-    kept = tuple(one for one in exercises if one.language in {*names})
+    known = [one for one in exercises if one.language in {*names}]
+    missing = prepare(known, cache)
+    for key, reason in sorted(missing.items()):
+        say(f"skipped: {key}: {reason}")
+    kept = tuple(one for one in known if one.key not in missing)
     if not kept:
         raise UserError("no exercise is left; install the tools, or choose other --languages")
     return kept
@@ -203,7 +209,7 @@ class _Session:
         facts = run_facts(self.config, self.catalog, self.exercises)
         if self.store.has_results() and self.store.run_file.exists():
             facts = together(read_facts(self.store.folder), facts)
-        open_run(self.store, describe_run(self.config, self.catalog), self._jobs)
+        open_run(self.store, describe_run(self.config, self.catalog, self.exercises), self._jobs)
         described: dict[str, Any] = self.store.read_run() or {}
         self.store.save_run({**described, KEY: facts.as_json()})
 
