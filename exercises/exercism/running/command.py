@@ -10,6 +10,7 @@ import typer
 from agent.formats import format_names
 from bench.cli.selection import INSTANCES
 from core.options import built, command
+from environments.choice import default_environment
 from environments.options import TESTS
 from exercises.exercism.running.config import ExercismConfig, ExercismOptions, in_formats
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelFile, names_of
@@ -31,18 +32,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     replay = values["replay"] is not None
     any_name = bool(values["api_base"])
     models = models_given(values["models"], book, any_name=any_name, replay=replay)
-    values["environment"] = values["environment"] or _environment()
+    values["environment"] = values["environment"] or default_environment()
     config = built(ExercismConfig, {**values, "models": models})
     config = replace(config, models=in_formats(models, typed, config.formats))
-    more = {"settings": book}
-    options = built(ExercismOptions, values | more, names_of(config.models))
-    # Imported here: --help needs no engine and no provider.
+    options = built(ExercismOptions, values | {"settings": book}, names_of(config.models))
+    # Imported here: --help needs nothing of it.
     from exercises.exercism.running.start import run_command
 
     raise typer.Exit(run_command(config, options, print))
-
-
-def _environment() -> Any:  # noqa: ANN401 - see below
-    from environments.choice import default_environment
-
-    return default_environment()
