@@ -29,7 +29,7 @@ from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
-from environments.docker.engine import connect, engine_answers
+from environments.docker.engine import connect
 from environments.docker.images import pull_ahead
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import recorded_label, replay_folder
@@ -43,11 +43,6 @@ from runs.session import RunSession, model_use
 from runs.storage.manifest import all_versions, note_images, timestamp
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
-
-
-def default_environment() -> EnvironmentKind:
-    """Return docker when an engine answers, else local."""
-    return EnvironmentKind.DOCKER if engine_answers() else EnvironmentKind.LOCAL
 
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:

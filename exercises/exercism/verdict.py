@@ -7,7 +7,7 @@ that the runner writes when it has ended. With unittest the one count that it pr
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from bench.regression.junit import report_results
@@ -88,6 +88,17 @@ def counts_of(run: ExerciseTestRun, files: Collection[str]) -> TestCounts | None
     if run.unittest:
         return unittest_counts(run.report, run.output)
     return pytest_counts(run.report, files)
+
+
+def printed_counts(patterns: Iterable[str], output: str) -> TestCounts | None:
+    """Return the sums of the lines that count tests (``Language.counted``), None without one."""
+    lines = [m for one in patterns for m in re.finditer(one, output, re.MULTILINE)]
+    sums = {"passed": 0, "failed": 0, "skipped": 0}
+    for line in lines:
+        groups = {kind: text for kind, text in line.groupdict().items() if text is not None}
+        for kind, text in (groups or {"passed": ""}).items():
+            sums[kind] += int(text or 1)
+    return TestCounts(**sums) if lines else None
 
 
 def is_solved(run: ExerciseTestRun, counts: TestCounts | None, expected: TestCounts | None) -> bool:

@@ -110,6 +110,7 @@ def note_images(store: RunStore, images: Iterable[str]) -> None:
 _MAY_CHANGE = frozenset({"api_base"})
 _OPTIONS = {
     "dataset_sha256": "--dataset (its rows)",
+    "exercises_sha256": "--exercises (its files)",
     "harness": "version of the harness",
     "matching": "--matching",
     "model_settings_sha256": "--model-settings",

@@ -80,11 +80,12 @@ class Ended:
 
 @dataclass
 class Harness:
-    """Starts processes of the harness that write below ``place``."""
+    """Starts processes of the harness, or of ``script``, that write below ``place``."""
 
     preloaded: Preloaded
     place: Path
     environ: Mapping[str, str] = field(default_factory=dict)
+    script: str = "harness.py"
     _count: int = 0
 
     def run(
@@ -114,8 +115,8 @@ class Harness:
         # A file: processes that outlive a kill would keep a pipe open.
         with self._output.open("wb") as output:
             return self.preloaded.start(
-                *words, env={**os.environ, **self.environ}, output=output.fileno(),
-                bomb=Bomb(kill_at, torn),
+                *words, script=self.script, env={**os.environ, **self.environ},
+                output=output.fileno(), bomb=Bomb(kill_at, torn),
             )  # fmt: skip
 
     def ended(self, started: Started) -> Ended:
