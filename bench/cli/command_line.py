@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,14 @@ import typer
 
 from agent.agents import is_command
 from agent.formats import format_names
-from bench.cli.cli import About
+from bench.cli.cli import About, checked_address
 from bench.cli.config import RunConfig
 from bench.cli.configfile import options_given
 from bench.cli.options import Options, TryAgent
 from bench.cli.selection import INSTANCES
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import ALIASES
-from core.address import Address, parse_address, without_logins
+from core.address import Address, without_logins
 from core.errors import UserError
 from core.options import built, command
 from environments.base import EnvironmentKind
@@ -37,10 +36,7 @@ PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Attempt SWE-bench instances with alternating models until a patch is plausible."""
     _refuse_processes(values)
-    address = parse_address("--api-base", values["api_base"]) if values["api_base"] else None
-    if address is not None and address.secret:
-        # As a secret of the environment it is redacted everywhere, also in worker processes.
-        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.given
+    address = checked_address(values["api_base"])
     book = load_settings(values["model_settings"], format_names())
     if values["list_models"]:
         raise typer.Exit(_list_models(values, book))
