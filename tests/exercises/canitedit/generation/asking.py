@@ -47,6 +47,11 @@ def files(out: Path, model: str = "gpt-4o") -> dict[str, ProblemFile]:
     return {place.name: read_file(place) for place in places}
 
 
+def bytes_of(out: Path) -> dict[str, bytes]:
+    """Return the files of completions by name."""
+    return {path.name: path.read_bytes() for path in (run_folder(out) / "gpt-4o").iterdir()}
+
+
 def asked_text(request: dict[str, Any]) -> str:
     """Return the part of a request that is about the problem."""
     return str(request["prompt"] if "prompt" in request else request["messages"][-1]["content"])
