@@ -30,6 +30,7 @@ from runs.options import (
     Spending,
     temperature_option,
 )
+from runs.storage.layouts import is_safe_key
 from runs.storage.versions import HARNESS_VERSION
 
 READER = "python -m exercises.canitedit report"
@@ -177,14 +178,18 @@ def model_folders(models: Sequence[ModelChoice]) -> dict[str, str]:
     """Return by model the folder of its files: the end of its name, or all of it where two agree.
 
     Raises:
-        UserError: a model is given twice.
+        UserError: a model is given twice, or no folder can have its name.
     """
     short = {model.name: model_slug([model]) for model in models}
     if len(short) < len(models):
         raise UserError("--models names a model twice; leave one of them out")
     ends = list(short.values())
     whole = {name: re.sub(r"[^\w.+-]+", "-", name) for name in short}
-    return {name: whole[name] if ends.count(end) > 1 else end for name, end in short.items()}
+    found = {name: whole[name] if ends.count(end) > 1 else end for name, end in short.items()}
+    for folder in found.values():
+        if not is_safe_key(folder) or [*found.values()].count(folder) > 1:
+            raise UserError(f"--models: no folder can be named {folder}; run its model by itself")
+    return found
 
 
 def problems_identity(problems: Iterable[Problem], source: str) -> dict[str, str]:

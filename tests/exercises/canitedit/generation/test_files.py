@@ -113,7 +113,7 @@ def test_the_report_reads_it_once_it_is_evaluated(
         results = (passed(f"{first}\n"), *(failed(f"{program}\n") for program in others))
         write_file(folder, replace(file, results=results))
     capsys.readouterr()
-    argv = ["exercises.canitedit", "report", str(folder), "--k", "1", "--json"]
+    argv = ["exercises.canitedit", "report", str(run_folder(varied)), "--k", "1", "--json"]
     monkeypatch.setattr(sys, "argv", argv)
     assert dispatch("exercises.canitedit", COMMANDS) == 0
     report = json.loads(capsys.readouterr().out)

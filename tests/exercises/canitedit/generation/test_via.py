@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.formats import format_names, get_format
+from core.errors import StoppedError
+from exercises.canitedit.generation.editing import edit_program
 from exercises.canitedit.problems import Problem
+from llm.chat import (
+    BudgetUsedError,
+    Message,
+    Reply,
+    RequestRefusedError,
+    Tool,
+    Traits,
+    WindowExceededError,
+)
+from llm.options import ModelChoice
 from tests.agent.formats.editing import block
 from tests.exercises.canitedit.generation.asking import (
     Editor,
@@ -18,6 +32,39 @@ from tests.exercises.canitedit.generation.asking import (
     problem_of,
 )
 from tests.exercises.canitedit.making import problems
+
+
+@dataclass
+class Ending:
+    """A model with a small window, or one that raises."""
+
+    traits: Traits
+    error: Exception | None = None
+
+    def count(self, text: str) -> int:
+        return len(text)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+        raise self.error or AssertionError("nothing may be asked")
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "said"),
+    [
+        (Ending(Traits(context=9)), WindowExceededError, "does not fit the window"),
+        (Ending(Traits(), RequestRefusedError("m: no")), RequestRefusedError, "m: no"),
+        (Ending(Traits(), BudgetUsedError("all spent")), BudgetUsedError, "all spent"),
+        (Ending(Traits(), StoppedError("stop")), StoppedError, "stop"),
+    ],
+    ids=["window", "refused", "budget", "stopped"],
+)
+def test_what_gives_no_reply_is_raised(
+    tmp_path: Path, model: Ending, error: type[Exception], said: str
+) -> None:
+    choice = ModelChoice("m", "m", "diff")
+    with pytest.raises(error, match=said):
+        edit_program("x = 1", "Set x to 2.", choice, model, 0.2, tmp_path, print)
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize("form", format_names())
