@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
-from agent.formats import format_names
 from bench.cli.cli import checked_address
+from core.address import recorded_address
 from core.atomic import check_folder
 from core.errors import InfrastructureError, UserError
 from core.options import built, command
@@ -22,6 +22,7 @@ from exercises.canitedit.generation.config import (
     GenerationModels,
     GenerationOptions,
     checked_config,
+    chosen_models,
     model_folders,
     problems_identity,
 )
@@ -33,9 +34,8 @@ from exercises.canitedit.generation.saving import (
     reopen,
 )
 from exercises.canitedit.problems import load_problems
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, names_of
+from llm.options import LIMITS, MODELS, names_of
 from llm.registry import place
-from llm.settings import load_settings
 from runs.calls.budget import MONEY
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import LiveModels
@@ -48,7 +48,7 @@ from runs.progress.overview import recorded_status
 from runs.progress.statuses import InstanceStatus
 from runs.progress.summary_json import over_budget_words, summary_words
 from runs.redo import Plan, Redo, plan, prepare
-from runs.run import check_remains, open_run
+from runs.run import changed_address, check_remains, open_run
 from runs.session import RunSession, Say, model_use
 from runs.storage.manifest import all_versions, timestamp
 from runs.storage.runlock import run_lock
@@ -69,9 +69,11 @@ _CPUS = 0.25
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Ask models for edited programs; the same command continues a run."""
     checked_address(values["api_base"])
-    values["models"] = _models(values)
+    # A run that is named is looked at without litellm, which knows models and takes a second.
+    named = bool(values["run"]) and (values["status"] or values["clean"])
+    values["models"] = () if named else chosen_models(values)
     config = built(GenerationConfig, values)
-    options = built(GenerationOptions, values, names_of(config.models))
+    options = built(GenerationOptions, values, str if named else names_of(config.models))
     config = checked_config(config)
     if options.clean_all and not options.clean:
         raise UserError("--all is for --clean; give both to remove a run")
@@ -89,20 +91,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 def _status(record: Mapping[str, Any]) -> str:
     status = recorded_status(record)
     return _WORDS[InstanceStatus.PLAUSIBLE] if status == InstanceStatus.PLAUSIBLE else status
-
-
-def _models(values: dict[str, Any]) -> tuple[ModelChoice, ...]:
-    book = load_settings(values["model_settings"], format_names())
-    names = (values["models"] or DEFAULT_MODELS).split(",")
-    any_name = bool(values["api_base"])
-    found = tuple(
-        ModelChoice.parse(name.strip(), formats=format_names(), book=book, any_name=any_name)
-        for name in names
-    )
-    for name, model in zip(names, found, strict=True):
-        if model.given != name.strip():
-            raise UserError(f"--models {name.strip()}: give the edit format with --via, for all")
-    return found
 
 
 @dataclass(frozen=True)
@@ -212,6 +200,8 @@ class _Generation:
         self, coordinator: CallCoordinator, say: Say
     ) -> tuple[Sequence[CompletionJob], Plan]:
         keys = [job.key for job in self.jobs]
+        if changed := changed_address(self.store, recorded_address(self.config.api_base)):
+            say(changed)
         open_run(self.store, self._description(), keys)
         reopen(self.store, self.jobs)
         found = self._plan(coordinator, keys)

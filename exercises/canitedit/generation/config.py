@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from environments.base import EnvironmentKind
 from exercises.canitedit.generation.editing import OPENING, SYSTEM
 from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
 from exercises.canitedit.prompts import Prompt, edit_request
-from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
-from llm.settings import settings_sha256
+from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelBook, ModelChoice
+from llm.settings import load_settings, settings_sha256
 from runs.options import (
     CallRetries,
     RunActions,
@@ -172,6 +172,23 @@ def checked_config(config: GenerationConfig) -> GenerationConfig:
     models = tuple(replace(model, edit_format=edit_format) for model in config.models)
     model_folders(models)
     return replace(config, models=models)
+
+
+def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
+    """Return the models that the values of a command line name.
+
+    Raises:
+        UserError: a model or its settings are unknown, or an edit format is given with it.
+    """
+    formats = format_names()
+    book = load_settings(values["model_settings"], formats)
+    found = []
+    for given in (values["models"] or DEFAULT_MODELS).split(","):
+        name, any_name = given.strip(), bool(values["api_base"])
+        found.append(ModelChoice.parse(name, formats=formats, book=book, any_name=any_name))
+        if found[-1].given != name:
+            raise UserError(f"--models {name}: give the edit format with --via, for all")
+    return tuple(found)
 
 
 def model_folders(models: Sequence[ModelChoice]) -> dict[str, str]:

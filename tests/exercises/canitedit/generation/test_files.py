@@ -82,6 +82,7 @@ def test_what_is_odd_is_counted(
 ) -> None:
     assert generate(monkeypatch, varied, "http://127.0.0.1:1/v1", "--completions", "4") == 0
     said = capsys.readouterr().out
+    assert ", and is http://127.0.0.1:1/v1" in said, "the server moved"
     counts = "48 completions, 12 truncated, 12 empty, 12 unchanged"
     assert f"{run_folder(varied) / 'gpt-4o'}: 12 of 12 files, {counts}\n" in said
     record = json.loads((run_folder(varied) / f"gpt-4o-{LAZY[:-8]}.json").read_text())
