@@ -215,7 +215,8 @@ class _Generation:
             say(f"left alone: {words}")
         self.chosen.extend(job for job in self.jobs if job.key in {*found.todo})
         for job in self.chosen:
-            completion_file(self.store, job).unlink(missing_ok=True)
+            for evaluated in (True, False):
+                completion_file(self.store, job, evaluated=evaluated).unlink(missing_ok=True)
         return self.chosen, found
 
     def _plan(self, coordinator: CallCoordinator, keys: Sequence[str]) -> Plan:

@@ -101,9 +101,9 @@ def _counted(content: ProblemFile, refused: int) -> dict[str, int]:
     }
 
 
-def completion_file(store: RunStore, job: CompletionJob) -> Path:
-    """Return the path of the completions of a job."""
-    return store.folder / job.folder / file_name(job.problem, job.kind, evaluated=False)
+def completion_file(store: RunStore, job: CompletionJob, *, evaluated: bool = False) -> Path:
+    """Return the path of the completions of a job, or of their evaluation."""
+    return store.folder / job.folder / file_name(job.problem, job.kind, evaluated=evaluated)
 
 
 def reopen(store: RunStore, jobs: Iterable[CompletionJob]) -> None:

@@ -189,7 +189,15 @@ def test_a_run_whose_requests_are_all_refused_says_why(
         assert generate(monkeypatch, tmp_path, provider.url, *LAZY) == 1
         assert len(provider.requests) == 12, "they are not asked again by themselves"
         assert generate(monkeypatch, tmp_path, provider.url, *LAZY, "--redo", "error") == 0
-    assert len(files(tmp_path)) == 6
+        assert len(files(tmp_path)) == 6
+        place = run_folder(tmp_path) / "gpt-4o"
+        stale = place / "1001_clamp_instruction_lazy.results.json.gz"
+        stale.write_text("of the completions before")
+        one = "gpt-4o-1001_clamp_instruction_lazy"
+        assert generate(monkeypatch, tmp_path, provider.url, *LAZY, "--redo", one) == 0
+    assert len(provider.requests) == 26
+    assert len([*place.iterdir()]) == 6
+    assert not stale.exists()
 
 
 def test_status_json_and_removal(
