@@ -1,4 +1,4 @@
-"""Starts the commands as processes that need not import litellm first.
+"""Starts commands, such as ``harness.py``, as processes that need not import litellm first.
 
 The imports take seconds. Run as a module this is a process that does them once and forks for each
 command: the fork becomes what ``python harness.py`` is, with streams, environment, folder and

@@ -18,7 +18,7 @@ from typer.exceptions import TyperException
 
 from bench.cli.completion import completion_variable, install_completion
 from bench.cli.configfile import recorded_defaults
-from core.address import Address, parse_address, without_logins
+from core.address import without_logins
 from core.errors import InfrastructureError, UserError
 from core.options import option, option_group
 from core.redaction import DOTENV_VARIABLE, Redactor
@@ -42,19 +42,6 @@ class About:
         recorded=False,
     )
     version: bool = option(False, "Print the version.", "--version", panel=RUN, recorded=False)
-
-
-def checked_address(given: str | None) -> Address | None:
-    """Return the address that ``--api-base`` gives; a login in it is redacted from now on.
-
-    Raises:
-        UserError: it is no address.
-    """
-    address = parse_address("--api-base", given) if given else None
-    if address is not None and address.secret:
-        # As a secret of the environment it is redacted everywhere, also in worker processes.
-        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.given
-    return address
 
 
 class SectionedCommand(TyperCommand):

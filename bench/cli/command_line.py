@@ -10,7 +10,7 @@ import typer
 
 from agent.agents import is_command
 from agent.formats import format_names
-from bench.cli.cli import About, checked_address
+from bench.cli.cli import About
 from bench.cli.config import RunConfig
 from bench.cli.configfile import options_given
 from bench.cli.options import Options, TryAgent
@@ -22,10 +22,11 @@ from core.errors import UserError
 from core.options import built, command
 from environments.base import EnvironmentKind
 from environments.options import AGENT, TESTS
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelBook, ModelChoice, names_of
+from llm.options import LIMITS, MODELS, ModelBook, ModelChoice, names_of
 from llm.settings import SettingsBook, load_settings
 from runs.calls.budget import MONEY
 from runs.calls.rate_limiter import SCALE
+from runs.given import address_given, models_given
 from runs.options import RUN
 
 GROUPS = (RunConfig, ModelBook, TryAgent, Options, About)
@@ -36,7 +37,7 @@ PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Attempt SWE-bench instances with alternating models until a patch is plausible."""
     _refuse_processes(values)
-    address = checked_address(values["api_base"])
+    address = address_given(values["api_base"])
     book = load_settings(values["model_settings"], format_names())
     if values["list_models"]:
         raise typer.Exit(_list_models(values, book))
@@ -94,18 +95,9 @@ def _list_models(values: dict[str, Any], book: SettingsBook) -> int:
 
 
 def _models(values: dict[str, Any], book: SettingsBook) -> tuple[ModelChoice, ...]:
-    given = DEFAULT_MODELS if values["models"] is None else values["models"]
     any_name = bool(values["api_base"]) or is_command(values["try_agent"] or values["agent"])
-    return tuple(
-        ModelChoice.parse(
-            name.strip(),
-            formats=format_names(),
-            book=book,
-            any_name=any_name,
-            replay=values["replay"] is not None,
-        )
-        for name in given.split(",")
-    )
+    replay = values["replay"] is not None
+    return models_given(values["models"], book, any_name=any_name, replay=replay)
 
 
 def _environment(values: dict[str, Any]) -> EnvironmentKind:

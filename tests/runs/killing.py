@@ -82,7 +82,7 @@ class Ended:
 
 @dataclass
 class Harness:
-    """Starts processes of the harness, or of another command, that write below ``place``."""
+    """Starts processes of the harness, or of ``script``, that write below ``place``."""
 
     preloaded: Preloaded
     place: Path

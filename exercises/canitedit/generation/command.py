@@ -9,7 +9,6 @@ from typing import Any
 
 import typer
 
-from bench.cli.cli import checked_address
 from core.address import recorded_address
 from core.atomic import check_folder
 from core.errors import InfrastructureError, UserError
@@ -42,6 +41,7 @@ from runs.calls.modelsource import LiveModels
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_models
 from runs.engines.ray.nodes import clean
+from runs.given import address_given
 from runs.jobs import JobKind, WorkerAccess
 from runs.options import RUN
 from runs.progress.overview import recorded_status
@@ -68,7 +68,7 @@ _CPUS = 0.25
 )
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Ask models for edited programs; the same command continues a run."""
-    checked_address(values["api_base"])
+    address_given(values["api_base"])
     # A run that is named is looked at without litellm, which knows models and takes a second.
     named = bool(values["run"]) and (values["status"] or values["clean"])
     values["models"] = () if named else chosen_models(values)

@@ -19,8 +19,9 @@ from environments.base import EnvironmentKind
 from exercises.canitedit.generation.editing import OPENING, SYSTEM
 from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
 from exercises.canitedit.prompts import Prompt, edit_request
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelBook, ModelChoice
+from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
 from llm.settings import load_settings, settings_sha256
+from runs.given import models_given
 from runs.options import (
     CallRetries,
     RunActions,
@@ -180,15 +181,13 @@ def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
     Raises:
         UserError: a model or its settings are unknown, or an edit format is given with it.
     """
-    formats = format_names()
-    book = load_settings(values["model_settings"], formats)
-    found = []
-    for given in (values["models"] or DEFAULT_MODELS).split(","):
-        name, any_name = given.strip(), bool(values["api_base"])
-        found.append(ModelChoice.parse(name, formats=formats, book=book, any_name=any_name))
-        if found[-1].given != name:
-            raise UserError(f"--models {name}: give the edit format with --via, for all")
-    return tuple(found)
+    book = load_settings(values["model_settings"], format_names())
+    any_name = bool(values["api_base"])
+    found = models_given(values["models"], book, any_name=any_name, replay=False)
+    for text, model in zip((values["models"] or "").split(","), found, strict=False):
+        if text and text.strip() != model.given:
+            raise UserError(f"--models {text.strip()}: give the edit format with --via, for all")
+    return found
 
 
 def model_folders(models: Sequence[ModelChoice]) -> dict[str, str]:
