@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 
 from agent.formats import format_names, get_format
 from core.errors import StoppedError
-from exercises.canitedit.generation.editing import edit_program
-from exercises.canitedit.problems import Problem
+from exercises.canitedit.generation.editing import PROGRAM, edit_program
+from exercises.canitedit.problems import Problem, load_problems
 from llm.chat import (
     BudgetUsedError,
     Message,
@@ -35,31 +36,34 @@ from tests.exercises.canitedit.making import problems
 
 
 @dataclass
-class Ending:
-    """A model with a small window, or one that raises."""
+class OneReply:
+    """A model with a small window, one that raises, or one with a reply."""
 
     traits: Traits
     error: Exception | None = None
+    reply: Reply | None = None
 
     def count(self, text: str) -> int:
         return len(text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        raise self.error or AssertionError("nothing may be asked")
+        if self.reply is None:
+            raise self.error or AssertionError("nothing may be asked")
+        return self.reply
 
 
 @pytest.mark.parametrize(
     ("model", "error", "said"),
     [
-        (Ending(Traits(context=9)), WindowExceededError, "does not fit the window"),
-        (Ending(Traits(), RequestRefusedError("m: no")), RequestRefusedError, "m: no"),
-        (Ending(Traits(), BudgetUsedError("all spent")), BudgetUsedError, "all spent"),
-        (Ending(Traits(), StoppedError("stop")), StoppedError, "stop"),
+        (OneReply(Traits(context=9)), WindowExceededError, "does not fit the window"),
+        (OneReply(Traits(), RequestRefusedError("m: no")), RequestRefusedError, "m: no"),
+        (OneReply(Traits(), BudgetUsedError("all spent")), BudgetUsedError, "all spent"),
+        (OneReply(Traits(), StoppedError("stop")), StoppedError, "stop"),
     ],
     ids=["window", "refused", "budget", "stopped"],
 )
 def test_what_gives_no_reply_is_raised(
-    tmp_path: Path, model: Ending, error: type[Exception], said: str
+    tmp_path: Path, model: OneReply, error: type[Exception], said: str
 ) -> None:
     choice = ModelChoice("m", "m", "diff")
     with pytest.raises(error, match=said):
@@ -89,6 +93,18 @@ def test_the_solution_in_an_edit_format_gives_the_solution(
     assert request["messages"][0]["content"].endswith(rules)
     assert bool(request.get("tools")) is form.endswith("-func")
     assert (request["seed"], request["top_p"], request["max_tokens"]) == (1, 0.95, 8192)
+
+
+@pytest.mark.long
+@pytest.mark.skipif("CANITEDIT_ROWS" not in os.environ, reason="CANITEDIT_ROWS is not set")
+@pytest.mark.parametrize("form", format_names())
+def test_the_published_solutions_in_an_edit_format(tmp_path: Path, form: str) -> None:
+    for problem in load_problems(os.environ["CANITEDIT_ROWS"]):
+        before, after = f"{problem.before}\n", f"{problem.after}\n"
+        model = OneReply(Traits(), reply=get_format(form).render(PROGRAM, before, after))
+        choice = ModelChoice("m", "m", form)
+        edited = edit_program(problem.before, "Edit.", choice, model, 0.2, tmp_path, print)
+        assert (edited.program, edited.applied) == (problem.after, True), problem.full_name
 
 
 class Failing(Solver):
