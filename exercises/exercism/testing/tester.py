@@ -39,8 +39,8 @@ LIMITS = ResourceLimits(
     output=4_000_000, collected=16 << 20,
 )  # fmt: skip
 """Of all processes of one run of tests; compilers need most of it."""
-# The example may take longer than the limit of a short profile allows.
-_LEAST_EXAMPLE_SECONDS = 180.0
+# The example may take longer than a short limit allows, on a busy machine too.
+_LEAST_EXAMPLE_SECONDS = 600.0
 _VERSION_SECONDS = 60.0
 _SHOWN = 200
 
