@@ -124,12 +124,12 @@ class ExerciseTester:
         versions = self.versions(exercise.language)
         return (exercise.key, exercise.sha256, self.places.kind.value, versions, *argv)
 
-    def _measured(self, exercise: Exercise) -> TestCounts | None:
+    def _measured(self, exercise: Exercise) -> TestCounts:
         files = exercise.example_files()
         seconds = max(self.settings.timeout, _LEAST_EXAMPLE_SECONDS)
         _, run = self._run(exercise, files, seconds)
         counts = _counts(exercise, run, files)
-        if not is_solved(run, counts, counts):
+        if counts is None or not is_solved(run, counts, counts):
             lines = self._cleaned(exercise, run.output).strip().splitlines() or ["no output"]
             said = TIMED_OUT if run.timed_out else lines[-1][:_SHOWN]
             raise InfrastructureError(
