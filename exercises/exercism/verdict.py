@@ -110,11 +110,8 @@ def is_solved(run: ExerciseTestRun, counts: TestCounts | None, expected: TestCou
     Args:
         run: of the tests.
         counts: of the run.
-        expected: the counts of the example's run; None for a language without reports, where the
-            exit code is all there is.
+        expected: the counts of the example's run.
     """
-    if run.timed_out or run.exit_code != 0 or not run.output.strip():
+    if run.timed_out or run.exit_code != 0 or not run.output.strip() or expected is None:
         return False
-    if expected is None:
-        return True
     return counts == expected and expected.passed > 0 and expected.failed == 0

@@ -20,17 +20,12 @@ class ExpectedCounts:
     """The counts of the examples' runs, in files below ``folder``; used by many threads."""
 
     folder: Path
-    _known: dict[str, TestCounts | None] = field(default_factory=dict)
+    _known: dict[str, TestCounts] = field(default_factory=dict)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def get(
-        self, parts: Iterable[str], measure: Callable[[], TestCounts | None]
-    ) -> TestCounts | None:
-        """Return the counts for a key of ``parts``; ``measure`` is called if none are kept.
-
-        None stands for an example that passes in a language without counts.
-        """
+    def get(self, parts: Iterable[str], measure: Callable[[], TestCounts]) -> TestCounts:
+        """Return the counts for a key of ``parts``; ``measure`` is called if none are kept."""
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
@@ -39,12 +34,12 @@ class ExpectedCounts:
                 self._known[key] = self._kept(key, measure)
             return self._known[key]
 
-    def _kept(self, key: str, measure: Callable[[], TestCounts | None]) -> TestCounts | None:
+    def _kept(self, key: str, measure: Callable[[], TestCounts]) -> TestCounts:
         path = self.folder / f"{key}.json"
         try:
             value = json_of(read_bytes(path, _MOST_BYTES))
-            return None if value["counts"] is None else TestCounts(**value["counts"])
+            return TestCounts(**value["counts"])
         except (OSError, DamagedError, KeyError, TypeError):
             counts = measure()
-        write_json_atomic(path, {"counts": asdict(counts) if counts else None})
+        write_json_atomic(path, {"counts": asdict(counts)})
         return counts

@@ -69,11 +69,7 @@ class LanguagePlaces:
 
     def _place(self, language: str) -> LanguagePlace:
         tools = find_toolchain(language) if language else Toolchain()
-        readable = tools.readable
-        if not language or LANGUAGES[language].prepare:
-            prepared = prepared_root(self.cache).absolute()
-            prepared.mkdir(parents=True, exist_ok=True)
-            readable = (*readable, prepared)
+        readable = (*tools.readable, *self._packages(language))
         try:
             folders = make_folders(
                 self.kind, self.python if language == "python" else None, self.image, readable,
@@ -82,3 +78,16 @@ class LanguagePlaces:
         except UnavailableError as error:
             raise UserError(str(error)) from error
         return LanguagePlace(folders, {"PATH": tools.path} if tools.path else {})
+
+    def _packages(self, language: str) -> tuple[Path, ...]:
+        """Return the folder of prepared packages, if there may be any for the language."""
+        prepared = prepared_root(self.cache).absolute()
+        if self.kind is EnvironmentKind.LOCAL:
+            if not LANGUAGES[language].prepare:
+                return ()
+            prepared.mkdir(parents=True, exist_ok=True)
+        elif not prepared.is_dir():
+            return ()
+        elif prepared.is_relative_to("/tmp"):  # which is emptied between commands
+            raise UserError(f"{prepared} cannot be shown in a container; use a cache out of /tmp")
+        return (prepared,)

@@ -136,8 +136,8 @@ GOOD = ExerciseTestRun(0, False, "5 passed", "")
         (replace(GOOD, exit_code=None), TestCounts(5, 0), TestCounts(5, 0), False),
         (replace(GOOD, timed_out=True), TestCounts(5, 0), TestCounts(5, 0), False),
         (replace(GOOD, output=" \n"), TestCounts(5, 0), TestCounts(5, 0), False),
-        (GOOD, None, None, True),
-        (replace(GOOD, output=""), None, None, False),
+        (GOOD, None, None, False),
+        (replace(GOOD, output=""), TestCounts(5, 0), TestCounts(5, 0), False),
     ],
 )
 def test_what_is_solved(

@@ -126,8 +126,10 @@ def test_in_docker(tmp_path: Path) -> None:
     tester = make_tester(EnvironmentKind.DOCKER, UNITTEST, tmp_path, "t", lambda: None, print)
     exercise = six()["cuckoo-clock"]
     try:
-        assert tester.test(exercise, exercise.example()).solved
-        assert not tester.test(exercise, exercise.stubs()).solved
+        good = tester.test(exercise, exercise.example())
+        assert (good.solved, good.counts) == (True, TestCounts(5, 0))
+        bad = tester.test(exercise, exercise.stubs())
+        assert (bad.solved, bad.counts) == (False, TestCounts(0, 6))
         forged = b"import os\nprint('Ran 5 tests in 0.001s\\n\\nOK', flush=True)\nos._exit(0)\n"
         assert not tester.test(exercise, {"cuckoo_clock.py": forged}).solved
     finally:
