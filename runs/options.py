@@ -151,6 +151,11 @@ def tries_option(default: int, help: str) -> Any:  # noqa: ANN401 - as of core.o
     return option(default, help, "--tries", panel=MODELS, least=1)
 
 
+def temperature_option(default: Any, help: str, **more: Any) -> Any:  # noqa: ANN401 - as above
+    """Declare ``--temperature`` of a benchmark: one for each try, or one for all completions."""
+    return option(default, help, "--temperature", panel=MODELS, **more)
+
+
 @option_group
 class CallRetries:
     """How often a call is made again."""
@@ -189,30 +194,9 @@ class RunFolders:
 
 
 @option_group
-class Start:
-    """What is asked of one start of a run, and not recorded with the run."""
+class RunActions:
+    """What can be asked of a run that was started, and how its state is printed."""
 
-    config: Path | None = option(
-        None,
-        "YAML file with option names as keys; the command line takes precedence.",
-        "--config",
-        panel=RUN,
-        recorded=False,
-    )
-    continue_: str | None = option(
-        None,
-        "Continue this run, by name or folder, with the options it was started with.",
-        "--continue",
-        panel=RUN,
-        recorded=False,
-    )
-    dry_run: bool = option(
-        False,
-        "Say what would run and what is missing; start nothing.",
-        "--dry-run",
-        panel=RUN,
-        recorded=False,
-    )
     redo: str = option(
         "",
         "Redo exactly these: statuses (not_plausible, empty, error, infra_error, budget, …) "
@@ -243,6 +227,33 @@ class Start:
         False,
         "Print the result as JSON: the summary, --status, --dry-run, --list-models.",
         "--json",
+        panel=RUN,
+        recorded=False,
+    )
+
+
+@option_group
+class Start(RunActions):
+    """What is asked of one start of a run, and not recorded with the run."""
+
+    config: Path | None = option(
+        None,
+        "YAML file with option names as keys; the command line takes precedence.",
+        "--config",
+        panel=RUN,
+        recorded=False,
+    )
+    continue_: str | None = option(
+        None,
+        "Continue this run, by name or folder, with the options it was started with.",
+        "--continue",
+        panel=RUN,
+        recorded=False,
+    )
+    dry_run: bool = option(
+        False,
+        "Say what would run and what is missing; start nothing.",
+        "--dry-run",
         panel=RUN,
         recorded=False,
     )

@@ -30,6 +30,7 @@ COMMANDS = {
     "harness.py": "bench.cli.command_line",
     "report.py": "reports.cli.command_line",
     EXERCISM: "exercises.exercism.running.command",
+    "canitedit-generate": "exercises.canitedit.generation.command",
 }
 _LONGEST = 1 << 20
 _POLL = 0.01

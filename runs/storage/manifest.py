@@ -115,6 +115,7 @@ _OPTIONS = {
     "matching": "--matching",
     "model_settings_sha256": "--model-settings",
     "models": "--models",
+    "problems_sha256": "--problems (its rows)",
     "prompts_sha256": "prompts",
     "replay_sha256": "--replay (its trajectories)",
     "temperatures": "--temperature",

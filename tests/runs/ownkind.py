@@ -114,7 +114,7 @@ def main(out: str, url: str, engine: str, count: str) -> None:
         return [questions[key] for key in found.todo], found
 
     kind = JobKind(services, Saver(store), packages=("tests",))
-    scale = Scale(workers=4, jobs=2, engine=EngineKind(engine))
+    scale = Scale(workers=4, jobs=1, engine=EngineKind(engine))
     with run_lock(store.folder):
         clean(store, cache, containers=False)
         summary = RunSession(store, cache, scale, money, kind, ModelUse(), choose, print).run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -19,14 +18,12 @@ from runs.jobs import check_keys
 from runs.leftovers import kill_processes, run_key
 from runs.storage.store import RunStore
 from tests.provider import Answer, Provider
+from tests.runs.engines.lost_workers import needs_ray, wait_for_end, workers_of
 from tests.runs.ownkind import RUN, Question
 
 TOP = Path(__file__).resolve().parents[2]
 COUNT = 6
 PROGRAM = "import sys; from tests.runs.ownkind import main; main(*sys.argv[1:])"
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="Ray is not installed (requirements-ray.txt)"
-)
 
 
 def start(out: Path, provider: Provider, engine: str) -> subprocess.Popen[bytes]:
@@ -62,8 +59,11 @@ def test_jobs_of_another_kind_are_killed_and_continued(
     with start(tmp_path, provider, engine) as process:
         while not list(store.prediction_paths()) and process.poll() is None:
             time.sleep(0.02)
+        workers = workers_of(process.pid)
+        assert bool(workers) == (engine == "ray")
         process.kill()
     assert process.returncode == -9
+    wait_for_end(workers)
     done = {path: path.read_bytes() for path in store.prediction_paths()}
     assert 0 < len(done) < COUNT
     with start(tmp_path, provider, engine) as process:

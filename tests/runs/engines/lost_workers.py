@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from bench.assembly import Options
@@ -105,3 +106,29 @@ def kill_in_the_middle(
     assert extra.total() <= lines["failed"]
     exact_total(here.out, there.out)
     return died
+
+
+def rays_of(pid: int) -> list[psutil.Process]:
+    """Return the processes of a driver's own Ray."""
+    found = psutil.Process(pid).children(recursive=True)
+    return [process for process in found if "ray" in " ".join(process.cmdline()).lower()]
+
+
+def workers_of(pid: int) -> list[psutil.Process]:
+    """Return the workers of a driver's own Ray."""
+    return [process for process in rays_of(pid) if process.cmdline()[0].startswith("ray::Worker")]
+
+
+def wait_for_end(processes: Sequence[psutil.Process]) -> None:
+    """Wait until none of ``processes`` lives."""
+    deadline = time.monotonic() + 60
+    while any(map(alive, processes)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -20,11 +20,15 @@ from tests.bench.runs import EDIT, IDS, config, options, started
 from tests.provider import Answer, Provider
 from tests.runs.engines.lost_workers import (
     ALL,
+    alive,
     ledger,
     needs_ray,
     predictions,
+    rays_of,
     talkative,
     wait_for,
+    wait_for_end,
+    workers_of,
 )
 
 
@@ -56,20 +60,10 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     assert not any(map(alive, rays))
 
 
-def rays_of(pid: int) -> list[psutil.Process]:
-    """Return the processes of a driver's own Ray."""
-    found = psutil.Process(pid).children(recursive=True)
-    return [process for process in found if "ray" in " ".join(process.cmdline()).lower()]
-
-
 @needs_ray
-@pytest.mark.parametrize(
-    "twice",
-    [False, pytest.param(True, marks=pytest.mark.long)],
-    ids=["killed", "ctrl-c-twice"],
-)
-def test_no_worker_of_its_own_ray_outlives_the_driver(
-    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, twice: bool
+@pytest.mark.long
+def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     provider.will_answer(Answer(EDIT, hang=60))
@@ -80,24 +74,13 @@ def test_no_worker_of_its_own_ray_outlives_the_driver(
     ]  # fmt: skip
     with started([sys.executable, *words]) as process:
         wait_for(2, provider)
-        workers = [p for p in rays_of(process.pid) if p.cmdline()[0].startswith("ray::Worker")]
+        workers = workers_of(process.pid)
         assert len(workers) == 2
-        if twice:
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.5)
-        process.send_signal(signal.SIGINT if twice else signal.SIGKILL)
-    assert process.returncode == (130 if twice else -9)
-    deadline = time.monotonic() + 60
-    while any(map(alive, workers)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    wait_for_end(workers)
 
 
 @needs_ray

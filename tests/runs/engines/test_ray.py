@@ -232,19 +232,20 @@ def killed(
 
 @needs_ray
 @pytest.mark.parametrize(
-    "limits",
+    ("limits", "workers"),
     [
-        BudgetLimits(usd=Decimal("0.008")),
-        pytest.param(BudgetLimits(calls=7), marks=pytest.mark.long),
+        (BudgetLimits(usd=Decimal("0.008")), 2),
+        pytest.param(BudgetLimits(usd=Decimal("0.008")), 4, marks=pytest.mark.long),
+        pytest.param(BudgetLimits(calls=7), 4, marks=pytest.mark.long),
     ],
-    ids=["dollars", "calls"],
+    ids=["dollars", "dollars-4", "calls-4"],
 )
-def test_a_budget_is_never_passed_by_many_workers(
-    tmp_path: Path, provider: Provider, nodes: Nodes, limits: BudgetLimits
+def test_a_budget_is_never_passed_by_several_workers(
+    tmp_path: Path, provider: Provider, nodes: Nodes, limits: BudgetLimits, workers: int
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.1))
     money = Spending(limits)
-    far = options(tmp_path, tmp_path / "cache", *ALL, scale=scale(nodes, 4), money=money)
+    far = options(tmp_path, tmp_path / "cache", *ALL, scale=scale(nodes, workers), money=money)
     run_command(talkative(provider, max_output_tokens=100), far, lambda _: None)
     spent = total(ledger(tmp_path))
     assert spent is not None
@@ -278,7 +279,7 @@ def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.5))
     words = [
-        "harness.py", "--engine", "ray", "--ray-address", nodes.address, "--workers", "2",
+        "harness.py", "--engine", "ray", "--ray-address", nodes.address, "--workers", "1",
         "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances",
         ",".join(IDS), "--environment", "none", "--api-base", provider.url, "--call-timeout", "30",
         "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
