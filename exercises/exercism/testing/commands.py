@@ -22,7 +22,7 @@ def script() -> str:
     return _FIRST + "".join(here.with_name(f"{name}.py").read_text() for name in _PARTS)
 
 
-def test_argv(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[str, ...]:
+def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[str, ...]:
     """Return the command; ``prepared`` is the folder of the exercise's packages."""
     rules = exercise.rules
     named = {PYTHON: "python", NAME: exercise.name, PREPARED: str(prepared or "/nothing")}

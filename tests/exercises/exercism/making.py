@@ -18,7 +18,7 @@ from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
-from exercises.exercism.testing.commands import test_argv
+from exercises.exercism.testing.commands import argv_of
 from exercises.exercism.testing.inside import REPORT
 from exercises.exercism.verdict import ExerciseTestRun
 
@@ -44,7 +44,7 @@ def run_tests(
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
     rules = exercise.rules
-    argv = test_argv(exercise, unittest, None)
+    argv = argv_of(exercise, unittest, None)
     told = json.dumps({"secret": "", "solution": exercise.solution})
     env = {**os.environ, **dict(rules.environment)}
     done = subprocess.run(

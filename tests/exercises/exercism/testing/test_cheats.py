@@ -66,17 +66,22 @@ CHEATS = {
         "import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n"
     ),
     "replaces the code of an assertion": (
-        "import unittest\nunittest.TestCase.assertEqual.__code__ = (lambda *_: None).__code__\n"
+        "import unittest\nunittest.TestCase._baseAssertEqual.__code__ = "
+        "(lambda self, first, second, msg=None: None).__code__\n"
     ),
+    # Right at first in each test, because the assertion is looked up before this is called.
     "replaces an assertion of one test, both": (
-        "import sys\n"
-        "def strikes(*_):\n"
-        "    sys._getframe(1).f_locals['self'].assertEqual = lambda *_: None\n"
+        f"import sys\n{RIGHT}right = strikes\n"
+        "def strikes(hour, minute):\n"
+        "    test = sys._getframe(1).f_locals['self']\n"
+        "    first = 'assertEqual' not in vars(test)\n"
+        "    test.assertEqual = lambda *_: None\n"
+        "    return right(hour, minute) if first else None\n"
     ),
     "replaces the result": (
-        "import unittest\nunittest.TestResult.addFailure = lambda *_: None\n"
-        "unittest.TextTestResult.addFailure = unittest.TextTestResult.addSubTest = "
-        "unittest.TextTestResult.addSuccess\n"
+        "import unittest\n"
+        "for kind in (unittest.TestResult, unittest.TextTestResult):\n"
+        "    kind.addFailure = kind.addError = kind.addSubTest = lambda *_: None\n"
     ),
     "replaces the reports, pytest": (
         "from _pytest.reports import TestReport\nmake = TestReport.from_item_and_call\n"
