@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from environments.local.bubblewrap import bubblewrap_works
-from exercises.exercism.reporting.records import Record, read_records
+from exercises.exercism.reporting.records import RECORD, Record, read_records
 from tests.exercises.exercism.making import SIX, main
 from tests.provider import Provider
 
@@ -47,9 +47,7 @@ class ExerciseRun:
 
     def records(self) -> Mapping[str, Record]:
         """Return the records by edit format."""
-        return {
-            record["edit_format"]: record for record in read_records(self.folder / "record.yml")
-        }
+        return {record["edit_format"]: record for record in read_records(self.folder / RECORD)}
 
     def results(self) -> dict[str, Any]:
         """Return the results by path, without what depends on the clock."""

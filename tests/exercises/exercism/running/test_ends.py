@@ -10,6 +10,7 @@ import pytest
 
 from agent.formats.base import Notation
 from exercises.exercism.exercise import Exercise
+from exercises.exercism.reporting.records import RECORD, read_records
 from tests.exercises.exercism.making import main, six
 from tests.exercises.exercism.running.provider import ExerciseProvider, examples, late_examples
 from tests.exercises.exercism.running.runs import ExerciseRun, needs_bubblewrap
@@ -183,6 +184,9 @@ def test_exercises_and_repeats_may_be_added(
         assert run.run(provider, *CLOCK) == 0
         assert run.run(provider, "--ids", "tidy-receipt", "--repeats", "2") == 0
         assert len(provider.requests) == 3
+        first, second = read_records(run.folder / RECORD)
+        assert (first["test_cases"], first["total_tests"]) == (2, 2)
+        assert second["not_completed"] == ["python/cuckoo-clock"]
         assert run.run(provider, *CLOCK, "--repeats", "2") == 0
         for words in (("--tries", "3"), ("--test-lines", "0"), ("--profile", "current")):
             assert run.run(provider, *words) == 2

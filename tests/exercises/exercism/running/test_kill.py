@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,7 @@ from tests.exercises.exercism.making import six
 from tests.exercises.exercism.running.provider import ExerciseProvider, late_examples
 from tests.exercises.exercism.running.runs import THREE, ExerciseRun, needs_bubblewrap, requests
 from tests.preloaded import EXERCISM, Preloaded
+from tests.provider import Answer
 from tests.runs.killing import Harness, Left
 
 pytestmark = needs_bubblewrap
@@ -93,6 +97,34 @@ def test_a_few_kills(tmp_path: Path, harness: Harness, server: ExerciseProvider)
     options = (*FAST, "--ids", THREE, "--formats", "diff")
     trial = Killed(harness, server, tmp_path, options, random.Random(SEED))
     assert trial.disturb(3) > 0
+
+
+class Watched(ExerciseProvider):
+    """Tells when it is asked, and answers a moment later."""
+
+    def __init__(self) -> None:
+        super().__init__([*six().values()], late_examples, Notation.OF_2023, latency=1.0)
+        self.asked = threading.Event()
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        self.asked.set()
+        return super().answer(request)
+
+
+def test_an_interrupt_keeps_what_is_paid_for(tmp_path: Path, harness: Harness) -> None:
+    run = ExerciseRun(tmp_path, tmp_path / "cache", (*FAST, "--ids", THREE, "--formats", "diff"))
+    with Watched() as provider:
+        started = harness.start(run.words(provider))
+        assert provider.asked.wait(120)
+        started.send_signal(signal.SIGTERM)
+        ended = harness.ended(started)
+        assert ended.code == 130, ended.said
+        (record,) = run.records().values()
+        assert record["not_completed"] and record["total_tests"] == 3
+        assert harness.run(run.words(provider)).code == 0
+    assert max(Counter(requests(provider)).values()) == 1, "no reply is bought twice"
+    (record,) = run.records().values()
+    assert (record["pass_num_2"], "not_completed" in record) == (3, False)
 
 
 @pytest.mark.long
