@@ -61,10 +61,10 @@ class EvaluationOptions:
     environment: EnvironmentKind = environment_option(
         EnvironmentKind.LOCAL, "Where programs run: local or docker."
     )
-    python: Path | None = option(
+    interpreter: Path | None = option(
         None,
         "An interpreter with the libraries, for local; default: one made for it.",
-        "--python",
+        "--interpreter",
         given=Path | None,
         read=lambda name, path, context: absolute(name, [path], context)[0],
     )
@@ -99,7 +99,7 @@ def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
     files = read_completions(folder, output, rows)
     recorded = recorded_evaluation(options.against, files) if options.against else None
     modules = {file.problem.full_name: needed_modules(file.problem) for file in files}
-    source = EnvironmentSource(options.environment, options.python, options.cache)
+    source = EnvironmentSource(options.environment, options.interpreter, options.cache)
     wanted = frozenset().union(*modules.values()) - STUBBED
     with program_environment(source, wanted, stop.check, _say) as environment:
         lacking = {name: needs & environment.missing.keys() for name, needs in modules.items()}
@@ -123,8 +123,10 @@ def _folders(options: EvaluationOptions) -> tuple[Path, Path]:
             f"--workers {options.workers}: at most {most} here, {MOST_SHARED} for each processor, "
             "or programs would have too little of one"
         )
-    if options.python is not None and not os.access(options.python, os.X_OK):
-        raise UserError(f"--python {options.python}: there is no such program; give an interpreter")
+    if options.interpreter is not None and not os.access(options.interpreter, os.X_OK):
+        raise UserError(
+            f"--interpreter {options.interpreter}: there is no such program; give an interpreter"
+        )
     return options.folder, options.output or options.folder
 
 

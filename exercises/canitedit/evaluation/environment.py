@@ -74,12 +74,12 @@ class EnvironmentSource:
     """Where programs are to run; see the options of ``evaluate``.
 
     Attributes:
-        python: for local, an interpreter of the user's; None for one with our requirements.
+        interpreter: for local, one of the user's; None for one with our requirements.
         cache: where virtual environments are kept.
     """
 
     kind: EnvironmentKind
-    python: Path | None
+    interpreter: Path | None
     cache: Path
 
 
@@ -119,8 +119,8 @@ def program_environment(
 def _python(
     source: EnvironmentSource, check: Callable[[], None], say: Callable[[str], None]
 ) -> Path:
-    if source.python is not None:
-        return source.python
+    if source.interpreter is not None:
+        return source.interpreter
     say(f"libraries of {REQUIREMENTS.name}: installed once, into {source.cache}")
     text = REQUIREMENTS.read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
@@ -132,7 +132,7 @@ def _python(
     except UnavailableError as error:
         raise UserError(
             f"{error}; install what can be into a virtual environment of your own, and give its "
-            "interpreter with --python"
+            "interpreter with --interpreter and --allow-missing"
         ) from error
 
 

@@ -106,7 +106,7 @@ def _processor_times() -> tuple[float, float]:
 
 def _run(with_coverage: bool, writer: int, token: bytes) -> None:
     """Run the program, and write the token if it reaches its end."""
-    write, path = os.write, os.path.abspath(PROGRAM)  # noqa: PTH100
+    write, path, own = os.write, os.path.abspath(PROGRAM), os.getpid()  # noqa: PTH100
     sys.argv[:] = [path]
     covered = _started_coverage(path) if with_coverage else None
     report = os.path.abspath(COVERAGE)  # noqa: PTH100
@@ -123,7 +123,8 @@ def _run(with_coverage: bool, writer: int, token: bytes) -> None:
     if covered is not None:
         covered.stop()
         covered.json_report(outfile=report)
-    write(writer, token)
+    if os.getpid() == own:
+        write(writer, token)
 
 
 def _main_module(path: str) -> dict[str, object]:
@@ -138,7 +139,10 @@ def _started_coverage(path: str):  # type: ignore[no-untyped-def]  # noqa: ANN20
     import coverage
 
     found = coverage.Coverage(data_file=None, config_file=False, include=[path])
-    found.set_option("report:exclude_also", [r"@(abc\.)?abstractmethod"])
+    # "exclude_also" is read from files alone.
+    usual = found.get_option("report:exclude_lines")
+    lines = [*usual, r"@(abc\.)?abstractmethod"]  # type: ignore[misc]
+    found.set_option("report:exclude_lines", lines)
     found.start()
     return found
 
