@@ -125,9 +125,9 @@ def outcome_of(folders: Folders, program: TestedProgram) -> Outcome:
     Raises:
         InfrastructureError: the environment failed.
     """
-    found = [_run(folders, program)]
+    found = [run_program(folders, program)]
     while program.alone and not _agreed(found):
-        found.append(_run(folders, program))
+        found.append(run_program(folders, program))
     outcome = found[-1]
     for _ in range(ATTEMPTS if program.alone else 1):
         if outcome.passed and outcome.coverage is None:
@@ -141,7 +141,12 @@ def _agreed(outcomes: list[Outcome]) -> bool:
     return any(one.passed is last.passed for one in earlier)
 
 
-def _run(folders: Folders, program: TestedProgram) -> Outcome:
+def run_program(folders: Folders, program: TestedProgram) -> Outcome:
+    """Run a program once, without coverage.
+
+    Raises:
+        InfrastructureError: the environment failed.
+    """
     return _judged(*_result(folders, program, "plain", SECONDS))
 
 
@@ -173,17 +178,21 @@ def _result(
     folders: Folders, program: TestedProgram, mode: str, seconds: float
 ) -> tuple[FolderResult, _Report | None]:
     secret, most = secrets.token_hex(16), _MOST_CLOCK * seconds
-    result = folders.run(
-        FolderCommand(
-            argv=("python", _SCRIPT, mode, f"{seconds:g}", f"{most:g}"),
-            files=program.files,
-            timeout=most + _SLACK,
-            variables=_VARIABLES,
-            stdin=secret.encode(),
-            collect=(REPORT, COVERAGE),
-            separate=True,
-        )
+    command = FolderCommand(
+        argv=("python", _SCRIPT, mode, f"{seconds:g}", f"{most:g}"),
+        files=program.files,
+        timeout=most + _SLACK,
+        variables=_VARIABLES,
+        stdin=secret.encode(),
+        collect=(REPORT, COVERAGE),
+        separate=True,
     )
+    for _ in range(ATTEMPTS):
+        result = folders.run(command)
+        # The script has written its report when it ends so: a container that could not be cleaned
+        # in time took it along.
+        if result.exit_code != 0 or REPORT in result.files:
+            break
     return result, _report(result, secret)
 
 
