@@ -43,7 +43,7 @@ _TOP = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class Measured:
+class BoundedFigure:
     """A figure, and the bound that it may not exceed."""
 
     name: str
@@ -56,14 +56,14 @@ class Measured:
         return words if self.value <= self.bound else f"{words}  EXCEEDED"
 
 
-def rescoring(folder: Path) -> Iterator[Measured]:
+def rescoring(folder: Path) -> Iterator[BoundedFigure]:
     """Score a folder in a process of its own, and hold its files in another."""
     before = _children_cpu()
     _python("exercises.canitedit", "report", str(folder), "--json")
-    yield Measured("re-scoring", _children_cpu() - before, MOST_CPU, "s of CPU")
+    yield BoundedFigure("re-scoring", _children_cpu() - before, MOST_CPU, "s of CPU")
     held = json.loads(_python("benchmarks.exercises", "hold", str(folder)))
     name = f"{held['completions']:,} completions"
-    yield Measured(name, held["peak_bytes"] / 1e6, MOST_MEMORY, "MB")
+    yield BoundedFigure(name, held["peak_bytes"] / 1e6, MOST_MEMORY, "MB")
 
 
 def _python(module: str, *words: str) -> str:
@@ -85,7 +85,7 @@ def hold(folder: Path) -> dict[str, int]:
     return {"completions": sum(len(file.results) for file in files), "peak_bytes": peak}
 
 
-def isolation(rows: Path, workers: int, rounds: int) -> Iterator[Measured]:
+def isolation(rows: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
     """Run the solutions that need no library, in a bare loop and isolated."""
     problems = [p for p in load_problems(str(rows)) if not p.taxonomy.libraries]
     programs = [TestedProgram(f"{p.after}\n{p.tests}") for p in problems]
@@ -101,7 +101,7 @@ def isolation(rows: Path, workers: int, rounds: int) -> Iterator[Measured]:
             isolated = _timed(lambda: _at_once(workers, _isolated(folders), programs))
             ratios.append(isolated / bare)
             print(f"round {number + 1}: bare {bare:.2f} s, isolated {isolated:.2f} s")
-    yield Measured(f"isolation, {len(programs)} programs", min(ratios), MOST_ISOLATION, "x")
+    yield BoundedFigure(f"isolation, {len(programs)} programs", min(ratios), MOST_ISOLATION, "x")
 
 
 def _run_bare(file: Path) -> None:
