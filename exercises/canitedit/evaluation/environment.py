@@ -35,8 +35,8 @@ _PROBE, _FOUND = "probe.py", "found.json"
 # Imports the modules that it is given, and says which cannot be, and what is installed.
 _SCRIPT = b"""\
 import importlib
-import importlib.metadata
 import json
+import os
 import platform
 import sys
 
@@ -46,7 +46,9 @@ for name in sys.argv[1:]:
         importlib.import_module(name)
     except BaseException as error:
         missing[name] = f"{type(error).__name__}: {error}"
-found = {one.name.lower(): one.version for one in importlib.metadata.distributions() if one.name}
+names = {name for place in sys.path if os.path.isdir(place) for name in os.listdir(place)}
+# Such folders are named by library and version.
+found = sorted(name for name in names if name.endswith((".dist-info", ".egg-info")))
 versions = {"python": sys.version, "machine": platform.machine(), "libraries": found}
 with open("found.json", "w", encoding="utf-8") as stream:
     json.dump({**versions, "missing": missing}, stream)
@@ -180,7 +182,7 @@ def _probed(
     )
     try:
         found = json_of(result.files.get(_FOUND, b""))
-        libraries, python = sorted(found["libraries"].items()), str(found["python"])
+        python, libraries = str(found["python"]), [str(name) for name in found["libraries"]]
         missing = {str(name): str(reason) for name, reason in found["missing"].items()}
         decisive = [kind.value, python, str(found["machine"]), libraries, rules_sha256()]
     except (DamagedError, LookupError, TypeError, AttributeError) as error:
