@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
 import os
 import tarfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from environments.choice import make_folders
 from environments.docker.engine import connect, engine_errors
 from environments.docker.images import holds
 from environments.folders import FolderCommand, Folders
+from environments.leftovers import remove_containers, remove_groups
 from environments.local.venvs import Venvs
 from exercises.canitedit.evaluation.running import LIMITS, rules_sha256
 
@@ -84,6 +86,11 @@ class EnvironmentSource:
     interpreter: Path | None
     cache: Path
 
+    @property
+    def run_key(self) -> str:
+        """Marks what evaluations with this cache start."""
+        return f"{_NAME} {self.cache}"
+
 
 @contextmanager
 def program_environment(
@@ -104,18 +111,41 @@ def program_environment(
         UserError: it cannot be made here; says why.
         InfrastructureError: the package index or the engine failed.
     """
-    try:
-        python = _python(source, check, say) if source.kind is EnvironmentKind.LOCAL else None
-        image = _image(say) if source.kind is EnvironmentKind.DOCKER else ""
-        folders = make_folders(
-            source.kind, python, image, limits=LIMITS, run_key=_NAME, check=check, warn_once=say
-        )
-    except UnavailableError as error:
-        raise UserError(str(error)) from error
-    try:
-        yield _probed(source.kind, folders, modules)
-    finally:
-        folders.stop()
+    with _without_leftovers(source):
+        try:
+            folders = _folders(source, check, say)
+        except UnavailableError as error:
+            raise UserError(str(error)) from error
+        try:
+            yield _probed(source.kind, folders, modules)
+        finally:
+            folders.stop()
+
+
+@contextmanager
+def _without_leftovers(source: EnvironmentSource) -> Iterator[None]:
+    """Remove what killed evaluations left, if no other one with this cache is at work."""
+    place = source.cache / _NAME / ".lock"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("wb") as lock:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_groups(source.run_key)
+            if source.kind is EnvironmentKind.DOCKER and (client := connect()) is not None:
+                remove_containers(client, source.run_key)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+
+
+def _folders(
+    source: EnvironmentSource, check: Callable[[], None], say: Callable[[str], None]
+) -> Folders:
+    python = _python(source, check, say) if source.kind is EnvironmentKind.LOCAL else None
+    image = _image(say) if source.kind is EnvironmentKind.DOCKER else ""
+    return make_folders(
+        source.kind, python, image, limits=LIMITS, run_key=source.run_key, check=check,
+        warn_once=say,
+    )  # fmt: skip
 
 
 def _python(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,7 +16,11 @@ import pytest
 
 from core.errors import UserError
 from environments.base import EnvironmentKind, UnavailableError
+from environments.choice import make_folders
 from environments.docker.engine import connect
+from environments.docker.environment import label_of
+from environments.folders import FolderCommand
+from environments.local.cgroups import cgroups_work, limited_group
 from environments.local.venvs import Venvs
 from exercises.canitedit.evaluation import environment
 from exercises.canitedit.evaluation.environment import (
@@ -25,11 +30,13 @@ from exercises.canitedit.evaluation.environment import (
     ProgramEnvironment,
     program_environment,
 )
-from exercises.canitedit.evaluation.running import TestedProgram, outcome_of
+from exercises.canitedit.evaluation.running import LIMITS, TestedProgram, outcome_of
 from tests.environments.folders import IMAGE
 
 BASE = "swe-retry-harness/canitedit-base:test"
-LOCAL = EnvironmentSource(EnvironmentKind.LOCAL, Path(sys.executable), Path("unused"))
+LOCAL = EnvironmentSource(
+    EnvironmentKind.LOCAL, Path(sys.executable), Path(tempfile.gettempdir()) / "canitedit-tests"
+)
 
 
 @contextmanager
@@ -76,6 +83,33 @@ def test_no_environment_runs_nothing() -> None:
     source = replace(LOCAL, kind=EnvironmentKind.NONE)
     with pytest.raises(UserError, match="use local or docker"), made(source):
         pass
+
+
+def test_what_a_killed_evaluation_left_is_removed(tmp_path: Path) -> None:
+    if not cgroups_work():
+        pytest.skip("no cgroup can be made here")
+    source = replace(LOCAL, cache=tmp_path)
+    with limited_group(LIMITS, source.run_key) as left, made(source):
+        assert not any(folder.exists() for folder in left.folders)
+    with made(source), limited_group(LIMITS, source.run_key) as used, made(source):
+        assert all(folder.exists() for folder in used.folders)
+
+
+@pytest.mark.docker
+def test_a_container_that_was_left_is_removed(engine: Any, base: str, tmp_path: Path) -> None:
+    source = replace(LOCAL, kind=EnvironmentKind.DOCKER, cache=tmp_path)
+    folders = make_folders(source.kind, None, base, limits=LIMITS, run_key=source.run_key)
+    assert folders.run(FolderCommand(("true",), {}, 20)).exit_code == 0
+    [(name, value)] = label_of(source.run_key).items()
+
+    def left() -> list[Any]:
+        found: list[Any] = engine.containers.list(all=True, filters={"label": f"{name}={value}"})
+        return found
+
+    assert len(left()) == 1
+    with environment._without_leftovers(source):
+        assert not left()
+    folders.stop()
 
 
 def test_requirements_are_pinned_and_named_in_the_image() -> None:
