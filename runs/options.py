@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
@@ -29,13 +29,21 @@ class EngineKind(str, Enum):
     RAY = "ray"
 
 
+def workers_option(
+    default: int | None,
+    help: str,
+    panel: str | None = None,
+    factory: Callable[[], int] | None = None,
+) -> Any:  # noqa: ANN401 - as of option
+    """Declare ``--workers`` of a command."""
+    return option(default, help, "--workers", "-w", panel=panel, least=1, factory=factory)
+
+
 @option_group
 class Scale:
     """How much at once; nothing here decides a result."""
 
-    workers: int = option(
-        4, "Instances in work: calls in flight.", "--workers", "-w", panel=SCALE, least=1
-    )
+    workers: int = workers_option(4, "Instances in work: calls in flight.", SCALE)
     jobs: int = option(
         None,
         "Checkouts, maps, lints and tests at once; default: cores.",
@@ -179,18 +187,17 @@ def default_cache() -> Path:
     return Path(root).expanduser() / "swe-retry-harness"
 
 
+def cache_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
+    """Declare ``--cache`` of a command."""
+    return option(None, help, "--cache", panel=panel, factory=default_cache)
+
+
 @option_group
 class RunFolders:
     """Where a run lies, and what it shares with other runs."""
 
     out: Folder = option(TOP, "Where predictions/ and logs/ lie.", "--out", "-o", panel=RUN)
-    cache: Folder = option(
-        None,
-        "Folder for mirrors, environments and baselines.",
-        "--cache",
-        panel=RUN,
-        factory=default_cache,
-    )
+    cache: Folder = cache_option("Folder for mirrors, environments and baselines.", RUN)
 
 
 @option_group
