@@ -33,15 +33,14 @@ from environments.docker.images import pull_ahead
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import recorded_label, replay_folder
 from runs.checks import check_models
-from runs.engines.ray.nodes import clean
 from runs.options import EngineKind
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
 from runs.session import RunSession, model_use
 from runs.storage.manifest import all_versions, note_images, timestamp
-from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
+from runs.upkeep import held_run
 
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
@@ -65,12 +64,8 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         return _dry_run(config, options, store, dataset, selected, say)
     check_models(config, options.money)
     check_remains(store)
-    with run_lock(store.folder) as died:
-        if died is not None:
-            say(f"{died} did not end this run by itself: continuing from what it left")
-        containers = config.environment is EnvironmentKind.DOCKER
-        for thing in clean(store, options.cache, containers=containers):
-            say(f"removed {thing}")
+    containers = config.environment is EnvironmentKind.DOCKER
+    with held_run(store, options.cache, say, containers=containers):
         return _Session(config, options, store, dataset, selected, say).run()
 
 

@@ -94,7 +94,7 @@ def _outcome(summary: RunSummary, words: Mapping[InstanceStatus, str]) -> Iterat
     if summary.errors:
         yield f"{counted(len(summary.errors), 'error')}: repeat with --redo error"
     if summary.broken:
-        yield f"{counted(len(summary.broken), 'broken prediction')}: fix or delete them"
+        yield f"{counted(len(summary.broken), 'broken file')}: fix or delete them"
     if summary.stopped:
         yield f"ended early: {summary.stopped}"
     if summary.unfinished:

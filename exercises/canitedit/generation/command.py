@@ -40,7 +40,6 @@ from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import LiveModels
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_models
-from runs.engines.ray.nodes import clean
 from runs.given import address_given
 from runs.jobs import JobKind, WorkerAccess
 from runs.options import RUN
@@ -51,9 +50,8 @@ from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run
 from runs.session import RunSession, Say, model_use
 from runs.storage.manifest import all_versions, timestamp
-from runs.storage.runlock import run_lock
 from runs.storage.store import READ_WITH, RunStore
-from runs.upkeep import clean_command, status_command
+from runs.upkeep import clean_command, held_run, status_command
 
 _WORDS = {InstanceStatus.PLAUSIBLE: "generated"}
 # A job mostly waits for its model.
@@ -135,11 +133,7 @@ def generate(
         for kind in config.kinds
     )
     check_remains(store)
-    with run_lock(store.folder) as died:
-        if died is not None:
-            say(f"{died} did not end this run by itself: continuing from what it left")
-        for thing in clean(store, options.cache, containers=False):
-            say(f"removed {thing}")
+    with held_run(store, options.cache, say, containers=False):
         identity = problems_identity(problems, options.problems)
         return _Generation(config, options, store, jobs, identity, say).run()
 

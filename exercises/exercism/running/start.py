@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,15 +42,14 @@ from llm.provider_errors import ProviderRefusalError
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import ReplayedModels, replay_folder
 from runs.checks import check_models
-from runs.engines.ray.nodes import clean
 from runs.jobs import JobKind
 from runs.progress.statuses import InstanceStatus
-from runs.progress.summary_json import RunSummary
+from runs.progress.summary_json import RunSummary, summary_words
 from runs.redo import Plan, plan
 from runs.run import changed_address, check_remains, open_run
 from runs.session import RunSession, model_use
 from runs.storage.manifest import all_versions, note_images
-from runs.storage.runlock import run_lock
+from runs.upkeep import held_run
 
 # Top-level packages that a worker on another machine needs, beside those of the runs.
 _PACKAGES = ("bench", "reports", "exercises")
@@ -77,12 +75,8 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(option, folder)
     check_remains(store)
-    with run_lock(store.folder) as died:
-        if died is not None:
-            say(f"{died} did not end this run by itself: continuing from what it left")
-        containers = config.environment is EnvironmentKind.DOCKER
-        for thing in clean(store, options.cache, containers=containers):
-            say(f"removed {thing}")
+    containers = config.environment is EnvironmentKind.DOCKER
+    with held_run(store, options.cache, say, containers=containers):
         return _Session(config, options, store, catalog, exercises, say).run()
 
 
@@ -217,23 +211,6 @@ class _Session:
         if self.options.as_json:
             self.say(summary.text())
             return
-        self.say(f"{self.store.folder}: {'; '.join(_outcome(summary))}")
+        self.say(summary_words(summary, _WORDS))
         for line in self._saver.progress.lines():
             self.say(f"  {line}")
-
-
-def _outcome(summary: RunSummary) -> Iterator[str]:
-    counts: Counter[str] = Counter()
-    for status, count in summary.counts.items():
-        counts[_WORDS.get(status, status.value)] += count
-    made = ", ".join(f"{count} {word}" for word, count in counts.items())
-    yield f"this start: {made or 'nothing to do'}"
-    if summary.over_budget:
-        names = ", ".join(sorted({*summary.over_budget.values()}))
-        yield f"{len(summary.over_budget)} over budget ({names}): raise the limit and repeat it"
-    if summary.broken:
-        yield f"{counted(len(summary.broken), 'broken result')}: fix or delete them"
-    if summary.stopped:
-        yield f"ended early: {summary.stopped}"
-    if summary.unfinished:
-        yield f"{len(summary.unfinished)} left to do: the same command continues"
