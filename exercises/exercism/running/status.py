@@ -41,11 +41,11 @@ def print_status(run: Path, say: Say) -> int:
     """
     run = run.expanduser().resolve()
     facts = read_facts(run)
+    if run.parent.name != "predictions":
+        raise UserError(f"{run} does not lie in a folder predictions/: its logs are not found")
     # The table names broken results.
     columns = read_columns([run], lambda _: None, allow_partial=True)
     results = (result for column in columns for result in column.results.values())
     for line in RunProgress.of(facts.columns, len(facts.exercises), results).lines():
         say(line)
-    if run.parent.name != "predictions":
-        raise UserError(f"{run} does not lie in a folder predictions/: its logs are not found")
     return status_command(ExerciseStore(run.parents[1], run.name, reader=READER), say)
