@@ -8,6 +8,10 @@ are measured in processes of their own, imports included.
 libraries with their tests, isolated and by ``subprocess.run([python, file])``, with the same
 workers, in turns: the quickest isolated round over the quickest bare one.
 
+``python -m benchmarks.exercises replay RUN EXERCISES`` replays a run of Python exercises, and runs
+the test commands of the same tries alone with the same workers, in turns: the quickest replay over
+the quickest bare round, and the CPU seconds of the replay without its tests for an exercise.
+
 The exit code is 1 above a bound.
 """
 
@@ -32,6 +36,11 @@ from environments.folders import Folders
 from exercises.canitedit.evaluation.running import LIMITS, TestedProgram, run_program
 from exercises.canitedit.problems import load_problems
 from exercises.canitedit.results import EVALUATED, read_file
+from exercises.exercism.catalog import read_catalog
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.facts import RunFacts, read_facts
+from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.results import read_result, result_paths
 
 MOST_CPU = 6.0
 """CPU seconds for 210 files with 4,200 completions."""
@@ -39,6 +48,10 @@ MOST_MEMORY = 300.0
 """Megabytes that a process with all of them in memory may have at its peak."""
 MOST_ISOLATION = 1.3
 """Time of isolated programs over that of the same programs in a bare loop."""
+MOST_REPLAY = 1.3
+"""Time of a replayed run over that of its bare test commands."""
+MOST_HARNESS_CPU = 50.0
+"""CPU milliseconds for an exercise, without its tests."""
 _TOP = Path(__file__).resolve().parents[1]
 
 
@@ -112,12 +125,69 @@ def _isolated(folders: Folders) -> Callable[[TestedProgram], object]:
     return lambda program: run_program(folders, program)
 
 
+def replay(run: Path, exercises: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
+    """Replay a run and run its test commands alone."""
+    facts, known = read_facts(run), {one.key: one for one in read_catalog(exercises).exercises}
+    results = [read_result(path) for path in result_paths(run)]
+    with tempfile.TemporaryDirectory() as name:
+        tried = [
+            _written(Path(name) / "bare" / str(number), known[result.key], one.patch)
+            for number, (result, one) in enumerate(
+                (result, one) for result in results for one in result.extra.tries
+            )
+        ]
+        words = _words(facts, run, exercises, workers, Path(name))
+        _python("exercises.exercism", *words, "--run", "warm")  # counts the examples' tests
+        bare, replayed = list[float](), list[float]()
+        cpu = list[float]()
+        for number in range(rounds):
+            bare.append(_timed(lambda: _at_once(workers, _test, tried)))
+            before = _children_cpu()
+            again = [*words, "--run", f"again{number}"]
+            replayed.append(_timed(lambda: _python("exercises.exercism", *again)))  # noqa: B023
+            # Without that of the tests: bubblewrap's first process ends before they are counted.
+            cpu.append(_children_cpu() - before)
+            print(f"round {number + 1}: bare {bare[-1]:.2f} s, replayed {replayed[-1]:.2f} s")
+    ratio = min(replayed) / min(bare)
+    yield BoundedFigure(f"replay, {len(results)} exercises", ratio, MOST_REPLAY, "x")
+    each = 1e3 * min(cpu) / len(results)
+    yield BoundedFigure("harness, an exercise", each, MOST_HARNESS_CPU, "ms of CPU")
+
+
+def _words(facts: RunFacts, run: Path, exercises: Path, workers: int, out: Path) -> list[str]:
+    columns = dict.fromkeys(f"{one.model}@{one.edit_format}" for one in facts.columns)
+    return [
+        "run", "--models", ",".join(columns), "--replay", str(run), "--exercises", str(exercises),
+        "--profile", facts.profile, "--tries", str(facts.tries), "--environment", "local",
+        "--repeats", str(max(one.repeat for one in facts.columns)), "--workers", str(workers),
+        "--jobs", str(workers), "--out", str(out), "--cache", str(out / "cache"),
+    ]  # fmt: skip
+
+
+def _written(folder: Path, exercise: Exercise, patch: str) -> Path:
+    """Write the folder that is tested in a try, and return it."""
+    for path, data in exercise.tested_files(exercise.stubs()).items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+    if patch:
+        argv = ["patch", "-s", "-p1"]
+        subprocess.run(argv, cwd=folder, input=patch.encode(), check=True)
+    return folder
+
+
+def _test(folder: Path) -> None:
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    env = {**os.environ, **dict(LANGUAGES["python"].environment)}
+    subprocess.run(argv, cwd=folder, env=env, capture_output=True, check=False)
+
+
 def _at_once(workers: int, run: Callable[..., object], items: Sequence[object]) -> None:
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(run, items))
 
 
-def _timed(work: Callable[[], None]) -> float:
+def _timed(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -129,19 +199,23 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("rescoring", "hold", "isolation"):
         commands.add_parser(name).add_argument("path", type=Path)
-    options = commands.choices["isolation"]
-    options.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    options.add_argument("--rounds", type=int, default=3)
+    again = commands.add_parser("replay")
+    again.add_argument("path", type=Path)
+    again.add_argument("exercises", type=Path)
+    for options, workers in ((commands.choices["isolation"], os.cpu_count() or 1), (again, 4)):
+        options.add_argument("--workers", type=int, default=workers)
+        options.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     if asked.command == "hold":
         print(json.dumps(hold(asked.path)))
         return 0
     path = asked.path.resolve()
-    measured = (
-        rescoring(path)
-        if asked.command == "rescoring"
-        else isolation(path, asked.workers, asked.rounds)
-    )
+    if asked.command == "rescoring":
+        measured = rescoring(path)
+    elif asked.command == "isolation":
+        measured = isolation(path, asked.workers, asked.rounds)
+    else:
+        measured = replay(path, asked.exercises.resolve(), asked.workers, asked.rounds)
     exceeded = False
     for figure in measured:
         print(figure)
