@@ -8,7 +8,7 @@ from typing import Any
 
 from core.errors import UserError
 from environments.base import Environment, EnvironmentKind, UnavailableError
-from environments.docker.engine import connect
+from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from environments.docker.folders import make_docker_folders
 from environments.folders import Folders
@@ -16,6 +16,11 @@ from environments.limits import ResourceLimits
 from environments.local.environment import LocalEnvironment
 from environments.local.folders import make_local_folders
 from environments.none import NoEnvironment
+
+
+def default_environment() -> EnvironmentKind:
+    """Return docker when an engine answers, else local."""
+    return EnvironmentKind.DOCKER if engine_answers() else EnvironmentKind.LOCAL
 
 
 def make_environment(

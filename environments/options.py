@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from agent.agents import BUILTIN, is_command
 from core.options import option, option_group
@@ -14,16 +15,25 @@ TESTS = "Environment and tests"
 AGENT = "Agent"
 
 
+def environment_option(
+    default: EnvironmentKind,
+    help: str,
+    panel: str | None = None,
+    given: Any = None,  # noqa: ANN401 - a type
+) -> Any:  # noqa: ANN401 - as of option
+    """Declare ``--environment`` of a command."""
+    return option(default, help, "--environment", panel=panel, given=given)
+
+
 @option_group
 class EnvironmentChoice:
     """Where tests run; the command line chooses an environment by itself."""
 
-    environment: EnvironmentKind = option(
+    environment: EnvironmentKind = environment_option(
         EnvironmentKind.NONE,
         "Where tests run; default: docker when an engine answers, else local.",
-        "--environment",
-        panel=TESTS,
-        given=EnvironmentKind | None,
+        TESTS,
+        EnvironmentKind | None,
     )
 
 

@@ -11,10 +11,11 @@ from bench.cli.launch import launch
 
 @dataclass(frozen=True)
 class BenchmarkCommand:
-    """A command of a benchmark: the module with its function ``main``, and what it does."""
+    """A command of a benchmark: a function of a module, and what it does."""
 
     module: str
     help: str
+    function: str = "main"
 
 
 def dispatch(package: str, commands: Mapping[str, BenchmarkCommand]) -> int:
@@ -31,7 +32,8 @@ def dispatch(package: str, commands: Mapping[str, BenchmarkCommand]) -> int:
         print(f"error: {given}; choose {', '.join(commands)} (see --help)", file=sys.stderr)
         return 2
     del sys.argv[1]
-    return launch(commands[name].module, f"python -m {package} {name}")
+    chosen = commands[name]
+    return launch(chosen.module, f"python -m {package} {name}", chosen.function)
 
 
 def _usage(package: str, commands: Mapping[str, BenchmarkCommand]) -> Iterator[str]:

@@ -127,7 +127,7 @@ class ModelOptions:
 
     models: tuple[ModelChoice, ...] = option(
         (),
-        f"Models to alternate, as A,B or A@format,B; default: {DEFAULT_MODELS}.",
+        f"Models, as A,B or A@format,B; default: {DEFAULT_MODELS}.",
         "--models",
         "-m",
         panel=MODELS,
@@ -149,8 +149,8 @@ class ModelOptions:
 
 
 @option_group
-class ModelBook:
-    """What is known of models, and whether to print it."""
+class ModelFile:
+    """The user's settings of models."""
 
     model_settings: Path | None = option(
         None,
@@ -158,6 +158,12 @@ class ModelBook:
         "--model-settings",
         panel=MODELS,
     )
+
+
+@option_group
+class ModelBook(ModelFile):
+    """What is known of models, and whether to print it."""
+
     list_models: bool = option(
         False,
         "Print what is known of the aliases, or of --models; start nothing.",

@@ -49,6 +49,10 @@ class RetryPolicy:
     longest_wait: float = 60.0
 
 
+class ProviderRefusalError(UserError):
+    """The provider refuses every call: the key, the account, or the model is wrong."""
+
+
 class TransientError(Exception):
     """A call that may be retried; it uses one of the tries unless the gate says otherwise."""
 
@@ -69,11 +73,11 @@ def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: AN
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}")
     if status in (401, 402, 403) or _ACCOUNT.search(text + str(getattr(error, "body", ""))):
-        return UserError(
+        return ProviderRefusalError(
             f"{name}: the provider refused the key or the account ({text}); check the key"
         )
     if isinstance(error, kinds.NotFoundError):
-        return UserError(f"{name}: the provider has no such model or address ({text})")
+        return ProviderRefusalError(f"{name}: the provider has no such model or address ({text})")
     if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
         return refusal(f"{name}: {text}")
     if status is None:

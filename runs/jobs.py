@@ -109,6 +109,7 @@ class JobKind:
         cpus: that Ray reserves for a job.
         containers: a worker that was killed may leave containers.
         words: what the display calls a status of these jobs, where it is not the status's name.
+        more: lines on the run as a whole, which a terminal shows below the first.
     """
 
     services: Callable[[WorkerAccess], Any]
@@ -118,6 +119,7 @@ class JobKind:
     cpus: float = 1.0
     containers: bool = False
     words: Mapping[InstanceStatus, str] = field(default_factory=dict)
+    more: Callable[[], Sequence[str]] = tuple
 
 
 def check_keys(jobs: Sequence[Job]) -> None:

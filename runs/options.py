@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
@@ -29,13 +29,21 @@ class EngineKind(str, Enum):
     RAY = "ray"
 
 
+def workers_option(
+    default: int | None,
+    help: str,
+    panel: str | None = None,
+    factory: Callable[[], int] | None = None,
+) -> Any:  # noqa: ANN401 - as of option
+    """Declare ``--workers`` of a command."""
+    return option(default, help, "--workers", "-w", panel=panel, least=1, factory=factory)
+
+
 @option_group
 class Scale:
     """How much at once; nothing here decides a result."""
 
-    workers: int = option(
-        4, "Instances in work: calls in flight.", "--workers", "-w", panel=SCALE, least=1
-    )
+    workers: int = workers_option(4, "Instances in work: calls in flight.", SCALE)
     jobs: int = option(
         None,
         "Checkouts, maps, lints and tests at once; default: cores.",
@@ -151,6 +159,11 @@ def tries_option(default: int, help: str) -> Any:  # noqa: ANN401 - as of core.o
     return option(default, help, "--tries", panel=MODELS, least=1)
 
 
+def temperature_option(default: Any, help: str, **more: Any) -> Any:  # noqa: ANN401 - as above
+    """Declare ``--temperature`` of a benchmark: one for each try, or one for all completions."""
+    return option(default, help, "--temperature", panel=MODELS, **more)
+
+
 @option_group
 class CallRetries:
     """How often a call is made again."""
@@ -174,45 +187,23 @@ def default_cache() -> Path:
     return Path(root).expanduser() / "swe-retry-harness"
 
 
+def cache_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
+    """Declare ``--cache`` of a command."""
+    return option(None, help, "--cache", panel=panel, factory=default_cache)
+
+
 @option_group
 class RunFolders:
     """Where a run lies, and what it shares with other runs."""
 
     out: Folder = option(TOP, "Where predictions/ and logs/ lie.", "--out", "-o", panel=RUN)
-    cache: Folder = option(
-        None,
-        "Folder for mirrors, environments and baselines.",
-        "--cache",
-        panel=RUN,
-        factory=default_cache,
-    )
+    cache: Folder = cache_option("Folder for mirrors, environments and baselines.", RUN)
 
 
 @option_group
-class Start:
-    """What is asked of one start of a run, and not recorded with the run."""
+class RunActions:
+    """What can be asked of a run that was started, and how its state is printed."""
 
-    config: Path | None = option(
-        None,
-        "YAML file with option names as keys; the command line takes precedence.",
-        "--config",
-        panel=RUN,
-        recorded=False,
-    )
-    continue_: str | None = option(
-        None,
-        "Continue this run, by name or folder, with the options it was started with.",
-        "--continue",
-        panel=RUN,
-        recorded=False,
-    )
-    dry_run: bool = option(
-        False,
-        "Say what would run and what is missing; start nothing.",
-        "--dry-run",
-        panel=RUN,
-        recorded=False,
-    )
     redo: str = option(
         "",
         "Redo exactly these: statuses (not_plausible, empty, error, infra_error, budget, …) "
@@ -243,6 +234,33 @@ class Start:
         False,
         "Print the result as JSON: the summary, --status, --dry-run, --list-models.",
         "--json",
+        panel=RUN,
+        recorded=False,
+    )
+
+
+@option_group
+class Start(RunActions):
+    """What is asked of one start of a run, and not recorded with the run."""
+
+    config: Path | None = option(
+        None,
+        "YAML file with option names as keys; the command line takes precedence.",
+        "--config",
+        panel=RUN,
+        recorded=False,
+    )
+    continue_: str | None = option(
+        None,
+        "Continue this run, by name or folder, with the options it was started with.",
+        "--continue",
+        panel=RUN,
+        recorded=False,
+    )
+    dry_run: bool = option(
+        False,
+        "Say what would run and what is missing; start nothing.",
+        "--dry-run",
         panel=RUN,
         recorded=False,
     )

@@ -156,7 +156,7 @@ class RunSession:
         coordinator.ledger.mark()
         progress = ProgressState(len(jobs))
         progress.descriptions = {job.key: job.description for job in jobs}
-        progress.words = self.kind.words
+        progress.words, progress.more = self.kind.words, self.kind.more
         coordinator.called = progress.called
 
         def spent() -> Decimal:

@@ -1,11 +1,12 @@
-"""The commands on a run that start no work: print its status, and clean up after it."""
+"""What every command on a run needs: hold it, print its status, and clean up after it."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -20,6 +21,21 @@ from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]
+
+
+@contextmanager
+def held_run(store: RunStore, cache: Path, say: Say, *, containers: bool) -> Iterator[None]:
+    """Hold a run's lock; what a killed process of it left is removed first.
+
+    Raises:
+        UserError: another process works on the run.
+    """
+    with run_lock(store.folder) as died:
+        if died is not None:
+            say(f"{died} did not end this run by itself: continuing from what it left")
+        for thing in clean(store, cache, containers=containers):
+            say(f"removed {thing}")
+        yield
 
 
 def status_command(

@@ -34,6 +34,7 @@ _SLOWEST = (
     "bench/cli/test_options.py",
     "reports/pages/test_pages_browser.py",
     "bench/cli/test_secrets.py",
+    "exercises/exercism/running/test_run.py",
     "reports/statistics/test_published.py",
 )
 

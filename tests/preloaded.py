@@ -1,4 +1,4 @@
-"""Starts ``harness.py`` and ``report.py`` as processes that need not import litellm first.
+"""Starts commands, such as ``harness.py``, as processes that need not import litellm first.
 
 The imports take seconds. Run as a module this is a process that does them once and forks for each
 command: the fork becomes what ``python harness.py`` is, with streams, environment, folder and
@@ -25,7 +25,13 @@ from typing import IO, Any
 from tests.runs.killable import Bomb
 
 TOP = Path(__file__).resolve().parents[1]
-COMMANDS = {"harness.py": "bench.cli.command_line", "report.py": "reports.cli.command_line"}
+EXERCISM = "exercism"
+COMMANDS = {
+    "harness.py": "bench.cli.command_line",
+    "report.py": "reports.cli.command_line",
+    EXERCISM: "exercises.exercism.running.command",
+    "canitedit-generate": "exercises.canitedit.generation.command",
+}
 _LONGEST = 1 << 20
 _POLL = 0.01
 

@@ -33,6 +33,7 @@ def imported(*words: str) -> set[str]:
         ["harness.py", "--version"],
         ["report.py", "--help"],
         ["-m", "exercises.canitedit", "report", "--help"],
+        ["-m", "exercises.canitedit", "generate", "--help"],
         ["-c", "import bench.cli.commands, reports.cli.commands"],
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +12,8 @@ from bench.attempts.solving import InstanceWork, Solved
 from bench.attempts.transcript import title_of, transcript
 from bench.cli.config import RunConfig
 from core.money import as_number
-from llm.chat import Call
 from runs.calls.coordinator import CallCoordinator
-from runs.calls.ledger import REPLAYED, LedgerLine
+from runs.calls.ledger import replayed_lines
 from runs.jobs import Finished
 from runs.storage.manifest import all_versions, note_returned
 from runs.storage.store import RunStore
@@ -51,8 +50,9 @@ class Saver:
     def _save(self, solved: Solved, coordinator: CallCoordinator) -> None:
         name = solved.instance.instance_id
         if self.config.replay is not None:
-            for line in _replayed(name, solved.attempts):
-                coordinator.ledger.add(line)
+            for record in solved.attempts:
+                for line in replayed_lines(name, record.attempt, record.model, record.calls):
+                    coordinator.ledger.add(line)
         coordinator.ledger.sync()
         label = self.config.model_name_or_path
         trajectory = self._trajectory(name, solved)
@@ -92,25 +92,6 @@ class Saver:
             self._returned.update(new)
             with suppress(OSError):  # a full disk must not take what others do
                 note_returned(self.store, new)
-
-
-def _replayed(name: str, records: Sequence[AttemptRecord]) -> Iterable[LedgerLine]:
-    """Yield the ledger's lines of replayed replies: what they once cost."""
-    for record in records:
-        for number, call in enumerate(record.calls, 1):
-            yield _replayed_line(f"{name}:{record.attempt}:{number}", name, record, call)
-
-
-def _replayed_line(key: str, name: str, record: AttemptRecord, call: Call) -> LedgerLine:
-    return LedgerLine(
-        call=key,
-        kind=REPLAYED,
-        instance_id=name,
-        attempt=record.attempt,
-        model=record.model,
-        cost=call.reply.cost,
-        usage=call.reply.usage,
-    )
 
 
 def prediction(solved: Solved, model_name_or_path: str) -> dict[str, Any]:

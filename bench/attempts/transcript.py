@@ -44,8 +44,8 @@ def _lines(solved: Solved) -> Iterator[str]:
     yield "\n## The prediction\n"
     winner = solved.winner
     patch = winner.model_patch if winner else ""
-    yield _fenced(patch, "diff") if patch.strip() else "None.\n"
-    seen = _Seen()
+    yield fenced(patch, "diff") if patch.strip() else "None.\n"
+    seen = SeenTexts()
     for record in solved.attempts:
         yield from _attempt(record, seen, chosen=winner is record)
 
@@ -66,7 +66,7 @@ def _table(solved: Solved) -> Iterator[str]:
 
 
 @dataclass
-class _Seen:
+class SeenTexts:
     """The first places of long texts."""
 
     places: dict[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class _Seen:
         return first if first != place else ""
 
 
-def _attempt(record: AttemptRecord, seen: _Seen, *, chosen: bool) -> Iterator[str]:
+def _attempt(record: AttemptRecord, seen: SeenTexts, *, chosen: bool) -> Iterator[str]:
     status = record.status.value.replace("_", " ")
     mark = ", chosen" if chosen else ""
     number = record.attempt
@@ -94,18 +94,24 @@ def _attempt(record: AttemptRecord, seen: _Seen, *, chosen: bool) -> Iterator[st
     yield ""
     for place, message in enumerate(record.messages, 1):
         yield f"### {place}. {message.role.upper()}\n"
-        yield _said(message.content, f"attempt {number}, message {place}", seen)
+        yield message_block(message.content, f"attempt {number}, message {place}", seen)
     if record.error:
-        yield f"### ERROR\n\n{_fenced(record.error, 'text')}"
+        yield f"### ERROR\n\n{fenced(record.error, 'text')}"
     yield "### PATCH\n"
     if chosen:
         yield "The prediction, above.\n"
     else:
-        yield _fenced(record.model_patch, "diff") if record.model_patch.strip() else "None.\n"
+        yield fenced(record.model_patch, "diff") if record.model_patch.strip() else "None.\n"
 
 
-def _said(text: str, place: str, seen: _Seen) -> str:
-    """Return a message; earlier texts are replaced by their place: the whole, or files in it."""
+def message_block(text: str, place: str, seen: SeenTexts) -> str:
+    """Return a message in a fence; texts of earlier messages are replaced by their place.
+
+    Args:
+        text: of the message.
+        place: of the message, in words.
+        seen: texts so far; this one is added.
+    """
     if earlier := seen.earlier(text, place):
         return f"As in {earlier}.\n"
 
@@ -113,10 +119,10 @@ def _said(text: str, place: str, seen: _Seen) -> str:
         earlier = seen.earlier(block[0], place)
         return f"[as in {earlier}]" if earlier else block[0]
 
-    return _fenced(_FENCED.sub(once, text), "text")
+    return fenced(_FENCED.sub(once, text), "text")
 
 
-def _fenced(text: str, language: str) -> str:
+def fenced(text: str, language: str) -> str:
     """Return ``text`` in a fence that is longer than any in it."""
     longest = max((len(run) for run in _runs(text)), default=2)
     fence = "`" * max(3, longest + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,16 @@ from bench.cli.options import Options, TryAgent
 from bench.cli.selection import INSTANCES
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import ALIASES
-from core.address import Address, parse_address, without_logins
+from core.address import Address, without_logins
 from core.errors import UserError
 from core.options import built, command
 from environments.base import EnvironmentKind
 from environments.options import AGENT, TESTS
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelBook, ModelChoice, names_of
+from llm.options import LIMITS, MODELS, ModelBook, ModelChoice, names_of
 from llm.settings import SettingsBook, load_settings
 from runs.calls.budget import MONEY
 from runs.calls.rate_limiter import SCALE
+from runs.given import address_given, models_given
 from runs.options import RUN
 
 GROUPS = (RunConfig, ModelBook, TryAgent, Options, About)
@@ -37,10 +37,7 @@ PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Attempt SWE-bench instances with alternating models until a patch is plausible."""
     _refuse_processes(values)
-    address = parse_address("--api-base", values["api_base"]) if values["api_base"] else None
-    if address is not None and address.secret:
-        # As a secret of the environment it is redacted everywhere, also in worker processes.
-        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.given
+    address = address_given(values["api_base"])
     book = load_settings(values["model_settings"], format_names())
     if values["list_models"]:
         raise typer.Exit(_list_models(values, book))
@@ -98,24 +95,15 @@ def _list_models(values: dict[str, Any], book: SettingsBook) -> int:
 
 
 def _models(values: dict[str, Any], book: SettingsBook) -> tuple[ModelChoice, ...]:
-    given = DEFAULT_MODELS if values["models"] is None else values["models"]
     any_name = bool(values["api_base"]) or is_command(values["try_agent"] or values["agent"])
-    return tuple(
-        ModelChoice.parse(
-            name.strip(),
-            formats=format_names(),
-            book=book,
-            any_name=any_name,
-            replay=values["replay"] is not None,
-        )
-        for name in given.split(",")
-    )
+    replay = values["replay"] is not None
+    return models_given(values["models"], book, any_name=any_name, replay=replay)
 
 
 def _environment(values: dict[str, Any]) -> EnvironmentKind:
     if values["status"] or values["clean"]:
         return EnvironmentKind.NONE
-    from bench.cli.commands import default_environment
+    from environments.choice import default_environment
 
     return default_environment()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,29 +25,22 @@ from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
 from core.address import recorded_address
 from core.atomic import check_folder
-from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
-from environments.docker.engine import connect, engine_answers
+from environments.docker.engine import connect
 from environments.docker.images import pull_ahead
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import recorded_label, replay_folder
 from runs.checks import check_models
-from runs.engines.ray.nodes import clean
 from runs.options import EngineKind
-from runs.progress.summary_json import RunSummary
+from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
 from runs.session import RunSession, model_use
 from runs.storage.manifest import all_versions, note_images, timestamp
-from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
-
-
-def default_environment() -> EnvironmentKind:
-    """Return docker when an engine answers, else local."""
-    return EnvironmentKind.DOCKER if engine_answers() else EnvironmentKind.LOCAL
+from runs.upkeep import held_run
 
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
@@ -71,12 +64,8 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         return _dry_run(config, options, store, dataset, selected, say)
     check_models(config, options.money)
     check_remains(store)
-    with run_lock(store.folder) as died:
-        if died is not None:
-            say(f"{died} did not end this run by itself: continuing from what it left")
-        containers = config.environment is EnvironmentKind.DOCKER
-        for thing in clean(store, options.cache, containers=containers):
-            say(f"removed {thing}")
+    containers = config.environment is EnvironmentKind.DOCKER
+    with held_run(store, options.cache, say, containers=containers):
         return _Session(config, options, store, dataset, selected, say).run()
 
 
@@ -113,15 +102,10 @@ def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) ->
         f"{len(found.todo) - len(todo)} plausible in earlier runs, {len(todo)} to do"
     )
     if over:
-        say(_over_budget(over))
+        say(over_budget_words(over))
     for words in found.broken.values():
         say(f"left alone: {words}")
     return replace(found, todo=todo, over_budget=over, errors=errors)
-
-
-def _over_budget(stopped: Mapping[str, str]) -> str:
-    options = ", ".join(sorted({*stopped.values()}))
-    return f"{len(stopped)} over budget ({options}): raise the limit and repeat the command"
 
 
 @dataclass(frozen=True)
@@ -200,7 +184,7 @@ class _Session:
         if self.options.as_json:
             self.say(summary.text())
             return
-        self.say(f"{self.store.folder}: {'; '.join(_outcome(summary))}")
+        self.say(summary_words(summary))
 
 
 def describe_run(config: RunConfig, dataset: DatasetIdentity) -> dict[str, Any]:
@@ -214,22 +198,6 @@ def describe_run(config: RunConfig, dataset: DatasetIdentity) -> dict[str, Any]:
         "versions": all_versions(),
         "started": timestamp(),
     }
-
-
-def _outcome(summary: RunSummary) -> Iterator[str]:
-    counts = ", ".join(f"{count} {status.value}" for status, count in summary.counts.items())
-    yield f"this start: {counts or 'nothing to do'}"
-    yield f"run so far: cost {in_words(summary.dollars)}, {_used(summary)}"
-    if summary.over_budget:
-        yield _over_budget(summary.over_budget)
-    if summary.errors:
-        yield f"{counted(len(summary.errors), 'error')}: repeat with --redo error"
-    if summary.broken:
-        yield f"{counted(len(summary.broken), 'broken prediction')}: fix or delete them"
-    if summary.stopped:
-        yield f"ended early: {summary.stopped}"
-    if summary.unfinished:
-        yield f"{len(summary.unfinished)} left to do: the same command continues"
 
 
 def _dry_run(
@@ -258,9 +226,3 @@ def _dry_run(
         for line in (*notes, *found.lines()):
             say(line)
     return 2 if found.differences else 0
-
-
-def _used(summary: RunSummary) -> str:
-    used = summary.tokens
-    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
-    return f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"

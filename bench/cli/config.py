@@ -20,7 +20,7 @@ from environments.base import AgentSandbox, EnvironmentKind
 from environments.options import TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
 from llm.settings import settings_sha256
-from runs.options import RUN, RunOptions, tries_option
+from runs.options import RUN, RunOptions, temperature_option, tries_option
 from runs.storage.versions import HARNESS_VERSION
 
 __all__ = ["AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "TestChoice", "validated"]
@@ -72,11 +72,9 @@ class RunConfig(RunOptions):
 
     label: str = ""
     tries: int = tries_option(3, "Tries per model.")
-    temperatures: tuple[float, ...] = option(
+    temperatures: tuple[float, ...] = temperature_option(
         DEFAULT_TEMPERATURES,
         "One value, or one for each try of a model.",
-        "--temperature",
-        panel=MODELS,
         shown=",".join(f"{value:g}" for value in DEFAULT_TEMPERATURES),
         given=str,
         read=_temperatures,

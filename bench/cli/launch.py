@@ -14,10 +14,10 @@ _TOP = Path(__file__).resolve().parents[2]
 _INTERRUPTED = 130
 
 
-def launch(module: str, name: str) -> int:
-    """Run the function ``main`` of ``module`` as the command ``name``; return the exit code."""
+def launch(module: str, name: str, function: str = "main") -> int:
+    """Run a function of ``module`` as the command ``name``; return the exit code."""
     try:
-        command = import_module(module).main
+        command = getattr(import_module(module), function)
         run = import_module("bench.cli.cli").run_cli
     except ModuleNotFoundError as error:
         _run_in_own_environment()

@@ -67,13 +67,18 @@ class Venvs:
             UnavailableError: a step failed; the message names it and the cause.
             InfrastructureError: the package index was not reached.
         """
-        interpreter = find_python(spec.python)
-        if interpreter is None:
-            raise UnavailableError(
-                f"no Python {spec.python} is installed (looked with uv and pyenv)"
-            )
+        interpreter = _interpreter(spec)
         shared = self._shared(project, spec, interpreter)
         return self._project(project, spec, shared, interpreter)
+
+    def dependencies(self, project: Project, spec: VenvSpec) -> Path:
+        """Return the interpreter of the environment with the dependencies of ``project`` alone.
+
+        Raises:
+            UnavailableError: a step failed; the message names it and the cause.
+            InfrastructureError: the package index was not reached.
+        """
+        return self._shared(project, spec, _interpreter(spec)) / "bin" / "python"
 
     def _shared(self, project: Project, spec: VenvSpec, interpreter: Path) -> Path:
         """Return the venv with the dependencies of a group and version."""
@@ -129,6 +134,13 @@ def spec_key(spec: VenvSpec, more: Sequence[str] = ()) -> str:
     """Return a short hash of what decides an environment."""
     text = json.dumps([spec.source, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _interpreter(spec: VenvSpec) -> Path:
+    found = find_python(spec.python)
+    if found is None:
+        raise UnavailableError(f"no Python {spec.python} is installed (looked with uv and pyenv)")
+    return found
 
 
 def find_python(version: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""CanItEdit: ``python -m exercises.canitedit report|stats``."""
+"""CanItEdit: ``python -m exercises.canitedit generate|evaluate|report|stats``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import sys
 from exercises.dispatch import BenchmarkCommand, dispatch
 
 COMMANDS = {
+    "generate": BenchmarkCommand(
+        "exercises.canitedit.generation.command", "Ask models for edited programs."
+    ),
+    "evaluate": BenchmarkCommand(
+        "exercises.canitedit.evaluation.command", "Run completions with their tests."
+    ),
     "report": BenchmarkCommand(
         "exercises.canitedit.reporting.command", "Score evaluated completions; execute nothing."
     ),

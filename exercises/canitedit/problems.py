@@ -121,12 +121,17 @@ def words_of(error: ValidationError) -> str:
     return f"{place or 'it'} {words[:1].lower()}{words[1:]}"
 
 
+def problems_option(default: str, help: str) -> Any:  # noqa: ANN401 - as of core.options.option
+    """Declare ``--problems`` of a command."""
+    return option(default, help, "--problems")
+
+
 @option_group
 class ProblemSource:
     """Where the problems are from."""
 
-    problems: str = option(
-        HUB_ID, "A .jsonl or .parquet with the rows, or an id on the hub.", "--problems"
+    problems: str = problems_option(
+        HUB_ID, "A .jsonl or .parquet with the rows, or an id on the hub."
     )
 
 

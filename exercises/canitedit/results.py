@@ -55,6 +55,7 @@ class Completion(Checked):
         reply: as the model sent it; None in files of others.
         truncated: the limit of tokens cut the reply off; None if unknown.
         cost: in dollars, as text; None if unknown.
+        applied: the agent could apply all edits of the reply, which has some; None for prompts.
     """
 
     program: str
@@ -62,6 +63,7 @@ class Completion(Checked):
     truncated: bool | None = None
     tokens: Tokens | None = None
     cost: str | None = None
+    applied: bool | None = None
 
 
 class EvaluatedProgram(Checked):
@@ -158,7 +160,13 @@ def _plain(content: ProblemFile) -> dict[str, Any]:
 
 
 # Lists beside ``completions``, which hold one value for each, and the names of the values here.
-_LISTS = {"replies": "reply", "truncated": "truncated", "tokens": "tokens", "cost": "cost"}
+_LISTS = {
+    "replies": "reply",
+    "truncated": "truncated",
+    "tokens": "tokens",
+    "cost": "cost",
+    "applied": "applied",
+}
 _RESULTS = TypeAdapter(Annotated[tuple[EvaluatedProgram, ...], Field(strict=False)])
 _COMPLETIONS = TypeAdapter(Annotated[tuple[Completion, ...], Field(strict=False)])
 

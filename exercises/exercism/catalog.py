@@ -13,7 +13,7 @@ from core.errors import UserError
 from core.git import git_result
 from core.options import option, option_group
 from exercises.exercism.exercise import CONFIG, Exercise, exercise_of, hash_of
-from exercises.exercism.languages import LANGUAGES, missing_tools
+from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.trees import Tree, read_tree, tree_of_commit
 
 REPOSITORY = "exercism/python"
@@ -176,13 +176,3 @@ def _named(name: str, known: Iterable[str]) -> list[str]:
     if not found:
         raise UserError(f"no exercise is called {name}; check --ids")
     return found
-
-
-def skipped_languages(exercises: Iterable[Exercise]) -> dict[str, tuple[str, ...]]:
-    """Return the languages whose tools are missing here, with these tools.
-
-    Their exercises are skipped and count in no denominator.
-    """
-    names = sorted({exercise.language for exercise in exercises})
-    lacking = {name: missing_tools(LANGUAGES[name]) for name in names}
-    return {name: tools for name, tools in lacking.items() if tools}

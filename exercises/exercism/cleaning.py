@@ -9,6 +9,7 @@ _RULES = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in (
         (r"^Ran \d+ tests? in \d+\.\d+s\n?", ""),
+        (r"^-+ generated xml file: .* -+\n?", ""),
         # pytest adds hours, minutes and seconds from one minute on.
         (r"\bin \d+\.\d+s\b(?: \(\d+:\d\d:\d\d\))?", ""),
         (r"={4,}", "===="),
@@ -22,7 +23,7 @@ _RULES = tuple(
 )
 
 
-def cleaned(output: str, name: str, folders: Iterable[str]) -> str:
+def cleaned(output: str, name: str, folders: Iterable[str], changing: Iterable[str] = ()) -> str:
     """Return the output of tests without what differs between two runs of the same code.
 
     Besides this the tests need PYTHONHASHSEED=0, no bytecode, no cache of pytest, and one minor
@@ -32,9 +33,12 @@ def cleaned(output: str, name: str, folders: Iterable[str]) -> str:
         output: standard output and error.
         name: of the exercise; it replaces the folder.
         folders: paths under which the tests saw their folder.
+        changing: further patterns of what differs (``Language.changing``); it is dropped.
     """
     for folder in sorted(filter(None, folders), key=len, reverse=True):
         output = output.replace(folder, name)
+    for further in changing:
+        output = re.sub(further, "", output, flags=re.MULTILINE)
     for pattern, replacement in _RULES:
         output = pattern.sub(replacement, output)
     return "".join(_without_guides(output.splitlines(keepends=True)))

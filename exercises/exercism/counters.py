@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-from agent.formats.base import Edit, EditResult, MoveFile, SearchReplace
-from agent.formats.matching.explain import AMBIGUOUS
+from agent.conversation.outcomes import ReplyCounts
+from core.parsing.untrusted import DamagedError, json_of
+from llm.chat import Reply
 
 # The pattern of the published records, with its last blank.
 _LAZY = re.compile(r"^[+]? *[#].* [.][.][.] ", re.MULTILINE)
 _SYNTAX, _INDENTATION = "SyntaxError", "IndentationError"
 
 
-def lazy_comments(reply: str) -> int:
+def lazy_comments(reply: Reply) -> int:
     """Return the number of lines such as ``# ... rest of the code``, an ellipsis for code."""
-    return len(_LAZY.findall(reply))
+    return sum(len(_LAZY.findall(text)) for text in _texts(reply))
+
+
+def _texts(reply: Reply) -> Iterator[str]:
+    """Yield the text of a reply, and the texts in the arguments of its calls."""
+    yield reply.content
+    for call in reply.tool_calls:
+        value: object = call.arguments
+        with suppress(DamagedError):
+            value = json_of(call.arguments)
+        yield from _texts_in(value)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    parts = value.values() if isinstance(value, dict) else value
+    if isinstance(parts, str):
+        yield parts
+    elif not isinstance(parts, int | float | None):
+        for part in parts:  # type: ignore[attr-defined]
+            yield from _texts_in(part)
 
 
 def syntax_errors(output: str) -> int:
@@ -32,41 +53,17 @@ def _beginning(output: str, word: str) -> int:
     return sum(line.startswith(word) for line in output.splitlines())
 
 
-def whole_file_blocks(edits: Iterable[Edit], sources: Mapping[str, str]) -> int:
-    """Return the number of edits that search for the whole source of a file.
-
-    Blank lines around it make no difference. A source of one line is too short to tell.
-
-    Args:
-        edits: of a reply.
-        sources: the texts of files by path, before the reply.
-    """
-    searches = (edit for edit in edits if isinstance(edit, SearchReplace))
-    return sum(_is_whole(edit.search, sources.get(edit.path, "")) for edit in searches)
+def malformed(counts: ReplyCounts) -> bool:
+    """Tell whether a reply breaks its edit format, or edits of it fail."""
+    return counts.malformed or counts.failed > 0
 
 
-def _is_whole(search: str, source: str) -> bool:
-    whole = source.strip()
-    return "\n" in whole and search.strip() == whole
-
-
-def foreign_edits(edits: Iterable[Edit], allowed: Collection[str]) -> int:
-    """Return the number of edits of files that are no solution files."""
-    return sum(not {*_paths(edit)} <= {*allowed} for edit in edits)
-
-
-def _paths(edit: Edit) -> Sequence[str]:
-    return (edit.path, edit.to) if isinstance(edit, MoveFile) else (edit.path,)
-
-
-def ambiguous_edits(results: Iterable[EditResult]) -> int:
-    """Return the number of edits whose lines stand in several places, so that none was changed."""
-    return sum(result.problem.startswith(AMBIGUOUS) for result in results)
-
-
-def hallucinated_functions(called: Iterable[str], offered: Collection[str]) -> int:
-    """Return the number of calls of functions that were not offered.
-
-    One counts also where the format understood it, such as ``python`` with bare code.
-    """
-    return sum(name not in offered for name in called)
+def reply_counters(replies: Sequence[ReplyCounts]) -> dict[str, int]:
+    """Return the counters of ``results.Extra``, summed over all replies to an exercise."""
+    return {
+        "whole_file_blocks": sum(reply.whole_file_blocks for reply in replies),
+        "hallucinated_functions": sum(reply.unknown_calls for reply in replies),
+        "foreign_edits": sum(reply.foreign for reply in replies),
+        "ambiguous_edits": sum(reply.ambiguous for reply in replies),
+        "truncated": sum(reply.truncated for reply in replies),
+    }

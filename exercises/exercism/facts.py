@@ -12,6 +12,8 @@ from core.parsing.untrusted import damage_at
 from runs.storage.store import RunStore
 
 KEY = "exercism"
+READER = "python -m exercises.exercism report"
+"""The command that reads a run."""
 
 
 class ColumnName(BaseModel):
@@ -22,6 +24,12 @@ class ColumnName(BaseModel):
     model: str
     edit_format: str
     repeat: int = Field(1, ge=1)
+
+    @property
+    def label(self) -> str:
+        """The column in words."""
+        repeat = f" #{self.repeat}" if self.repeat > 1 else ""
+        return f"{self.model}@{self.edit_format}{repeat}"
 
 
 class RunFacts(BaseModel):
@@ -62,7 +70,7 @@ def read_facts(run: Path) -> RunFacts:
     Raises:
         UserError: there is no such run, it is one of another benchmark, or its file is broken.
     """
-    store = RunStore.of_folder(run)
+    store = RunStore.of_folder(run, READER)
     described = store.read_run()
     if described is None or KEY not in described:
         raise UserError(

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-PYTHON, REPORT = "{python}", "{report}"
-"""Placeholders of a command: an interpreter with pytest, and a path for the report of the tests."""
-
-# Runs what `python -m unittest discover -s . -t . -p '*_test.py'` runs and prints the same; then
-# writes the counts to a file. Printed lines alone could be forged by the code under test.
-_UNITTEST = """\
-import json, sys, unittest
-report = sys.argv.pop()
-sys.argv[0] = "python -m unittest"
-done = unittest.main(module=None, exit=False).result
-counts = {
-    "ran": done.testsRun,
-    "failed": len(done.failures) + len(done.errors) + len(done.unexpectedSuccesses),
-    "skipped": len(done.skipped) + len(done.expectedFailures),
-}
-with open(report, "w") as file:
-    json.dump(counts, file)
-sys.exit(not done.wasSuccessful())
-"""
+PYTHON, RUNNER, NAME, PREPARED = "{python}", "{runner}", "{name}", "{prepared}"
+"""Placeholders in a command: an interpreter; the text of the script that runs Python tests
+(``testing/inside.py``); the name of the exercise; the folder of prepared packages."""
 
 
 @dataclass(frozen=True)
@@ -34,30 +17,50 @@ class Language:
 
     Attributes:
         suffixes: of its source files, with the dot.
-        test_command: argv, in the folder of the exercise, without network; ``PYTHON`` and
-            ``REPORT`` are replaced.
+        test_command: argv, in the folder of the exercise, without network.
+        version_command: prints the versions of the tools; it fails where they cannot be used.
         unittest_command: that of the benchmark of 2023; empty if it had no such language.
-        prepare: argvs that run beforehand with network, in the folder of the exercise.
-        manifests: (file below ``.meta``, file that it replaces): they name packages to prepare.
-        environment: variables of both.
+        unittest_version: as ``version_command``, for it.
+        counted: patterns of the lines that count tests, with the groups passed, failed and
+            skipped; a line without digits in a group counts one, without a group one that passed.
+        packages: (file, pattern): an exercise whose file matches needs packages from elsewhere;
+            the matches identify them.
+        prepare: argvs that fetch them with network, in a folder with this file.
+        manifests: (file below ``.meta``, file that it replaces): they name packages.
+        environment: variables of all commands.
         never_solutions: base names of files that are listed as solutions and are none.
         test_edits: (pattern, replacement) over the tests' text: exercises for learners switch all
             tests but the first off.
         tools: programs that must be there.
+        root_command: prints the folder of the tools; without it they lie in ``bin`` below it.
+        own_folder: the exercise lies in a folder below with its name, for the sake of its build.
+        changing: patterns of what the tools print differently in each run.
         home: the folder where a further file of the example belongs.
     """
 
     name: str
     suffixes: tuple[str, ...]
     test_command: tuple[str, ...]
+    version_command: tuple[str, ...]
     unittest_command: tuple[str, ...] = ()
+    unittest_version: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
+    packages: tuple[str, str] = ("", "")
     prepare: tuple[tuple[str, ...], ...] = ()
     manifests: tuple[tuple[str, str], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     never_solutions: tuple[str, ...] = ()
     test_edits: tuple[tuple[str, str], ...] = ()
     tools: tuple[str, ...] = ()
+    root_command: tuple[str, ...] = ()
+    own_folder: bool = False
+    changing: tuple[str, ...] = ()
     home: str = ""
+
+    @property
+    def reports(self) -> bool:
+        """Whether the tests run under ``testing/inside.py``, which reports on them."""
+        return RUNNER in self.test_command
 
     def is_solution(self, path: str) -> bool:
         """Tell whether a file that is listed as a solution may be one."""
@@ -71,63 +74,108 @@ class Language:
 
 
 _PYTEST_OPTIONS = (
-    "-p", "no:cacheprovider", "--color=no", "-o", "addopts=", "--rootdir=.", f"--junitxml={REPORT}",
+    "-p", "no:cacheprovider", "--color=no", "-o", "addopts=", "--rootdir=.", "--noconftest",
+)  # fmt: skip
+_VERSION = "import sys; print('Python', sys.version.split()[0])"
+_PYTEST_VERSION = f"import pytest; {_VERSION}; print('pytest', pytest.__version__)"
+# The crates lie in a folder that stands for the registry.
+_CRATES = (
+    "--config", 'source.crates-io.replace-with="prepared"',
+    "--config", f'source.prepared.directory="{PREPARED}/vendor"',
 )  # fmt: skip
 # The pages of polyglot-benchmark and of its harness give these commands.
 _ALL = (
     Language(
         "python",
         (".py",),
-        (PYTHON, "-m", "pytest", *_PYTEST_OPTIONS),
+        (PYTHON, "-c", RUNNER, "pytest", *_PYTEST_OPTIONS),
+        (PYTHON, "-c", _PYTEST_VERSION),
         unittest_command=(
-            PYTHON, "-c", _UNITTEST, "discover", "-s", ".", "-t", ".", "-p", "*_test.py", REPORT,
+            PYTHON, "-c", RUNNER, "unittest", "discover", "-s", ".", "-t", ".", "-p", "*_test.py",
         ),
+        unittest_version=(PYTHON, "-c", _VERSION),
         environment=(
             ("PYTHONHASHSEED", "0"), ("PYTHONDONTWRITEBYTECODE", "1"), ("COLUMNS", "80"),
+            ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),
         ),
+        never_solutions=("conftest.py", "sitecustomize.py", "usercustomize.py"),
     ),
     Language(
         "rust",
         (".rs",),
-        ("cargo", "test", "--offline", "--", "--include-ignored"),
-        prepare=(("cargo", "fetch"),),
+        ("cargo", "test", "--offline", *_CRATES, "--", "--include-ignored"),
+        ("cargo", "--version"),
+        counted=(
+            r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; "
+            r"(?P<skipped>\d+) ignored",
+        ),
+        packages=("Cargo.toml", r"^\[(?:dev-)?dependencies[^\[]*?=[^\[]*"),
+        prepare=(("cargo", "vendor", "vendor"),),
         manifests=(("Cargo-example.toml", "Cargo.toml"),),
-        environment=(("CARGO_TERM_COLOR", "never"),),
+        environment=(("CARGO_TERM_COLOR", "never"), ("CARGO_NET_RETRY", "1")),
         never_solutions=("Cargo.toml",),
-        tools=("cargo",),
+        tools=("cargo", "cc"),
+        root_command=("rustc", "--print", "sysroot"),
         home="src",
     ),
     Language(
         "go",
         (".go",),
         ("go", "test", "./..."),
-        prepare=(("go", "mod", "download"),),
-        environment=(("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local")),
+        ("go", "version"),
+        counted=(r"^ok\s", r"^(?P<failed>)FAIL\t"),
+        environment=(("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local"), ("GOPROXY", "off")),
         tools=("go",),
+        root_command=("go", "env", "GOROOT"),
+        changing=(r"(?<=\s)\(?\d+\.\d+s\)?$",),
     ),
     Language(
         "javascript",
         (".js",),
-        ("npm", "run", "test"),
-        prepare=(("npm", "install", "--no-audit", "--no-fund"),),
-        environment=(("CI", "1"), ("NO_COLOR", "1")),
+        ("sh", "-c", f'ln -s "{PREPARED}/node_modules" node_modules && npm run test'),
+        ("node", "--version"),
+        counted=(
+            r"^Tests: +(?:(?P<failed>\d+) failed, )?(?:(?P<skipped>\d+) skipped, )?"
+            r"(?:\d+ todo, )?(?:(?P<passed>\d+) passed, )?\d+ total",
+        ),
+        packages=("package.json", r'"(?:devD|d)ependencies": \{[^{}]*\}'),
+        prepare=(("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"),),
+        environment=(("CI", "1"), ("NO_COLOR", "1"), ("NO_UPDATE_NOTIFIER", "1")),
         test_edits=((r"\bxtest\(", "test("), (r"\bxit\(", "it("), (r"\bxdescribe\(", "describe(")),
         tools=("node", "npm"),
+        changing=(r" \(\d+(?:\.\d+)? m?s\)$", r"^Time: .*\n"),
     ),
     Language(
         "cpp",
         (".cpp", ".h", ".hpp"),
-        ("sh", "-c", "cmake -DEXERCISM_RUN_ALL_TESTS=1 -B build . && cmake --build build"),
+        (
+            "sh", "-c",
+            f'cmake -DEXERCISM_RUN_ALL_TESTS=1 -S "{NAME}" -B build && cmake --build build',
+        ),
+        ("cmake", "--version"),
+        counted=(
+            r"^All tests passed \(\d+ assertions? in (?P<passed>\d+) test cases?\)",
+            r"^test cases: +\d+ \|(?: +(?P<passed>\d+) passed \|)? +(?P<failed>\d+) failed",
+        ),
         never_solutions=("CMakeLists.txt",),
         tools=("cmake", "make", "g++"),
+        own_folder=True,
+        changing=(r" \(\d+\.\d+s\)$",),
     ),
     Language(
         "java",
         (".java",),
-        ("sh", "./gradlew", "test", "--offline", "--no-daemon"),
-        prepare=(("sh", "./gradlew", "testClasses", "--no-daemon"),),
+        (
+            "sh", "-c", f'cp -r "{PREPARED}/gradle" /tmp/gradle && '
+            "GRADLE_USER_HOME=/tmp/gradle sh ./gradlew test --offline --no-daemon",
+        ),
+        ("java", "-version"),
+        counted=(r" PASSED$", r" (?P<failed>)FAILED$", r" (?P<skipped>)SKIPPED$"),
+        packages=("build.gradle", r"(?s).*"),
+        prepare=(("sh", "./gradlew", "testClasses", "--no-daemon", "-g", "gradle"),),
         test_edits=((r"^[ \t]*@Disabled\([^)\n]*\)[ \t]*\n", ""),),
         tools=("java",),
+        changing=(r"(?<=BUILD \w{6}) .*$",),
         home="src/main/java",
     ),
 )  # fmt: skip
@@ -138,8 +186,3 @@ def language_of(paths: Iterable[str]) -> Language | None:
     """Return the language of the first path that has the suffix of one, None for others."""
     found = (one for path in paths for one in _ALL if path.endswith(one.suffixes))
     return next(found, None)
-
-
-def missing_tools(language: Language) -> tuple[str, ...]:
-    """Return the programs of a language that this machine lacks."""
-    return tuple(tool for tool in language.tools if shutil.which(tool) is None)

@@ -23,10 +23,8 @@ from pydantic import (
     model_validator,
 )
 
-from core.atomic import write_json_atomic
 from core.errors import DamagedFileError
 from core.parsing.untrusted import read_object
-from core.redaction import Redactor
 
 RESULTS = "results"
 _FIX = "delete it and run the same command again"
@@ -147,6 +145,10 @@ class ExerciseResult(_Frozen):
         """The try that solved the exercise, from 1; None if none did."""
         return self.tests_outcomes.index(True) + 1 if True in self.tests_outcomes else None
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the content of the file."""
+        return self.model_dump(mode="json")
+
     @model_validator(mode="after")
     def _agrees(self) -> ExerciseResult:
         if (self.status is ExerciseStatus.SOLVED) != any(self.tests_outcomes):
@@ -159,7 +161,7 @@ class ExerciseResult(_Frozen):
 def column_folder(model: str, edit_format: str, repeat: int) -> str:
     """Return the name of a column's folder; characters that no file name should have become ``_``.
 
-    Different models may get one name: see ``check_columns``.
+    Different models may get one name, and then they cannot be in one run.
     """
     return f"{_UNSAFE.sub('_', model)}.{edit_format}.{repeat}"
 
@@ -167,13 +169,6 @@ def column_folder(model: str, edit_format: str, repeat: int) -> str:
 def result_path(run: Path, model: str, edit_format: str, repeat: int, key: str) -> Path:
     """Return the path of a result below a run's folder; ``key`` is ``language/name``."""
     return run / RESULTS / column_folder(model, edit_format, repeat) / f"{key}.json"
-
-
-def write_result(run: Path, result: ExerciseResult, redact: Redactor | None = None) -> Path:
-    """Write a result atomically and return its path."""
-    path = result_path(run, result.model, result.edit_format, result.extra.repeat, result.key)
-    write_json_atomic(path, (redact or Redactor()).of(result.model_dump(mode="json")))
-    return path
 
 
 def read_result(path: Path) -> ExerciseResult:

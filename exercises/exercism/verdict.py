@@ -7,7 +7,7 @@ that the runner writes when it has ended. With unittest the one count that it pr
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from bench.regression.junit import report_results
@@ -90,6 +90,17 @@ def counts_of(run: ExerciseTestRun, files: Collection[str]) -> TestCounts | None
     return pytest_counts(run.report, files)
 
 
+def printed_counts(patterns: Iterable[str], output: str) -> TestCounts | None:
+    """Return the sums of the lines that count tests (``Language.counted``), None without one."""
+    lines = [m for one in patterns for m in re.finditer(one, output, re.MULTILINE)]
+    sums = {"passed": 0, "failed": 0, "skipped": 0}
+    for line in lines:
+        groups = {kind: text for kind, text in line.groupdict().items() if text is not None}
+        for kind, text in (groups or {"passed": ""}).items():
+            sums[kind] += int(text or 1)
+    return TestCounts(**sums) if lines else None
+
+
 def is_solved(run: ExerciseTestRun, counts: TestCounts | None, expected: TestCounts | None) -> bool:
     """Tell whether an exercise is solved.
 
@@ -99,11 +110,8 @@ def is_solved(run: ExerciseTestRun, counts: TestCounts | None, expected: TestCou
     Args:
         run: of the tests.
         counts: of the run.
-        expected: the counts of the example's run; None for a language without reports, where the
-            exit code is all there is.
+        expected: the counts of the example's run.
     """
-    if run.timed_out or run.exit_code != 0 or not run.output.strip():
+    if run.timed_out or run.exit_code != 0 or not run.output.strip() or expected is None:
         return False
-    if expected is None:
-        return True
     return counts == expected and expected.passed > 0 and expected.failed == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.options import Folder, option, option_group
 from reports.submission.splits import Layout
-from runs.options import default_cache
+from runs.options import cache_option, workers_option
 
 Say = Callable[[str], None]
 
@@ -69,9 +69,9 @@ class ReportOptions:
     split: str = option(
         "", "Default: as the run recorded it. Of a package: the leaderboard's.", "--split"
     )
-    workers: int = option(2, "Evaluations at once (docker).", "--workers", "-w", least=1)
+    workers: int = workers_option(2, "Evaluations at once (docker).")
     timeout: float = timeout_option(1800.0, "Seconds for one instance's tests.")
-    cache: Folder = option(None, "Mirrors and environments.", "--cache", factory=default_cache)
+    cache: Folder = cache_option("Mirrors and environments.")
     repos: Folder | None = option(None, "Folder of bare mirrors.", "--repos", given=Path)
     name: str = option("", "Of the combination; default: the runs' names joined by +.", "--name")
     compare: bool = option(False, "Compare the runs, each with each; combine nothing.", "--compare")

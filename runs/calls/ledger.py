@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 from core import money
 from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
-from llm.chat import Usage
+from llm.chat import Call, Usage
 from runs.calls.journal import EntryKind, InstanceEntry, append_entry
 from runs.storage.jsonlines import LineFormat, Lines, read_lines
 
@@ -157,6 +157,22 @@ class Ledger:
         """Return all lines in their order."""
         with self._lock:
             return tuple(self._lines.values())
+
+
+def replayed_lines(
+    instance_id: str, attempt: int, model: str, calls: Iterable[Call]
+) -> Iterator[LedgerLine]:
+    """Yield the lines of the replayed replies of an attempt: what they once cost."""
+    for number, call in enumerate(calls, 1):
+        yield LedgerLine(
+            call=f"{instance_id}:{attempt}:{number}",
+            kind=REPLAYED,
+            instance_id=instance_id,
+            attempt=attempt,
+            model=model,
+            cost=call.reply.cost,
+            usage=call.reply.usage,
+        )
 
 
 def read_ledger(path: Path) -> Lines[LedgerLine]:

@@ -228,7 +228,8 @@ class TerminalDisplay:
             self._size = size
         self._write_lines()
         seen = self._progress.snapshot(self._spent())
-        texts = [headline(seen), *running_lines(seen, size.lines, size.columns)]
+        running = running_lines(seen, size.lines, size.columns, self._progress.more())
+        texts = [headline(seen), *running]
         while len(self._bars) > len(texts):
             self._bars.pop().close()
         for position, text in enumerate(texts):

@@ -66,7 +66,8 @@ def overview(
         if not store.prediction(name).exists():
             entries[name] = reading.entry(name, path, reading.unfinished)
     for path in store.prediction_paths():
-        entries[path.stem] = reading.entry(path.stem, path, reading.prediction)
+        name = store.name_of(path)
+        entries[name] = reading.entry(name, path, reading.prediction)
     broken = [*reading.broken, *map(str, damaged)]
     return summed(store.run, store.folder, entries.values(), dollars, broken, process)
 

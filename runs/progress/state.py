@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
@@ -101,12 +101,14 @@ class ProgressState:
         total: number of instances to work on.
         descriptions: what is shown in place of an id.
         words: what is shown in place of a status.
+        more: returns further lines on the run.
     """
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
         self.descriptions: Mapping[str, str] = {}
         self.words: Mapping[InstanceStatus, str] = {}
+        self.more: Callable[[], Sequence[str]] = tuple
         self._clock = clock
         self._lock = Lock()
         self._running: dict[str, tuple[float, Running]] = {}
@@ -210,18 +212,22 @@ def headline(seen: ProgressSnapshot) -> str:
     return ", ".join([*parts, f"{seen.calls_per_minute} calls/min"])
 
 
-def running_lines(seen: ProgressSnapshot, rows: int, columns: int) -> list[str]:
+def running_lines(
+    seen: ProgressSnapshot, rows: int, columns: int, more: Sequence[str] = ()
+) -> list[str]:
     """Return a line for each running instance that a terminal of that size has room for.
 
-    There are at most ``rows - 2`` lines, and the last one counts the instances that are not shown.
-    The last column stays free: writing there makes some terminals start a new line.
+    ``more`` lines come first, in at most half of the room. There are at most ``rows - 2`` lines in
+    all, and the last one counts the instances that are not shown. The last column stays free:
+    writing there makes some terminals start a new line.
     """
-    room = max(rows - 2, 0)
+    first = [f"  {one_line(line)}" for line in more][: max(rows - 2, 0) // 2]
+    room = max(rows - 2 - len(first), 0)
     shown = seen.running if len(seen.running) <= room else seen.running[: max(room - 1, 0)]
     lines = [_line(running) for running in shown]
     if left_out := len(seen.running) - len(shown):
         lines.append(f"  … and {left_out} more")
-    return [disp_trim(line, max(columns - 1, 0)) for line in lines[:room]]
+    return [disp_trim(line, max(columns - 1, 0)) for line in [*first, *lines[:room]]]
 
 
 def _line(running: Running) -> str:

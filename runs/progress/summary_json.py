@@ -1,15 +1,16 @@
-"""The summary that ``--json`` prints at the end of a run."""
+"""The summary at the end of a run: in words, and as ``--json`` prints it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from core.money import as_text
+from core.money import as_text, in_words
+from core.plaintext import counted
 from llm.chat import Usage
 from runs.progress.statuses import InstanceStatus
 
@@ -76,3 +77,37 @@ class RunSummary:
     def text(self) -> str:
         """Return the summary as one line of ASCII JSON."""
         return json.dumps(self.as_json())
+
+
+def summary_words(summary: RunSummary, words: Mapping[InstanceStatus, str] | None = None) -> str:
+    """Return the end of a start in one line; ``words`` as in ``runs.jobs.JobKind``."""
+    return f"{summary.folder}: {'; '.join(_outcome(summary, words or {}))}"
+
+
+def _outcome(summary: RunSummary, words: Mapping[InstanceStatus, str]) -> Iterator[str]:
+    ended = ((count, words.get(status, status.value)) for status, count in summary.counts.items())
+    counts = ", ".join(f"{count} {word}" for count, word in ended)
+    yield f"this start: {counts or 'nothing to do'}"
+    yield f"run so far: cost {in_words(summary.dollars)}, {_used(summary)}"
+    if summary.over_budget:
+        yield over_budget_words(summary.over_budget)
+    if summary.errors:
+        yield f"{counted(len(summary.errors), 'error')}: repeat with --redo error"
+    if summary.broken:
+        yield f"{counted(len(summary.broken), 'broken file')}: fix or delete them"
+    if summary.stopped:
+        yield f"ended early: {summary.stopped}"
+    if summary.unfinished:
+        yield f"{len(summary.unfinished)} left to do: the same command continues"
+
+
+def over_budget_words(stopped: Mapping[str, str]) -> str:
+    """Say how many jobs limits stopped; ``stopped`` has the option of the limit by key."""
+    options = ", ".join(sorted({*stopped.values()}))
+    return f"{len(stopped)} over budget ({options}): raise the limit and repeat the command"
+
+
+def _used(summary: RunSummary) -> str:
+    used = summary.tokens
+    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
+    return f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"

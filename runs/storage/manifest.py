@@ -110,10 +110,12 @@ def note_images(store: RunStore, images: Iterable[str]) -> None:
 _MAY_CHANGE = frozenset({"api_base"})
 _OPTIONS = {
     "dataset_sha256": "--dataset (its rows)",
+    "exercises_sha256": "--exercises (its files)",
     "harness": "version of the harness",
     "matching": "--matching",
     "model_settings_sha256": "--model-settings",
     "models": "--models",
+    "problems_sha256": "--problems (its rows)",
     "prompts_sha256": "prompts",
     "replay_sha256": "--replay (its trajectories)",
     "temperatures": "--temperature",

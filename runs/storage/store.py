@@ -86,6 +86,10 @@ class RunStore:
         """Return the path of an instance's prediction."""
         return self.folder / f"{instance_id}.json"
 
+    def name_of(self, prediction: Path) -> str:
+        """Return the instance of a prediction, by its path alone."""
+        return prediction.stem
+
     def trajectory(self, instance_id: str) -> Path:
         """Return the path of an instance's trajectory."""
         return self.folder / "trajectories" / f"{instance_id}.json"
@@ -201,14 +205,12 @@ class RunStore:
             self.unfinished(instance_id),
             self.logs / f"{instance_id}.log",
         )
-        place = next(p for n in count(1) if not (p := self._replaced(instance_id, n)).exists())
+        replaced = self.folder / "replaced"
+        place = next(p for n in count(1) if not (p := replaced / f"{instance_id}.{n}").exists())
         place.mkdir(parents=True)
         for kind, path in zip(_KINDS, files, strict=True):
             if path.exists():
                 path.replace(place / f"{kind}{path.suffix}")
-
-    def _replaced(self, instance_id: str, number: int) -> Path:
-        return self.folder / "replaced" / f"{instance_id}.{number}"
 
     def read_prediction(self, path: Path) -> dict[str, Any]:
         """Return a prediction without what only reports may know; of any layout.

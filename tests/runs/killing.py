@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from environments.leftovers import remove_containers, remove_groups
 from llm.chat import Message, request_sha256
 from llm.replay import read_trajectory
 from runs.calls.journal import EntryKind, InstanceEntry, Journal, asked_and_ended
-from runs.calls.ledger import LedgerLine, read_ledger
+from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
 from tests.preloaded import Preloaded, Started
 from tests.provider import Answer, Provider
@@ -80,11 +82,12 @@ class Ended:
 
 @dataclass
 class Harness:
-    """Starts processes of the harness that write below ``place``."""
+    """Starts processes of the harness, or of ``script``, that write below ``place``."""
 
     preloaded: Preloaded
     place: Path
     environ: Mapping[str, str] = field(default_factory=dict)
+    script: str = "harness.py"
     _count: int = 0
 
     def run(
@@ -95,7 +98,7 @@ class Harness:
         torn: bool = False,
         seconds: float | None = None,
     ) -> Ended:
-        """Run ``harness.py`` with ``words`` and wait for its end.
+        """Run the command with ``words`` and wait for its end.
 
         Args:
             kill_at: the number of the write at which it dies; 0 for none.
@@ -114,8 +117,8 @@ class Harness:
         # A file: processes that outlive a kill would keep a pipe open.
         with self._output.open("wb") as output:
             return self.preloaded.start(
-                *words, env={**os.environ, **self.environ}, output=output.fileno(),
-                bomb=Bomb(kill_at, torn),
+                *words, script=self.script, env={**os.environ, **self.environ},
+                output=output.fileno(), bomb=Bomb(kill_at, torn),
             )  # fmt: skip
 
     def ended(self, started: Started) -> Ended:
@@ -139,7 +142,7 @@ class Left:
 
     def results(self) -> dict[str, Any]:
         """Return all that a run decides: predictions to the byte, the rest without seconds."""
-        names = sorted(p for p in self.folder.rglob("*") if p.suffix in (".json", ".md"))
+        names = sorted(p for p in self.folder.rglob("*") if p.suffix in (".json", ".md", ".gz"))
         return {
             str(path.relative_to(self.folder)): _content(path)
             for path in names
@@ -152,11 +155,16 @@ class Left:
         for path in self.folder.glob("*.json"):
             json.loads(path.read_text())
             if path.name != "run.json":
-                for file in (path, self.folder / "trajectories" / path.name):
-                    json.loads(file.read_text())
+                for file in (path, *self.beside(path)):
                     state = file.stat()
                     found[str(file)] = (state.st_ino, state.st_mtime_ns)
         return found
+
+    def beside(self, prediction: Path) -> Iterator[Path]:
+        """Yield what was written before a prediction, whole."""
+        path = self.folder / "trajectories" / prediction.name
+        json.loads(path.read_text())
+        yield path
 
     def lines(self) -> list[LedgerLine]:
         return list(read_ledger(self.folder / "ledger.jsonl").whole)
@@ -200,3 +208,19 @@ def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _timeless(item) for key, item in value.items() if key != "seconds"}
     return [_timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def check_ledger(measure: Left, left: Left) -> None:
+    """Every call stands in the ledger once, and sums are exact."""
+    lines, calls = left.lines(), left.calls()
+    assert sorted(line.call for line in lines) == sorted(asked["call"] for _, asked, _ in calls)
+    assert [ended for _, _, ended in calls if ended is None] == []
+    whole = total(lines)
+    assert whole is not None
+    assert Fraction(whole) == sum(Fraction(line.cost or 0) for line in lines)
+    answered = [line for line in lines if line.kind == EntryKind.ANSWERED.value]
+    assert total(answered) == total(measure.lines())
+    assert by_instance(answered) == by_instance(measure.lines())
+    bounds = {asked["call"]: Decimal(asked["bound"]) for _, asked, _ in calls}
+    lost = [line for line in lines if line.kind == EntryKind.LOST.value]
+    assert all(line.cost == bounds[line.call] for line in lost)

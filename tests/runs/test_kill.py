@@ -7,8 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,9 +15,16 @@ from demo.images import build_images
 from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
 from runs.calls.journal import EntryKind
-from runs.calls.ledger import by_instance, total
 from tests.preloaded import Preloaded
-from tests.runs.killing import MODELS, TEMPERATURES, DemoProvider, Harness, Left, hashes
+from tests.runs.killing import (
+    MODELS,
+    TEMPERATURES,
+    DemoProvider,
+    Harness,
+    Left,
+    check_ledger,
+    hashes,
+)
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 WORKERS = 4
@@ -125,27 +130,11 @@ class Trial:
         extra = hashes(self.provider) - measure.requests
         assert extra <= by_request
         assert not measure.requests - hashes(self.provider)
-        _check_ledger(measure.left, left)
+        check_ledger(measure.left, left)
         self.figures.requests += len(self.provider.requests)
         self.figures.undisturbed += measure.requests.total()
         self.figures.extra += extra.total()
         self.figures.lost += lost.total()
-
-
-def _check_ledger(measure: Left, left: Left) -> None:
-    """Every call stands in the ledger once, and sums are exact."""
-    lines, calls = left.lines(), left.calls()
-    assert sorted(line.call for line in lines) == sorted(asked["call"] for _, asked, _ in calls)
-    assert [ended for _, _, ended in calls if ended is None] == []
-    whole = total(lines)
-    assert whole is not None
-    assert Fraction(whole) == sum(Fraction(line.cost or 0) for line in lines)
-    answered = [line for line in lines if line.kind == EntryKind.ANSWERED.value]
-    assert total(answered) == total(measure.lines())
-    assert by_instance(answered) == by_instance(measure.lines())
-    bounds = {asked["call"]: Decimal(asked["bound"]) for _, asked, _ in calls}
-    lost = [line for line in lines if line.kind == EntryKind.LOST.value]
-    assert all(line.cost == bounds[line.call] for line in lost)
 
 
 @pytest.fixture(scope="module")

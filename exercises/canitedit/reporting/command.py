@@ -14,7 +14,7 @@ from core.errors import UserError
 from core.options import built, command, option, option_group
 from exercises.canitedit.published import ProblemSelection
 from exercises.canitedit.reporting.figures import GroupBy
-from exercises.canitedit.reporting.folder import read_folder
+from exercises.canitedit.reporting.folder import model_folders_in, read_folder
 from exercises.canitedit.reporting.plot import write_plot
 from exercises.canitedit.reporting.report import EditingReport, editing_report
 from exercises.canitedit.reporting.tables import report_csv, report_json, report_lines
@@ -55,7 +55,10 @@ class ReportRequest:
     """What is reported, and how."""
 
     folders: tuple[Path, ...] = option(
-        (), "Folders with files *.results.json.gz, one for each model.", "folders", argument=True
+        (),
+        "Folders with files *.results.json.gz, one for each model, or runs of generate.",
+        "folders",
+        argument=True,
     )
     k: tuple[int, ...] = option(
         (1, 5, 10), "Of pass@k.", "--k", given=str, shown="1,5,10", read=_parse_ks
@@ -97,10 +100,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     form = request.form
     if not request.folders:
         raise UserError("no folder given; usage: python -m exercises.canitedit report DIR…")
-    if len({folder.resolve() for folder in request.folders}) < len(request.folders):
+    given = [place for folder in request.folders for place in model_folders_in(folder)]
+    if len({folder.resolve() for folder in given}) < len(given):
         raise UserError("a folder is given twice; leave one of them out")
     partial = request.allow_partial
-    folders = [read_folder(f, v1=selection.v1, allow_partial=partial) for f in request.folders]
+    folders = [read_folder(f, v1=selection.v1, allow_partial=partial) for f in given]
     report = editing_report(folders, request.k, request.by)
     if request.plot is not None:
         for path in write_plot(report, request.plot):

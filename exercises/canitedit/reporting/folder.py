@@ -44,6 +44,13 @@ class ScoredFolder:
         return frozenset(score.name for score in self.scores)
 
 
+def model_folders_in(path: Path) -> tuple[Path, ...]:
+    """Return the folders with completions in a run of several models, else ``path`` itself."""
+    if any(path.glob(f"*{COMPLETED}")):
+        return (path,)
+    return tuple(sorted({place.parent for place in path.glob(f"*/*{COMPLETED}")})) or (path,)
+
+
 def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
     """Read and score a folder; nothing in it is executed.
 

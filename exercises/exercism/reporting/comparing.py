@@ -188,7 +188,8 @@ def variants(columns: Sequence[Column]) -> Variants:
     for column in columns:
         for result in column.results.values():
             for request, reply in result.chat_hashes:
-                sent[request].append(reply)
+                if request:  # known
+                    sent[request].append(reply)
     again = [{*replies} for replies in sent.values() if len(replies) > 1]
     varied = [replies for replies in again if len(replies) > 1]
     bubble = {label: _bubble(every) for label, every in series_of(columns).items()}

@@ -84,7 +84,7 @@ def test_a_key_reaches_no_output_of_a_whole_run(
         Answer(status=401, error=quoting),
     )
     live = ["--models", "gpt-4o", "--api-base", provider.url, "--call-retries", "1", "--tries", "1"]
-    said = harness(*live, "--run", "live", "--environment", "local", "--slice", ":3")
+    said = harness(*live, "--run", "live", "--environment", "local")
     assert "[OPENAI_API_KEY]" in said and "refused the key" in said
     prints = "import os, sys; print(os.environ); sys.exit(1)"
     command = f"command:{sys.executable} -c '{prints}'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,14 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from core.atomic import write_json_atomic
+from exercises.dispatch import dispatch
+from exercises.exercism.__main__ import COMMANDS
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
-from exercises.exercism.languages import PYTHON, REPORT
-from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, write_result
+from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
+from exercises.exercism.testing.commands import argv_of
+from exercises.exercism.testing.inside import REPORT
 from exercises.exercism.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"
+
+
+def main(words: Sequence[object]) -> int:
+    """Run a command of the benchmark in this process and return its exit code."""
+    sys.argv = ["exercism", *map(str, words)]
+    return dispatch("exercises.exercism", COMMANDS)
 
 
 def six() -> dict[str, Exercise]:
@@ -33,18 +43,16 @@ def run_tests(
     for path, data in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    report = folder.parent / f"{folder.name}-report"
     rules = exercise.rules
-    words = rules.unittest_command if unittest else rules.test_command
-    named = {PYTHON: sys.executable, REPORT: str(report)}
-    argv = [word.replace(PYTHON, named[PYTHON]).replace(REPORT, named[REPORT]) for word in words]
+    argv = argv_of(exercise, unittest, None)
+    told = json.dumps({"secret": "", "solution": exercise.solution})
     env = {**os.environ, **dict(rules.environment)}
     done = subprocess.run(
-        argv, cwd=folder, env=env, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [sys.executable, *argv[1:]], cwd=folder, env=env, text=True, check=False,
+        input=told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    text = report.read_text() if report.exists() else ""
-    return ExerciseTestRun(done.returncode, False, done.stdout, text, unittest)
+    report = json.loads((folder / REPORT).read_text())["report"]
+    return ExerciseTestRun(done.returncode, False, done.stdout, report, unittest)
 
 
 def result(
@@ -65,6 +73,13 @@ def result(
         tests_outcomes=tuple(outcomes), **values,
         extra=Extra(**{"status": status, "language": language, "repeat": repeat, **extra}),
     )  # fmt: skip
+
+
+def write_result(run: Path, one: ExerciseResult) -> Path:
+    """Write a result and return its path."""
+    path = result_path(run, one.model, one.edit_format, one.extra.repeat, one.key)
+    write_json_atomic(path, one.as_json())
+    return path
 
 
 def write_run(

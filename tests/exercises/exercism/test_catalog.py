@@ -8,7 +8,6 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from exercises.exercism.catalog import (
     catalog_of,
     fetched_catalog,
     read_catalog,
-    skipped_languages,
 )
 from exercises.exercism.exercise import exercise_of
 from exercises.exercism.languages import LANGUAGES
@@ -255,11 +253,3 @@ def test_an_unknown_language_is_left_out() -> None:
     with pytest.raises(UserError, match="no exercises"):
         catalog_of(tree, "here")
     assert catalog_of(tree | members("six/"), "here").unknown == ("a",)
-
-
-def test_a_language_without_its_tools_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    own = six()["name-tags"]
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert skipped_languages([replace(own, language="rust"), own]) == {"rust": ("cargo",)}

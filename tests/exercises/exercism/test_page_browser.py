@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.browser import missing_browser, open_browser
-from exercises.exercism.__main__ import main
-from tests.exercises.exercism.making import result, write_run
+from tests.exercises.exercism.making import main, result, write_run
 
 pytestmark = pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "has one")
 VISIBLE = """\

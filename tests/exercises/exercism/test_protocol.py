@@ -8,17 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.formats.base import DeleteFile, EditResult, MoveFile, SearchReplace, WholeFile
-from agent.formats.matching.explain import explain_ambiguity
+from agent.conversation.outcomes import ReplyCounts
 from exercises.exercism.cleaning import cleaned
 from exercises.exercism.counters import (
-    ambiguous_edits,
-    foreign_edits,
-    hallucinated_functions,
     indentation_errors,
     lazy_comments,
+    malformed,
+    reply_counters,
     syntax_errors,
-    whole_file_blocks,
 )
 from exercises.exercism.messages import (
     PROFILES,
@@ -35,32 +32,8 @@ from exercises.exercism.verdict import (
     pytest_counts,
     unittest_counts,
 )
+from llm.chat import Reply, ToolCall
 from tests.exercises.exercism.making import SIX, run_tests, six
-
-CLOCK = b"""\
-def strikes(hour, minute):
-    return 1 if minute == 30 else 0 if minute else hour % 12 or 12
-"""
-# What a solution may try besides solving: each with the code that it adds.
-CHEATS = {
-    "exits at import": b"import os; os._exit(0)",
-    "prints OK": b"print('OK')",
-    "forges unittest": (
-        b"import os, sys\n"
-        b"print('.....\\n' + '-' * 70 + '\\nRan 5 tests in 0.001s\\n\\nOK', file=sys.stderr)\n"
-        b"sys.stderr.flush(); os._exit(0)"
-    ),
-    "forges pytest": b"import os\nprint('5 passed in 0.01s', flush=True); os._exit(0)",
-    "skips": b"import unittest\ndef strikes(*_): raise unittest.SkipTest('no')",
-    "expects failures": b"import pytest\ndef strikes(*_): pytest.xfail('no')",
-    "skips at import": b"import unittest\nraise unittest.SkipTest('no')",
-    "deletes tests": (
-        b"import sys\ndef strikes(*_): pass\n"
-        b"import unittest; unittest.TestLoader.loadTestsFromModule = "
-        b"lambda *_, **__: unittest.TestSuite()\nunittest.TestCase.__init_subclass__ = "
-        b"classmethod(lambda cls: [delattr(cls, n) for n in dir(cls) if n.startswith('test')])"
-    ),
-}
 
 
 def test_the_first_message_byte_for_byte() -> None:
@@ -145,34 +118,6 @@ def test_examples_pass_and_stubs_fail_with_equal_output(
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize(
-    ("cheat", "unittest"),
-    [
-        *((cheat, True) for cheat in sorted(CHEATS)),
-        *((cheat, False) for cheat in ("forges pytest", "expects failures", "deletes tests")),
-    ],
-)
-def test_a_cheat_solves_nothing(tmp_path: Path, cheat: str, unittest: bool) -> None:
-    exercise = six()["cuckoo-clock"]
-    expected = TestCounts(passed=5, failed=0)
-    honest = exercise.tested_files({"cuckoo_clock.py": CLOCK})
-    code = b"def strikes(*_): pass\n" + CHEATS[cheat]
-    files = exercise.tested_files(
-        {"cuckoo_clock.py": code, "conftest.py": b"", "sitecustomize.py": b""}
-    )
-    assert {*files} == {*honest}
-    run = run_tests(files, exercise, tmp_path / "clock", unittest=unittest)
-    assert not is_solved(run, counts_of(run, files), expected), run.output
-
-
-def test_the_honest_solution_is_solved(tmp_path: Path) -> None:
-    exercise = six()["cuckoo-clock"]
-    files = exercise.tested_files({"cuckoo_clock.py": CLOCK})
-    for unittest in (True, False):
-        run = run_tests(files, exercise, tmp_path / f"{unittest}", unittest=unittest)
-        assert is_solved(run, counts_of(run, files), TestCounts(5, 0))
-
-
 GOOD = ExerciseTestRun(0, False, "5 passed", "")
 
 
@@ -191,8 +136,8 @@ GOOD = ExerciseTestRun(0, False, "5 passed", "")
         (replace(GOOD, exit_code=None), TestCounts(5, 0), TestCounts(5, 0), False),
         (replace(GOOD, timed_out=True), TestCounts(5, 0), TestCounts(5, 0), False),
         (replace(GOOD, output=" \n"), TestCounts(5, 0), TestCounts(5, 0), False),
-        (GOOD, None, None, True),
-        (replace(GOOD, output=""), None, None, False),
+        (GOOD, None, None, False),
+        (replace(GOOD, output=""), TestCounts(5, 0), TestCounts(5, 0), False),
     ],
 )
 def test_what_is_solved(
@@ -216,18 +161,16 @@ def test_reports_that_are_not_credible() -> None:
 
 def test_counters() -> None:
     reply = "# ... rest of the code ...\n  # add code ... here\n+ # x ... y\n# more ...\ncode\n"
-    assert lazy_comments(reply) == 3
+    assert lazy_comments(Reply(reply)) == 3
+    edits = [{"path": "a.py", "updated": ["# ... more", "#"]}, {"content": "x\n# a ... b"}]
+    called = ToolCall("replace_lines", json.dumps({"edits": edits, "n": 1, "x": None}))
+    assert lazy_comments(Reply("# ... a", tool_calls=(called, ToolCall("f", '{"# ... cut')))) == 3
     output = "SyntaxError: a\n  SyntaxError: b\nIndentationError: c\nE   SyntaxError: d\n"
     assert (syntax_errors(output), indentation_errors(output)) == (1, 1)
-    source = "def a():\n    pass\n"
-    edits = [SearchReplace("a.py", s, "") for s in (source, f"\n{source}\n", "    pass\n", "")]
-    assert whole_file_blocks(edits, {"a.py": source}) == 2
-    assert whole_file_blocks(edits, {"a.py": "    pass\n"}) == 0
-    edits_of = [
-        WholeFile("a.py", ""), WholeFile("b.py", ""), MoveFile("a.py", "c.py"), DeleteFile("a.py"),
-    ]  # fmt: skip
-    assert foreign_edits(edits_of, ["a.py"]) == 2
-    assert hallucinated_functions(["python", "write_file"], ["write_file"]) == 1
-    words = explain_ambiguity("a.py", "x\n", [0, 2], "x\ny\nx\n")
-    found = [EditResult("a.py", applied=False, problem=p) for p in (words, "no such lines")]
-    assert ambiguous_edits(found) == 1
+    first = ReplyCounts(edits=3, failed=2, foreign=1, ambiguous=1, whole_file_blocks=2)
+    replies = [first, ReplyCounts(truncated=True, unknown_calls=1), ReplyCounts(malformed=True)]
+    assert [malformed(one) for one in replies] == [True, False, True]
+    assert reply_counters(replies) == {
+        "whole_file_blocks": 2, "hallucinated_functions": 1, "foreign_edits": 1,
+        "ambiguous_edits": 1, "truncated": 1,
+    }  # fmt: skip

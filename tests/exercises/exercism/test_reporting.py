@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from core.errors import DamagedFileError, UserError
-from exercises.exercism.__main__ import main
 from exercises.exercism.reporting.check import ratio_faults
 from exercises.exercism.reporting.columns import read_columns, summary
 from exercises.exercism.reporting.records import read_records, record_of, write_records
@@ -24,9 +23,8 @@ from exercises.exercism.results import (
     ExerciseStatus,
     TryResult,
     read_result,
-    write_result,
 )
-from tests.exercises.exercism.making import result, write_run
+from tests.exercises.exercism.making import main, result, write_result, write_run
 
 KEYS = [f"python/e{number}" for number in range(4)]
 YES, LATER, NO = (True,), (False, True), (False, False)
@@ -205,7 +203,7 @@ def test_the_difference_of_two_runs(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "usage"), (["fly"], "no command 'fly'"), (["report"], "needs a run"),
+        ([], "no command given"), (["fly"], "no command 'fly'"), (["report"], "needs a run"),
         (["report", "gone"], "there is no run"), (["diff", "gone"], "two runs"),
         (["check"], "needs a file"), (["check", "gone.yml"], "is missing"),
         (["report", "gone", "--csv", "--json"], "exclude each other"),

@@ -148,6 +148,17 @@ def test_what_a_terminal_would_obey_is_taken_out() -> None:
     assert shortened("abc", 3) == "abc"
 
 
+def test_further_lines_come_first_in_half_of_the_room(clock: Clock) -> None:
+    progress = ProgressState(9, clock)
+    for number in range(9):
+        progress.started(f"i-{number}")
+    more = [f"column\t{number}" for number in range(9)]
+    lines = running_lines(progress.snapshot(None), 12, 80, more)
+    assert [line.split()[0] for line in lines] == ["column"] * 5 + ["i-0", "i-1", "i-2", "i-3", "…"]
+    assert lines[0] == "  column 0"
+    assert running_lines(progress.snapshot(None), 2, 80, more) == []
+
+
 def test_a_board_is_safe_among_threads() -> None:
     progress = ProgressState(4000)
 

@@ -1,0 +1,225 @@
+"""The options of ``generate``, and what decides its results."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any
+
+from agent.formats import format_names
+from agent.prompts import prompts_hash
+from bench.cli.config import model_slug
+from core.address import recorded_address
+from core.errors import UserError
+from core.options import option, option_group
+from environments.base import EnvironmentKind
+from exercises.canitedit.generation.editing import OPENING, SYSTEM
+from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
+from exercises.canitedit.prompts import Prompt, edit_request
+from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
+from llm.settings import load_settings, settings_sha256
+from runs.given import models_given
+from runs.options import (
+    CallRetries,
+    RunActions,
+    RunBasics,
+    RunFolders,
+    Scale,
+    Spending,
+    temperature_option,
+)
+from runs.storage.layouts import is_safe_key
+from runs.storage.versions import HARNESS_VERSION
+
+READER = "python -m exercises.canitedit report"
+"""The command that ``run.json`` names for a run of completions."""
+_RUN_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+
+
+def _kinds(name: str, text: str, _: object) -> tuple[InstructionKind, ...]:
+    try:
+        return tuple(dict.fromkeys(InstructionKind(part.strip()) for part in text.split(",")))
+    except ValueError:
+        known = ", ".join(kind.value for kind in InstructionKind)
+        raise UserError(f"{name} {text}: give one or both of {known}") from None
+
+
+@option_group
+class GenerationConfig(RunBasics):
+    """Everything that decides the completions of a run.
+
+    Attributes:
+        prompt: how whole programs are asked for; None where ``via`` is given.
+        via: the edit format in which the agent edits the program; empty for a prompt.
+        environment, replay, max_seconds_per_attempt: no options here: nothing runs, models are
+            called, and a completion is one call.
+    """
+
+    environment: EnvironmentKind = EnvironmentKind.NONE
+    replay: Path | None = None
+    max_seconds_per_attempt: float | None = None
+    prompt: Prompt | None = option(
+        None,
+        "How whole programs are asked for (docs/canitedit.md); default: chat.",
+        "--prompt",
+        panel=MODELS,
+    )
+    via: str = option(
+        "",
+        "Instead of --prompt: the agent edits the program as a file, in this edit format.",
+        "--via",
+        panel=MODELS,
+    )
+    kinds: tuple[InstructionKind, ...] = option(
+        tuple(InstructionKind),
+        "Which instructions: descriptive, lazy or both.",
+        "--instruction",
+        panel=MODELS,
+        given=str,
+        shown="descriptive,lazy",
+        read=_kinds,
+    )
+    completions: int = option(
+        20, "Of each problem, instruction and model.", "--completions", panel=MODELS, least=1
+    )
+    temperature: float = temperature_option(0.2, "Of sampling.", least=0)
+    top_p: float = option(0.95, "Of sampling, up to 1.", "--top-p", panel=MODELS, least=0)
+    max_output_tokens: int = option(
+        8192, "Output limit of a call.", "--max-tokens", panel=LIMITS, least=1
+    )
+
+    @property
+    def run_name(self) -> str:
+        """The folder under ``predictions/``."""
+        return self.run or f"canitedit--{model_slug(self.models)}"
+
+    @property
+    def whole(self) -> Prompt:
+        """The prompt for whole programs."""
+        return self.prompt or Prompt.CHAT
+
+    @property
+    def asks(self) -> str:
+        """The prompt or edit format in a word, as files of completions hold it."""
+        return f"via {self.via}" if self.via else self.whole.value
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the configuration as it stands in ``run.json``."""
+        named = {m.name: m.as_json(known=True, api_base=self.api_base) for m in self.models}
+        return {
+            "models": [*named.values()],
+            "prompt": self.asks,
+            "instruction": [kind.value for kind in self.kinds],
+            "completions": self.completions,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "max_tokens": self.max_output_tokens,
+            "api_base": recorded_address(self.api_base),
+            "call_timeout": self.call_timeout,
+        }
+
+    def deciding(self, problems_sha256: str) -> dict[str, Any]:
+        """Return what a continued run must repeat; instructions may be added later."""
+        return {
+            "problems_sha256": problems_sha256,
+            "models": [model.name for model in self.models],
+            "model_settings_sha256": settings_sha256({m.name: m.settings for m in self.models}),
+            "harness": HARNESS_VERSION,
+            "prompt": self.asks,
+            "prompts_sha256": _prompts_sha256(),
+            "completions": self.completions,
+            "temperature": f"{self.temperature:g}",
+            "top_p": f"{self.top_p:g}",
+            "max_tokens": self.max_output_tokens,
+        }
+
+
+@option_group
+class GenerationModels(ModelBook):
+    """What is known of models; ``harness.py --list-models`` prints it."""
+
+    list_models: bool = False
+
+
+@option_group
+class GenerationOptions(RunActions, RunFolders, CallRetries, ProblemSource):
+    """The options of ``generate`` that decide no result."""
+
+    scale: Scale = field(default_factory=Scale)
+    money: Spending = field(default_factory=Spending)
+
+
+def checked_config(config: GenerationConfig) -> GenerationConfig:
+    """Return ``config`` with the edit format of its models, if its values fit together.
+
+    Raises:
+        UserError: naming the option and what it may be.
+    """
+    if not _RUN_NAME.fullmatch(config.run_name):
+        raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
+    if config.temperature > 2:
+        raise UserError(f"--temperature {config.temperature:g}: must lie between 0 and 2")
+    if not 0 < config.top_p <= 1:
+        raise UserError(f"--top-p {config.top_p:g}: must lie above 0 and up to 1")
+    if config.via and config.prompt:
+        raise UserError("--prompt and --via exclude each other; leave one of them out")
+    if config.via and config.via not in format_names():
+        raise UserError(f"--via {config.via}: give one of {', '.join(format_names())}")
+    # A prompt has no edit format, and the models' defaults may need function calls.
+    edit_format = config.via or "whole"
+    models = tuple(replace(model, edit_format=edit_format) for model in config.models)
+    model_folders(models)
+    return replace(config, models=models)
+
+
+def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
+    """Return the models that the values of a command line name.
+
+    Raises:
+        UserError: a model or its settings are unknown, or an edit format is given with it.
+    """
+    book = load_settings(values["model_settings"], format_names())
+    any_name = bool(values["api_base"])
+    found = models_given(values["models"], book, any_name=any_name, replay=False)
+    for text, model in zip((values["models"] or "").split(","), found, strict=False):
+        if text and text.strip() != model.given:
+            raise UserError(f"--models {text.strip()}: give the edit format with --via, for all")
+    return found
+
+
+def model_folders(models: Sequence[ModelChoice]) -> dict[str, str]:
+    """Return by model the folder of its files: the end of its name, or all of it where two agree.
+
+    Raises:
+        UserError: a model is given twice, or no folder can have its name.
+    """
+    short = {model.name: model_slug([model]) for model in models}
+    if len(short) < len(models):
+        raise UserError("--models names a model twice; leave one of them out")
+    ends = list(short.values())
+    whole = {name: re.sub(r"[^\w.+-]+", "-", name) for name in short}
+    found = {name: whole[name] if ends.count(end) > 1 else end for name, end in short.items()}
+    for folder in found.values():
+        if not is_safe_key(folder) or [*found.values()].count(folder) > 1:
+            raise UserError(f"--models: no folder can be named {folder}; run its model by itself")
+    return found
+
+
+def problems_identity(problems: Iterable[Problem], source: str) -> dict[str, str]:
+    """Return what ``run.json`` says of the problems: where they are from, and their hash."""
+    digest = hashlib.sha256()
+    for problem in problems:
+        digest.update(problem.model_dump_json().encode() + b"\n")
+    path = Path(source).expanduser()
+    name = str(path.resolve()) if source != HUB_ID and path.exists() else source
+    return {"name": name, "split": "test", "sha256": digest.hexdigest()}
+
+
+def _prompts_sha256() -> str:
+    """Return the hash over all that models are sent beside a program and an instruction."""
+    asked = [repr(edit_request(prompt, "{before}", "{instruction}")) for prompt in Prompt]
+    texts = "\0".join([*asked, SYSTEM, OPENING, prompts_hash()])
+    return hashlib.sha256(texts.encode()).hexdigest()

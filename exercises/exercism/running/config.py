@@ -1,0 +1,249 @@
+"""The options of a run, and what ``run.json`` holds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agent.formats import format_names
+from agent.formats.base import Notation
+from agent.prompts import prompts_hash
+from bench.cli.config import folder_sha256, model_slug
+from bench.cli.selection import INSTANCES
+from core.address import recorded_address
+from core.errors import UserError
+from core.options import option, option_group
+from environments.base import EnvironmentKind
+from environments.options import TESTS
+from exercises.exercism.catalog import Catalog, ExerciseSelection
+from exercises.exercism.facts import ColumnName
+from exercises.exercism.messages import PROFILES, Profile
+from exercises.exercism.results import column_folder
+from exercises.exercism.testing.tester import TestSettings
+from llm.options import MODELS, ModelChoice
+from llm.settings import SettingsBook, our_settings, settings_sha256
+from reports.cli.options import json_option, timeout_option
+from runs.options import CallRetries, RunBasics, RunFolders, Scale, Spending, tries_option
+from runs.storage.layouts import is_safe_key
+from runs.storage.versions import HARNESS_VERSION
+
+Say = Callable[[str], None]
+_CURRENT = "current"
+
+
+def _profile(name: str, text: str, _: object) -> Profile:
+    if text not in PROFILES:
+        raise UserError(f"{name} {text}: there are {', '.join(PROFILES)}")
+    return PROFILES[text]
+
+
+def _formats(name: str, text: str, _: object) -> tuple[str, ...]:
+    asked = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if wrong := [form for form in asked if form not in format_names()]:
+        raise UserError(f"{name} {','.join(wrong)}: there are {', '.join(format_names())}")
+    return asked
+
+
+@dataclass(frozen=True)
+class RunColumn:
+    """A column of a run: a model in the edit format of ``choice``, and the number of the repeat."""
+
+    choice: ModelChoice
+    repeat: int
+
+    @property
+    def name(self) -> ColumnName:
+        """The column as files and reports name it."""
+        choice = self.choice
+        return ColumnName(model=choice.name, edit_format=choice.edit_format, repeat=self.repeat)
+
+
+@option_group
+class ExercismConfig(RunBasics):
+    """Everything that decides what a run does.
+
+    Attributes:
+        formats: those of each model that is named without one; empty for the model's own.
+        exercises: a checkout, a folder or an archive; None for the pinned commit.
+        timeout, test_lines: None for the profile's; 0 lines are all.
+    """
+
+    formats: tuple[str, ...] = option(
+        (),
+        f"Edit formats of each model: {', '.join(format_names())}; default: the model's own. "
+        "MODEL@FORMAT fixes one.",
+        "--formats",
+        panel=MODELS,
+        given=str,
+        read=_formats,
+    )
+    exercises: Path | None = option(
+        None,
+        "Checkout of exercism/python or polyglot-benchmark, folder of exercises, or .tar.gz of "
+        "one; default: the 133 of the published runs, fetched once.",
+        "--exercises",
+        "-e",
+        panel=INSTANCES,
+    )
+    profile: Profile = option(
+        PROFILES[_CURRENT],
+        "2023 or current: test runner, seconds, lines of output, markers and functions.",
+        "--profile",
+        panel=MODELS,
+        shown=_CURRENT,
+        given=str,
+        read=_profile,
+    )
+    tries: int = tries_option(2, "Tries for each exercise.")
+    repeats: int = option(1, "Times that each exercise is given.", "--repeats", least=1)
+    timeout: float | None = timeout_option(
+        None, "Seconds for the tests of a try; default: the profile's."
+    )
+    test_lines: int | None = option(
+        None,
+        "Lines of failing tests' output that the model gets, 0 for all; default: the profile's.",
+        "--test-lines",
+        panel=TESTS,
+        least=0,
+    )
+
+    @property
+    def run_name(self) -> str:
+        """The folder under ``predictions/``."""
+        models = {model.name: model for model in self.models}
+        return self.run or f"exercism--{model_slug([*models.values()])}"
+
+    @property
+    def notation(self) -> Notation:
+        """The markers and functions that models are told to use."""
+        return Notation.OF_2023 if self.profile.first_formats else Notation.CURRENT
+
+    @property
+    def seconds(self) -> float:
+        """The time limit of a try's tests."""
+        return self.profile.timeout if self.timeout is None else self.timeout
+
+    @property
+    def lines(self) -> int | None:
+        """The lines of output that the model gets; None for all."""
+        return self.profile.test_lines if self.test_lines is None else self.test_lines or None
+
+    @property
+    def test_settings(self) -> TestSettings:
+        """How the tests of a try run."""
+        return TestSettings(self.profile.unittest, self.seconds)
+
+    @property
+    def columns(self) -> tuple[RunColumn, ...]:
+        """All columns, by model, format and repeat."""
+        return tuple(
+            RunColumn(model, repeat)
+            for model in self.models
+            for repeat in range(1, self.repeats + 1)
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the configuration as it stands in ``run.json``."""
+        return {
+            "models": [
+                model.as_json(known=self.replay is None, api_base=self.api_base)
+                for model in self.models
+            ],
+            "run": self.run_name,
+            "exercises": self.exercises and str(self.exercises.expanduser().resolve()),
+            "profile": self.profile.name,
+            "tries": self.tries,
+            "repeats": self.repeats,
+            "timeout": self.seconds,
+            "test_lines": self.lines,
+            "environment": self.environment.value,
+            "max_output_tokens": self.max_output_tokens,
+            "call_timeout": self.call_timeout,
+            "max_seconds_per_attempt": self.max_seconds_per_attempt,
+            "api_base": recorded_address(self.api_base),
+            "replay": self.replay and str(self.replay),
+        }
+
+    def deciding(self, catalog: Catalog) -> dict[str, Any]:
+        """Return what a continued run must repeat: exercises and repeats may be added."""
+        return {
+            "exercises_sha256": catalog.sha256,
+            "models": [f"{model.name}@{model.edit_format}" for model in self.models],
+            "model_settings_sha256": settings_sha256({m.name: m.settings for m in self.models}),
+            "profile": self.profile.name,
+            "tries": self.tries,
+            "timeout": self.seconds,
+            "test_lines": self.lines,
+            "harness": HARNESS_VERSION,
+            "prompts_sha256": prompts_hash(),
+            "environment": self.environment.value,
+            "max_output_tokens": self.max_output_tokens,
+            "replay_sha256": folder_sha256(self.replay) if self.replay else None,
+        }
+
+
+@option_group
+class ExercismOptions(RunFolders, CallRetries):
+    """The options that decide no result, and the choice of exercises."""
+
+    selection: ExerciseSelection = field(default_factory=ExerciseSelection)
+    scale: Scale = field(default_factory=Scale)
+    money: Spending = field(default_factory=Spending)
+    settings: SettingsBook = field(default_factory=our_settings)
+    as_json: bool = json_option("Print the summary as JSON.")
+
+
+def in_formats(
+    models: Sequence[ModelChoice], given: Sequence[str], formats: Sequence[str]
+) -> tuple[ModelChoice, ...]:
+    """Return each model in each format.
+
+    Args:
+        models: as they were read.
+        given: as they were typed; those with ``@FORMAT`` keep it.
+        formats: of the others; empty for the model's own.
+    """
+    return tuple(
+        dict.fromkeys(
+            replace(model, edit_format=form)
+            for model, text in zip(models, given, strict=True)
+            for form in ([model.edit_format] if text.strip() != model.given else formats)
+            or [model.edit_format]
+        )
+    )
+
+
+def validated(config: ExercismConfig) -> ExercismConfig:
+    """Return ``config`` when its values fit together.
+
+    Raises:
+        UserError: naming the option and what it may be.
+    """
+    if not is_safe_key(config.run_name):
+        raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
+    if config.environment is EnvironmentKind.NONE:
+        raise UserError("--environment none runs no tests; choose local or docker")
+    known = format_names(config.notation)
+    if wrong := [m for m in config.models if m.edit_format not in known]:
+        raise UserError(
+            f"{wrong[0].given}@{wrong[0].edit_format}: --profile {config.profile.name} has the "
+            f"formats {', '.join(known)}"
+        )
+    _check_folders(config.models)
+    return config
+
+
+def _check_folders(models: Sequence[ModelChoice]) -> None:
+    """Refuse two columns whose results would lie in one folder."""
+    folders: Mapping[str, ModelChoice] = {}
+    for model in models:
+        name = column_folder(model.name, model.edit_format, 1)
+        other = folders.get(name)
+        if other is not None:
+            raise UserError(
+                f"--models {other.given} and {model.given} would have one folder, {name}; run "
+                "them one after the other with different --run"
+            )
+        folders = {**folders, name: model}

@@ -1,0 +1,165 @@
+"""The conversation of one model about one exercise: its brief, its tests, and what became of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from agent.builtin import tries
+from agent.conversation.brief import Brief
+from agent.conversation.context import ContextWindow
+from agent.conversation.mentions import FileIndex
+from agent.conversation.outcomes import ConversationLimits
+from agent.conversation.reflections import Reflections
+from agent.conversation.testreport import TestReport
+from agent.protocol import Task, Transcript, Work
+from core.worktree import Changes
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.messages import TIMED_OUT, failures_message, first_message, fitting
+from exercises.exercism.results import TryResult
+from exercises.exercism.running.config import ExercismConfig
+from exercises.exercism.testing.outcome import TestedTry
+from exercises.exercism.testing.tester import ExerciseTester
+from llm.chat import ChatModel
+from llm.tokens import most_tokens, size
+
+_SYSTEM = """\
+You are an expert programmer. You implement code so that its unit tests pass. You cannot run anything and you see no tests. You change files only by writing edits in the format below; whatever else you write is read as explanation.
+
+{{ format_rules }}"""  # noqa: E501 - one line for the model
+_OPENING = "These are the files:\n\n{{ files }}\n\n{{ problem }}"
+_AGAIN = "These are the files as they are now:\n\n{{ files }}\n\n{{ message }}"
+# One round for edits that are malformed or fail; failing tests begin the next try.
+_LIMITS = ConversationLimits(Reflections(locate=0, edit=1, lint=0, test=0))
+# Tokens for the sentences around files and output.
+_FOR_WORDS = 300
+
+
+def brief_of(exercise: Exercise, config: ExercismConfig) -> Brief:
+    """Return what is sent about an exercise: its solution files, and nothing else of it."""
+    return Brief(
+        system=_SYSTEM,
+        opening=_OPENING,
+        again=_AGAIN,
+        shown=exercise.solution,
+        more_files=False,
+        as_edited=True,
+        lint=False,
+        test_unedited=True,
+        notation=config.notation,
+    )
+
+
+@dataclass
+class ExerciseConversation:
+    """One model, one exercise, a number of tries.
+
+    Attributes:
+        root: an empty folder, in which the solution files are edited.
+        testing: called before tests run.
+        transcript: all messages and calls so far, also after an exception.
+        works: how each try ended.
+        tried: one for each try whose tests ran.
+    """
+
+    exercise: Exercise
+    config: ExercismConfig
+    edit_format: str
+    model: ChatModel
+    tester: ExerciseTester
+    root: Path
+    log: Callable[[str], None]
+    testing: Callable[[], None] = lambda: None
+    transcript: Transcript = field(default_factory=Transcript)
+    works: list[Work] = field(default_factory=list)
+    tried: list[TryResult] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Let the model work until a try solves the exercise, or the last one has ended.
+
+        Raises:
+            InfrastructureError, UserError, StoppedError: as agents do.
+        """
+        for path, data in self.exercise.stubs().items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_bytes(data)
+        for work in islice(tries(self._task()), self.config.tries):
+            self.works.append(work)
+
+    def _task(self) -> Task:
+        return Task(
+            root=self.root,
+            message=first_message(self.exercise),
+            repo_map="",
+            files=FileIndex.of(self.exercise.solution),
+            model=self.model,
+            model_name="",
+            edit_format=self.edit_format,
+            temperature=0.0,
+            limits=_LIMITS,
+            run_tests=self._test,
+            transcript=self.transcript,
+            log=self.log,
+            brief=brief_of(self.exercise, self.config),
+        )
+
+    def _test(self, changes: Changes) -> TestReport:
+        """Run the tests on a fresh folder with the solution files as they are now."""
+        self.testing()
+        stubs = self.exercise.stubs()
+        # A file that the model removed is an empty one: the stub must not come back.
+        written = {path: changes.get(path, data) or b"" for path, data in stubs.items()}
+        found = self.tester.test(self.exercise, written)
+        self.tried.append(try_result(found, patch_of(stubs, written)))
+        if found.solved:
+            return TestReport(True)
+        output = TIMED_OUT if found.timed_out else fitting(found.output, self._fits)
+        return TestReport(False, message=failures_message(self.exercise, output, self.config.lines))
+
+    def _fits(self, output: str) -> bool:
+        """Tell whether the output of tests leaves room for the rest of the next request.
+
+        A quarter of the window is enough in any case: older messages are left out for it.
+        """
+        window = ContextWindow.of(self.model.traits).tokens
+        if window is None or most_tokens(output) <= window // 4:
+            return True
+        count = self.model.count
+        files = sum(count((self.root / p).read_text(errors="replace")) for p in self._left())
+        taken = size(self.transcript.messages, count) + files + _FOR_WORDS
+        return count(output) <= max(window // 4, window - taken)
+
+    def _left(self) -> Iterator[str]:
+        return (path for path in self.exercise.solution if (self.root / path).is_file())
+
+
+def try_result(found: TestedTry, patch: str) -> TryResult:
+    """Return what a result file holds of a try."""
+    counts = found.counts
+    return TryResult(
+        solved=found.solved,
+        timed_out=found.timed_out,
+        patch=patch,
+        output=found.output,
+        tests_passed=counts.passed if counts else None,
+        tests_failed=counts.failed if counts else None,
+        tests_skipped=counts.skipped if counts else None,
+        seconds=round(found.seconds, 3),
+    )
+
+
+def patch_of(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
+    """Return the unified diff between two versions of the same files, for readers."""
+    return "".join(_file_patch(path, before[path], after[path]) for path in before)
+
+
+def _file_patch(path: str, before: bytes, after: bytes) -> str:
+    old, new = (data.decode("utf-8", "replace").splitlines(True) for data in (before, after))
+    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
+    marked = (
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+    return "".join(marked)

@@ -1,0 +1,76 @@
+"""What ``run.json`` says of a run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from core.address import without_logins
+from exercises.exercism.catalog import Catalog
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.facts import READER, RunFacts
+from exercises.exercism.running.config import ExercismConfig
+from exercises.exercism.testing.tester import make_tester
+from runs.storage.manifest import all_versions, timestamp
+from runs.storage.store import READ_WITH
+
+_COMMAND = ("python", "-m", "exercises.exercism", "run")
+
+
+def describe_run(
+    config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exercise]
+) -> dict[str, Any]:
+    """Return what is said of a new run besides its facts."""
+    languages = sorted({one.language for one in exercises})
+    return {
+        "run": config.run_name,
+        READ_WITH: READER,
+        "config": config.as_json(),
+        "deciding": config.deciding(catalog),
+        "versions": all_versions(),
+        "test_tools": _tools(config, languages),
+        "started": timestamp(),
+    }
+
+
+def _tools(config: ExercismConfig, languages: Iterable[str]) -> dict[str, str]:
+    """Return by language the versions of what runs its tests."""
+    with TemporaryDirectory() as cache:
+        tester = make_tester(
+            config.environment, config.test_settings, Path(cache), "", lambda: None, lambda _: None
+        )
+        try:
+            return {language: tester.versions(language) for language in languages}
+        finally:
+            tester.close()
+
+
+def run_facts(config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exercise]) -> RunFacts:
+    """Return the facts of one start of a run."""
+    return RunFacts(
+        columns=tuple(column.name for column in config.columns),
+        exercises=tuple(one.key for one in exercises),
+        exercises_commit=catalog.commit,
+        exercises_sha256=catalog.sha256,
+        profile=config.profile.name,
+        tries=config.tries,
+        timeout=config.seconds,
+        test_lines=config.lines,
+        command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
+        started=timestamp()[:10],
+        version=all_versions()["harness"],
+    )
+
+
+def together(before: RunFacts, now: RunFacts) -> RunFacts:
+    """Return the facts of a run with the columns and exercises of two starts."""
+    return before.model_copy(
+        update={
+            "columns": tuple(dict.fromkeys((*before.columns, *now.columns))),
+            "exercises": tuple(dict.fromkeys((*before.exercises, *now.exercises))),
+        }
+    )

@@ -1,0 +1,202 @@
+"""Pure: what became of a conversation, as a result file and as an attempt of a trajectory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.conversation.outcomes import Ending, ReplyCounts
+from agent.protocol import Work
+from bench.attempts.candidates import AttemptStatus, Candidate
+from bench.attempts.records import AttemptRecord
+from core.money import total
+from exercises.exercism.counters import (
+    indentation_errors,
+    lazy_comments,
+    malformed,
+    reply_counters,
+    syntax_errors,
+)
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, TryResult
+from exercises.exercism.running.config import RunColumn
+from exercises.exercism.running.conversation import ExerciseConversation
+from llm.chat import Call, Message, Traits, Usage, WindowExceededError, refusal
+from runs.calls.modelsource import Turn
+from runs.storage.versions import HARNESS_VERSION, versions
+
+_ENDINGS = {
+    Ending.CONTEXT: ExerciseStatus.CONTEXT,
+    Ending.REFUSED: ExerciseStatus.REFUSED,
+    Ending.BUDGET: ExerciseStatus.BUDGET,
+    Ending.REPLAY_EXHAUSTED: ExerciseStatus.INFRASTRUCTURE,
+}
+_WORDS = {
+    ExerciseStatus.CONTEXT: "the model's window is full",
+    ExerciseStatus.INFRASTRUCTURE: "the recording has no further reply",
+}
+_ATTEMPTS = {
+    ExerciseStatus.SOLVED: AttemptStatus.PLAUSIBLE,
+    ExerciseStatus.FAILED: AttemptStatus.TESTS_FAILED,
+    ExerciseStatus.CONTEXT: AttemptStatus.CONTEXT,
+    ExerciseStatus.REFUSED: AttemptStatus.ERROR,
+    ExerciseStatus.BUDGET: AttemptStatus.BUDGET,
+    ExerciseStatus.INFRASTRUCTURE: AttemptStatus.INFRA_ERROR,
+    ExerciseStatus.INTERRUPTED: AttemptStatus.INTERRUPTED,
+}
+
+
+@dataclass(frozen=True)
+class Played:
+    """What became of a conversation about an exercise.
+
+    Attributes:
+        reason: why it has this status.
+        error: the provider's refusal, the budget, or what failed; empty otherwise.
+        tried: the tries whose tests ran.
+        replies: what each reply did.
+        temperature: that was sent; None where none was.
+        traits: what the conversation knew of its model.
+    """
+
+    exercise: Exercise
+    column: RunColumn
+    status: ExerciseStatus
+    reason: str
+    error: str = ""
+    tried: tuple[TryResult, ...] = ()
+    replies: tuple[ReplyCounts, ...] = ()
+    messages: tuple[Message, ...] = ()
+    calls: tuple[Call, ...] = ()
+    edit: bool | None = None
+    edited_files: tuple[str, ...] = ()
+    temperature: float | None = None
+    traits: Traits | None = None
+
+    @property
+    def not_started(self) -> bool:
+        """Whether the budget was used up before the first call: nothing is known of the model."""
+        return self.status is ExerciseStatus.BUDGET and not self.calls
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of calls and tests, those to earlier processes included."""
+        called = sum(call.reply.seconds for call in self.calls)
+        return round(called + sum(one.seconds for one in self.tried), 3)
+
+    def result(self, errors: int) -> ExerciseResult:
+        """Return the result; ``errors`` are calls that were refused or failed."""
+        exercise, name, calls = self.exercise, self.column.name, self.calls
+        used = [call.reply.usage or Usage() for call in calls]
+        outputs = [one.output for one in self.tried]
+        return ExerciseResult(
+            testdir=exercise.key,
+            testcase=exercise.name,
+            model=name.model,
+            edit_format=name.edit_format,
+            tests_outcomes=tuple(one.solved for one in self.tried),
+            cost=total(call.reply.cost for call in calls),
+            duration=self.seconds,
+            test_timeouts=sum(one.timed_out for one in self.tried),
+            commit_hash=versions()["harness_commit"] or HARNESS_VERSION,
+            # A replayed refusal is in no journal.
+            num_error_outputs=max(errors, int(self._refused)),
+            num_exhausted_context_windows=int(self.status is ExerciseStatus.CONTEXT),
+            num_malformed_responses=sum(map(malformed, self.replies)),
+            syntax_errors=sum(map(syntax_errors, outputs)),
+            indentation_errors=sum(map(indentation_errors, outputs)),
+            lazy_comments=sum(lazy_comments(call.reply) for call in calls),
+            reasoning_effort=self.column.choice.settings.reasoning_effort,
+            prompt_tokens=sum(usage.prompt_tokens for usage in used),
+            completion_tokens=sum(usage.completion_tokens for usage in used),
+            chat_hashes=tuple((asked or "", reply) for asked, reply in map(_pair, calls)),
+            extra=Extra(
+                status=self.status,
+                language=exercise.language,
+                repeat=name.repeat,
+                exercise_sha256=exercise.sha256,
+                tries=self.tried,
+                error=self.error,
+                **reply_counters(self.replies),
+            ),
+        )  # fmt: skip
+
+    @property
+    def _refused(self) -> bool:
+        return self.status is ExerciseStatus.REFUSED
+
+    def record(self) -> AttemptRecord:
+        """Return the conversation as an attempt of a trajectory."""
+        last = self.tried[-1] if self.tried else None
+        return AttemptRecord(
+            candidate=Candidate(1, edit=self.edit, test=last.solved if last else None),
+            model=self.column.name.model,
+            edit_format=self.column.name.edit_format,
+            try_=1,
+            temperature=self.temperature,
+            status=_ATTEMPTS[self.status],
+            traits=self.traits,
+            model_patch=last.patch if last else "",
+            added_files=self.exercise.solution,
+            edited_files=self.edited_files,
+            reflections=max(len(self.calls) - 1, 0),
+            messages=self.messages,
+            calls=self.calls,
+            error=self.error,
+            seconds=self.seconds,
+        )
+
+
+def played_of(
+    exercise: Exercise,
+    column: RunColumn,
+    turn: Turn | None,
+    conversation: ExerciseConversation | None,
+) -> Played:
+    """Return what became of a conversation, also of one that an exception ended."""
+    nothing = Played(exercise, column, ExerciseStatus.INFRASTRUCTURE, "it did not start")
+    if turn is None or conversation is None:
+        return nothing
+    works, said = conversation.works, conversation.transcript
+    tried = tuple(conversation.tried)
+    status, reason = _ended(works, tried)
+    results = [work.result for work in works if work.result]
+    last = results[-1] if results else None
+    return Played(
+        exercise,
+        column,
+        status,
+        reason,
+        error=works[-1].error if works else "",
+        tried=tried,
+        replies=tuple(counts for result in results for counts in result.replies),
+        messages=tuple(said.messages),
+        calls=tuple(said.calls),
+        edit=last.edit if last else None,
+        edited_files=last.edited_files if last else (),
+        temperature=turn.temperature,
+        traits=turn.model.traits,
+    )
+
+
+def _pair(call: Call) -> tuple[str | None, str]:
+    return call.sha256_pair
+
+
+def _ended(works: list[Work], tried: tuple[TryResult, ...]) -> tuple[ExerciseStatus, str]:
+    """Return how an exercise ended, and why."""
+    if tried and tried[-1].solved:
+        return ExerciseStatus.SOLVED, f"solved in try {len(tried)}"
+    if not works or works[-1].result is None:
+        return ExerciseStatus.INFRASTRUCTURE, "the conversation did not end"
+    last = works[-1]
+    status = _ENDINGS.get(last.result.ending, ExerciseStatus.FAILED)  # type: ignore[union-attr]
+    # A provider may know the window better than the harness.
+    if status is ExerciseStatus.REFUSED and isinstance(refusal(last.error), WindowExceededError):
+        status = ExerciseStatus.CONTEXT
+    return status, last.error or _WORDS.get(status, _failed(tried))
+
+
+def _failed(tried: tuple[TryResult, ...]) -> str:
+    late = tried and tried[-1].timed_out
+    what = "tests do not end in time" if late else "tests fail"
+    return f"{what} in try {len(tried)}" if tried else "no tests ran"

@@ -1,0 +1,129 @@
+"""How far a run is: solved so far by column, dollars, and what the whole run may cost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from statistics import fmean
+
+from core.money import in_words, known_sum, total
+from exercises.exercism.facts import ColumnName
+from exercises.exercism.results import ExerciseResult
+
+# Of the normal distribution: 95 % lie below this many deviations above the mean, one-sided.
+_DEVIATIONS = 1.645
+
+
+@dataclass
+class ColumnProgress:
+    """A column of a run so far.
+
+    Attributes:
+        selected: number of exercises.
+        costs: dollars of each completed exercise; None where unknown.
+        solved: the try that solved each exercise that is solved, from 1.
+    """
+
+    label: str
+    selected: int
+    costs: list[Decimal | None] = field(default_factory=list)
+    solved: list[int] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        """The number of exercises that are not completed."""
+        return max(self.selected - len(self.costs), 0)
+
+    def add(self, result: ExerciseResult) -> None:
+        """Count a result."""
+        self.costs.append(result.cost)
+        if result.solved_at:
+            self.solved.append(result.solved_at)
+
+    def line(self) -> str:
+        """Return the column in one line."""
+        first = self.solved.count(1)
+        done = f"{len(self.costs)} of {self.selected} done"
+        solved = f"{len(self.solved)} solved ({first} in the first try)"
+        return f"{self.label}: {done}, {solved}, {in_words(total(self.costs))}"
+
+
+@dataclass
+class RunProgress:
+    """All columns of a run so far."""
+
+    columns: dict[ColumnName, ColumnProgress]
+
+    @classmethod
+    def of(
+        cls,
+        columns: Iterable[ColumnName],
+        exercises: int,
+        results: Iterable[ExerciseResult] = (),
+    ) -> RunProgress:
+        """Return the progress of a run.
+
+        Args:
+            columns: of the run.
+            exercises: that are selected, for each column.
+            results: those that there are.
+        """
+        seen = cls({name: ColumnProgress(name.label, exercises) for name in columns})
+        for result in results:
+            seen.add(result)
+        return seen
+
+    def add(self, result: ExerciseResult) -> None:
+        """Count a completed result; one of another column is ignored."""
+        name = ColumnName(
+            model=result.model, edit_format=result.edit_format, repeat=result.extra.repeat
+        )
+        if name in self.columns and result.status.is_result:
+            self.columns[name].add(result)
+
+    def lines(self) -> list[str]:
+        """Return a line for each column, and one for the dollars of all."""
+        every = [*self.columns.values()]
+        return [*(column.line() for column in every), *_dollars(every)]
+
+
+def _dollars(columns: Sequence[ColumnProgress]) -> Iterator[str]:
+    costs = [cost for column in columns for cost in column.costs]
+    spent = known_sum(costs)
+    if None in costs:
+        yield f"cost: {in_words(spent)} and what is unknown"
+    elif projection := projected(columns):
+        mean, bound = map(in_words, projection)
+        yield f"cost: {in_words(spent)} of about {mean}, at most {bound} (95 %)"
+    elif costs:
+        yield f"cost: {in_words(spent)}"
+
+
+def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | None:
+    """Return the dollars of the whole run as they are expected, and a bound for them.
+
+    An exercise that is left is expected to cost the mean of its column, else of all. The bound
+    holds in 95 % of cases for independent costs: the variance of the sum of those that are left,
+    and that of the mean by which they are estimated.
+
+    Returns:
+        None if nothing is left or done, or a cost is unknown.
+    """
+    known = [[float(cost) for cost in column.costs if cost is not None] for column in columns]
+    every = [cost for costs in known for cost in costs]
+    left = sum(column.left for column in columns)
+    if not every or not left or len(every) < sum(len(column.costs) for column in columns):
+        return None
+    mean, variance = sum(every), 0.0
+    for column, own in zip(columns, known, strict=True):
+        costs = own if len(own) > 1 else every
+        mean += column.left * fmean(own or every)
+        variance += _variance(costs) * column.left * (1 + column.left / len(costs))
+    bound = mean + _DEVIATIONS * variance**0.5
+    return Decimal(repr(mean)), Decimal(repr(bound))
+
+
+def _variance(costs: Sequence[float]) -> float:
+    middle = fmean(costs)
+    return sum((cost - middle) ** 2 for cost in costs) / max(len(costs) - 1, 1)

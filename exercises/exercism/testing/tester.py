@@ -1,0 +1,217 @@
+"""Test solutions of exercises, each in a fresh folder made of the pristine exercise."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.errors import InfrastructureError, UserError
+from core.parsing.untrusted import DamagedError, json_of
+from environments.base import EnvironmentKind
+from environments.folders import FolderCommand, FolderResult
+from environments.limits import ResourceLimits
+from exercises.exercism.cleaning import cleaned
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.messages import TIMED_OUT
+from exercises.exercism.testing.commands import argv_of, placed, seen_folders, version_argv
+from exercises.exercism.testing.expected import ExpectedCounts
+from exercises.exercism.testing.inside import REPORT
+from exercises.exercism.testing.outcome import TestedTry
+from exercises.exercism.testing.places import LanguagePlaces
+from exercises.exercism.testing.preparing import prepared_folder
+from exercises.exercism.verdict import (
+    ExerciseTestRun,
+    TestCounts,
+    counts_of,
+    is_solved,
+    printed_counts,
+)
+
+IMAGE = "python:3.11-slim"
+LIMITS = ResourceLimits(
+    processes=512, memory=4 << 30, file_size=1 << 30, written=2 << 30, temporary=1 << 30,
+    output=4_000_000, collected=16 << 20,
+)  # fmt: skip
+"""Of all processes of one run of tests; compilers need most of it."""
+# The example may take longer than a short limit allows, on a busy machine too.
+_LEAST_EXAMPLE_SECONDS = 600.0
+_VERSION_SECONDS = 60.0
+_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class TestSettings:
+    """How tests run.
+
+    Attributes:
+        unittest: Python's tests run under unittest, as in profile 2023, else under pytest.
+        timeout: seconds for one run.
+    """
+
+    __test__ = False
+
+    unittest: bool
+    timeout: float
+
+
+@dataclass(frozen=True)
+class ExerciseTester:
+    """Tests solutions; many threads may call it at once."""
+
+    settings: TestSettings
+    places: LanguagePlaces
+    _expected: ExpectedCounts
+    _versions: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TestedTry:
+        """Run the tests on the solution files ``solution``; other files are left out.
+
+        The example is tested once to learn how many tests there are.
+
+        Raises:
+            InfrastructureError: the environment failed, or the example does not pass here.
+            UserError: the environment or the tools cannot be used.
+        """
+        expected = self._expected.get(self._key(exercise), lambda: self._measured(exercise))
+        files = exercise.tested_files(solution)
+        result, run = self._run(exercise, files, self.settings.timeout)
+        if run.timed_out:
+            return TestedTry(False, True, TIMED_OUT, None, result.seconds)
+        counts = _counts(exercise, run, files)
+        output, most = self._cleaned(exercise, run.output), self.places.limits.output
+        solved = is_solved(run, counts, expected)
+        if len(run.output.encode("utf-8", "replace")) > most:
+            output, solved = f"{output}\nerror: the output has more than {most:,} bytes\n", False
+        return TestedTry(solved, False, output, counts, result.seconds)
+
+    def versions(self, language: str) -> str:
+        """Return the versions of a language's tools in a line.
+
+        Raises:
+            UserError: they cannot be used.
+            InfrastructureError: the environment failed.
+        """
+        with self._lock:
+            if language not in self._versions:
+                self._versions[language] = self._asked_versions(language)
+            return self._versions[language]
+
+    def _asked_versions(self, language: str) -> str:
+        place, rules = self.places.of(language), LANGUAGES[language]
+        argv = version_argv(rules, self.settings.unittest)
+        variables = {**dict(rules.environment), **place.variables}
+        result = place.folders.run(FolderCommand(argv, {}, _VERSION_SECONDS, variables))
+        said = " ".join(result.output.split())[-_SHOWN:]
+        if result.exit_code != 0:
+            raise UserError(f"{argv[0]} cannot test {language} exercises here: {said}")
+        return said
+
+    def close(self) -> None:
+        """Release the environment; safe to call twice."""
+        self.places.stop()
+
+    def _key(self, exercise: Exercise) -> tuple[str, ...]:
+        """Return what decides the counts of the example."""
+        prepared = prepared_folder(self.places.cache, exercise)
+        argv = argv_of(exercise, self.settings.unittest, prepared)
+        versions = self.versions(exercise.language)
+        return (exercise.key, exercise.sha256, self.places.kind.value, versions, *argv)
+
+    def _measured(self, exercise: Exercise) -> TestCounts:
+        files = exercise.example_files()
+        seconds = max(self.settings.timeout, _LEAST_EXAMPLE_SECONDS)
+        _, run = self._run(exercise, files, seconds)
+        counts = _counts(exercise, run, files)
+        if counts is None or not is_solved(run, counts, counts):
+            lines = self._cleaned(exercise, run.output).strip().splitlines() or ["no output"]
+            said = TIMED_OUT if run.timed_out else lines[-1][:_SHOWN]
+            raise InfrastructureError(
+                f"the example of {exercise.key} does not pass its tests here: {said}"
+            )
+        return counts
+
+    def _run(
+        self, exercise: Exercise, files: Mapping[str, bytes], seconds: float
+    ) -> tuple[FolderResult, ExerciseTestRun]:
+        place, reports = self.places.of(exercise.language), exercise.rules.reports
+        told = {"secret": secrets.token_hex(16), "solution": exercise.solution}
+        result = place.folders.run(
+            FolderCommand(
+                argv=argv_of(
+                    exercise, self.settings.unittest, prepared_folder(self.places.cache, exercise)
+                ),
+                files=placed(exercise, files),
+                timeout=seconds,
+                variables={**dict(exercise.rules.environment), **place.variables},
+                stdin=json.dumps(told).encode() if reports else b"",
+                collect=(REPORT,) if reports else (),
+            )
+        )
+        report = _report(result.files.get(REPORT, b""), str(told["secret"]))
+        unittest = self.settings.unittest
+        run = ExerciseTestRun(result.exit_code, result.timed_out, result.output, report, unittest)
+        return result, run
+
+    def _cleaned(self, exercise: Exercise, output: str) -> str:
+        folders = seen_folders(exercise, prepared_folder(self.places.cache, exercise))
+        return cleaned(output, exercise.name, folders, exercise.rules.changing)
+
+
+def _counts(
+    exercise: Exercise, run: ExerciseTestRun, files: Mapping[str, bytes]
+) -> TestCounts | None:
+    if exercise.rules.reports:
+        return counts_of(run, files)
+    return printed_counts(exercise.rules.counted, run.output)
+
+
+def _report(data: bytes, secret: str) -> str:
+    """Return the report of a file that holds the secret, empty for another file."""
+    try:
+        value = json_of(data)
+    except DamagedError:
+        return ""
+    if not isinstance(value, dict) or value.get("secret") != secret:
+        return ""
+    report = value.get("report")
+    return report if isinstance(report, str) else ""
+
+
+def make_tester(
+    kind: EnvironmentKind,
+    settings: TestSettings,
+    cache: Path,
+    run_key: str,
+    check: Callable[[], None],
+    warn_once: Callable[[str], None],
+    python: Path | None = None,
+    image: str = IMAGE,
+    limits: ResourceLimits = LIMITS,
+) -> ExerciseTester:
+    """Return a tester; ``close`` it at the end.
+
+    Args:
+        kind: local or Docker.
+        settings: how tests run.
+        cache: the harness's; counts of examples and packages are kept below it.
+        run_key: marks containers and cgroups, to remove them after a crash.
+        check: raises when the run stops: running tests are killed then.
+        warn_once: takes a message for each limit that cannot be set here.
+        python: for local, the interpreter of Python tests, with pytest; None for this one.
+        image: for Docker, with the tools of the languages, such as python with pytest.
+        limits: of each run of tests.
+
+    Raises:
+        UserError: the environment cannot be used.
+        InfrastructureError: the engine failed.
+    """
+    interpreter = python or Path(sys.executable)
+    places = LanguagePlaces(kind, interpreter, image, cache, limits, run_key, check, warn_once)
+    return ExerciseTester(settings, places, ExpectedCounts(cache / "exercism" / "expected"))

@@ -1,0 +1,44 @@
+"""Which languages can be tested here, and why the others cannot."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from core.errors import UserError
+from environments.base import EnvironmentKind
+from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.testing.tester import IMAGE, TestSettings, make_tester
+
+
+def usable(
+    languages: Iterable[str],
+    settings: TestSettings,
+    kind: EnvironmentKind,
+    python: Path | None = None,
+    image: str = IMAGE,
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the names of the languages that can be tested, and a reason for each other one.
+
+    The tools are seen to start in the environment. The arguments are those of ``make_tester``.
+
+    Raises:
+        InfrastructureError: the engine failed.
+    """
+    names, reasons = tuple(dict.fromkeys(languages)), dict[str, str]()
+    with tempfile.TemporaryDirectory() as cache:
+        tester = make_tester(
+            kind, settings, Path(cache), "", lambda: None, lambda _: None, python, image
+        )
+        try:
+            for name in names:
+                try:
+                    if name not in LANGUAGES:
+                        raise UserError(f"there is no language {name}")
+                    tester.versions(name)
+                except UserError as error:
+                    reasons[name] = str(error)
+        finally:
+            tester.close()
+    return tuple(name for name in names if name not in reasons), reasons

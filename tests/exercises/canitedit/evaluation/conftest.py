@@ -1,0 +1,44 @@
+"""Programs run with the Python of these tests, which needs coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from environments.base import EnvironmentKind
+from environments.choice import make_folders
+from environments.docker.engine import engine_answers
+from environments.folders import Folders
+from environments.local.bubblewrap import bubblewrap_works
+from exercises.canitedit.evaluation import running
+from exercises.canitedit.evaluation.running import LIMITS, Outcome, TestedProgram, outcome_of
+from tests.environments.folders import IMAGE, PYTHON
+
+RunProgram = Callable[[str], Outcome]
+KINDS = (
+    pytest.param(EnvironmentKind.LOCAL, id="local"),
+    pytest.param(EnvironmentKind.DOCKER, id="docker", marks=pytest.mark.docker),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def needs_bubblewrap() -> None:
+    if not bubblewrap_works():
+        pytest.skip("bubblewrap is not installed")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def folders(request: pytest.FixtureRequest) -> Iterator[Folders]:
+    if request.param is EnvironmentKind.DOCKER and not engine_answers():
+        pytest.skip("no Docker engine answers")
+    made = make_folders(request.param, PYTHON, IMAGE, limits=LIMITS, run_key="canitedit-tests")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def run(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> RunProgram:
+    """Run a program in little time."""
+    monkeypatch.setattr(running, "SECONDS", 2.0)
+    return lambda text: outcome_of(folders, TestedProgram(text))

@@ -1,0 +1,248 @@
+"""The command: files of completions in, evaluated files out."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from bench.cli.cli import run_cli
+from exercises.canitedit.evaluation.command import main as evaluate_main
+from exercises.canitedit.evaluation.programs import needed_modules
+from exercises.canitedit.problems import InstructionKind, Problem
+from exercises.canitedit.reporting.command import main as report_main
+from exercises.canitedit.results import (
+    Completion,
+    Decoding,
+    ProblemFile,
+    file_name,
+    read_file,
+    write_file,
+)
+from tests.exercises.canitedit.making import ROWS, evaluated, passed, plain, problems, write_plain
+
+TOP = Path(__file__).parents[4]
+LAZY = InstructionKind.LAZY
+
+
+def run_command(name: str, main: Callable[..., None], *words: object) -> tuple[int, str, str]:
+    """Return exit code, output and messages of a command of this process: starting one is slow."""
+    out, err = StringIO(), StringIO()
+    argv = patch.object(sys, "argv", [name, *map(str, words)])
+    with argv, redirect_stdout(out), redirect_stderr(err):
+        code = run_cli(main, name)
+    return code, out.getvalue(), err.getvalue()
+
+
+def evaluate(*words: object, cache: Path, code: int = 0) -> tuple[str, str]:
+    """Return output and messages of the command, whose outcomes are kept in ``cache``."""
+    given = (*words, "--interpreter", sys.executable, "--cache", cache)
+    found, out, err = run_command("evaluate", evaluate_main, *given)
+    assert found == code, out + err
+    return out, err
+
+
+def completed(
+    problem: Problem, programs: Sequence[str], kind: InstructionKind = LAZY
+) -> ProblemFile:
+    made = tuple(Completion(program=program, truncated=False) for program in programs)
+    return ProblemFile(problem, kind, Decoding(temperature=0.2, top_p=0.95, max_tokens=99), made)
+
+
+def changed(problem: Problem, **values: Any) -> Problem:
+    return problem.model_copy(update=values)
+
+
+@pytest.fixture(scope="module")
+def gold(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with solution, ``before`` and solution again for each problem, evaluated."""
+    folder = tmp_path_factory.mktemp("gold")
+    for problem in problems():
+        write_file(folder, completed(problem, [problem.after, problem.before, problem.after]))
+    evaluate(folder, "--workers", 1, cache=folder / "cache")
+    return folder
+
+
+def results(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the evaluated files without times."""
+    found = {path.name: plain(path) for path in sorted(folder.glob("*.results.json.gz"))}
+    for file in found.values():
+        for result in file["results"]:
+            assert result.pop("timestamp") > 1.7e9
+    return found
+
+
+def test_solutions_pass_with_full_coverage_and_others_fail(gold: Path) -> None:
+    found = results(gold)
+    assert len(found) == 6
+    for problem in problems():
+        file = found[file_name(problem, LAZY, evaluated=True)]
+        after, before, again = file["results"]
+        assert file["completions"] == [problem.after, problem.before, problem.after]
+        assert after == again
+        assert (after["status"], after["exit_code"]) == ("OK", 0)
+        assert (after["coverage"], after["coverage_missing"]) == (100, [])
+        assert (before["status"], before["exit_code"]) == ("Exception", 1)
+        assert before["coverage"] is None
+        assert after["program"] == f"{problem.after}\n{problem.tests}"
+
+
+def test_the_report_reads_what_was_written(gold: Path) -> None:
+    code, out, _ = run_command("report", report_main, gold, "--json", "--k", "1")
+    [row] = json.loads(out)["models"][0]["figures"]["lazy"]
+    assert (code, row["pass_at_k"]["1"]["mean"]) == (0, pytest.approx(2 / 3))
+    assert {row[name]["mean"] for name in ("code", "changed", "v1")} == {0.0}
+
+
+def test_four_workers_write_the_same(gold: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    evaluate(gold, "--output", again, "--workers", 4, cache=tmp_path)
+    assert results(again) == results(gold)
+
+
+def test_what_is_known_is_not_run_again(gold: Path, tmp_path: Path) -> None:
+    _, said = evaluate(gold, "--output", tmp_path, cache=gold / "cache")
+    assert "12 distinct programs" in said
+    assert "12 known, 0 to run" in said
+    for path in gold.glob("*.results.json.gz"):
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_damaged_outcome_is_run_again(gold: Path, tmp_path: Path) -> None:
+    first, second, *_ = sorted((gold / "cache" / "canitedit").rglob("*.json"))
+    first.write_bytes(b"{")
+    second.write_text(second.read_text().replace('"status":"OK"', '"status":"Well"') + " ")
+    _, said = evaluate(gold, "--output", tmp_path, cache=gold / "cache")
+    assert "10 known, 2 to run" in said or "11 known, 1 to run" in said
+    assert results(tmp_path) == results(gold)
+
+
+def test_it_agrees_with_itself_and_names_each_difference(gold: Path, tmp_path: Path) -> None:
+    recorded = tmp_path / "recorded"
+    out, _ = evaluate(gold, "--output", recorded, "--against", gold, cache=gold / "cache")
+    assert [line.split() for line in out.splitlines() if "all others" in line] == [
+        ["all", "others", "12", "0", "6", "0", "0"]
+    ]
+    path = recorded / file_name(problems()[0], LAZY, evaluated=True)
+    file = plain(path)
+    late = {"status": "Timeout", "exit_code": -1, "coverage": None, "coverage_missing": None}
+    file["results"] = [file["results"][0] | late]
+    file.pop("completions")
+    write_plain(path, file)
+    other = recorded / file_name(problems()[1], LAZY, evaluated=True)
+    file = plain(other)
+    for number in (0, 2):
+        file["results"][number] |= {"coverage": 83, "coverage_missing": [3]}
+    write_plain(other, file)
+    words = (gold, "--against", recorded, "--output", tmp_path)
+    found, _ = evaluate(*words, cache=gold / "cache")
+    name = "1001_clamp_instruction_lazy.results.json.gz"
+    assert f"{name} 1: Timeout → OK; coverage unknown → 100; missed unknown → none" in found
+    name = "1002_word_count_instruction_lazy.results.json.gz"
+    assert f"{name} 1: coverage 83 → 100; missed 3 → none" in found
+    assert [line.split()[-5:] for line in found.splitlines() if "all others" in line] == [
+        ["11", "1", "5", "1", "1"]
+    ]
+    assert "1 program not in the recorded evaluation" in found
+
+
+def test_an_evaluated_folder_of_others_is_evaluated_again(tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    problem = problems()[0]
+    file = replace(evaluated(problem), results=(passed(f"{problem.before}\n"),), completions=())
+    write_file(theirs, file)
+    _, refused = evaluate(theirs, cache=tmp_path, code=2)
+    assert "evaluated files alone; --output DIR" in refused
+    evaluate(theirs, "--output", ours, cache=tmp_path)
+    [result] = read_file(ours / file.name).results
+    assert (result.status.value, result.program_no_test) == ("Exception", f"{problem.before}\n")
+
+
+def test_a_missing_library_is_named_before_anything_runs(tmp_path: Path) -> None:
+    first, second, *_ = problems()
+    tests = f"{first.tests}\n    import numpyy.linalg, os.path\n"
+    write_file(tmp_path, completed(changed(first, tests=tests), [first.after]))
+    write_file(tmp_path, completed(second, [second.after]))
+    _, words = evaluate(tmp_path, cache=tmp_path, code=2)
+    [line] = [line for line in words.splitlines() if line.startswith("error: ")]
+    assert "numpyy (ModuleNotFoundError" in line
+    assert "1 problem need them: 1001_clamp; " in line
+    assert "--allow-missing" in line
+    assert not [*tmp_path.glob("*.results.json.gz"), *tmp_path.glob("canitedit/*/*")]
+    out, said = evaluate(tmp_path, "--allow-missing", cache=tmp_path)
+    assert "not evaluated: " in said and "1001_clamp" in said
+    assert "1 completion: 1 OK" in out
+    assert [*results(tmp_path)] == ["1002_word_count_instruction_lazy.results.json.gz"]
+
+
+def test_modules_that_a_problem_needs() -> None:
+    problem = problems()[0]
+    tests = "from vllm import LLM\nimport numpy.linalg as la, sys\nfrom .own import x"
+    assert needed_modules(changed(problem, after="def f(): import torch", tests=tests)) == {
+        "vllm", "numpy", "torch",
+    }  # fmt: skip
+    assert needed_modules(changed(problem, after="def f(:")) == frozenset()
+
+
+def test_problems_from_rows_replace_those_in_files(tmp_path: Path) -> None:
+    problem = problems()[0]
+    write_file(tmp_path, completed(changed(problem, tests="pass"), [problem.before]))
+    evaluate(tmp_path, "--problems", ROWS, cache=tmp_path)
+    [result] = read_file(tmp_path / file_name(problem, LAZY, evaluated=True)).results
+    assert result.status.value == "Exception"
+
+
+def test_wrong_input_is_one_line(tmp_path: Path) -> None:
+    empty, wrong = tmp_path / "empty", tmp_path / "wrong"
+    empty.mkdir()
+    problem = problems()[0]
+    path = write_file(wrong, completed(problem, ["x"]))
+    cases: list[tuple[list[object], str]] = [
+        ([], "no folder given"),
+        ([tmp_path / "none"], "is no folder"),
+        ([empty], "has no file *.json.gz"),
+        ([wrong, "--workers", 1000], "at most"),
+        ([wrong, "--against", empty], "has no file *.results.json.gz of these problems"),
+        ([wrong, "--environment", "none"], "use local or docker"),
+    ]
+    for words, part in cases:
+        _, said = evaluate(*words, cache=tmp_path, code=2)
+        assert part in said and len(said.splitlines()) == 1, said
+    other = completed(changed(problem, full_name="9_other", name="other"), ["x"])
+    path.rename(wrong / other.name)
+    assert "holds what belongs into 1001_clamp" in evaluate(wrong, cache=tmp_path, code=2)[1]
+    (wrong / other.name).write_bytes(b"\x1f\x8b")
+    assert "is broken" in evaluate(wrong, cache=tmp_path, code=2)[1]
+    (wrong / other.name).unlink()
+    write_file(wrong, other)
+    _, said = evaluate(wrong, "--problems", ROWS, cache=tmp_path, code=2)
+    assert "is about a problem that --problems lacks" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_what_ended_is_kept(tmp_path: Path, number: signal.Signals) -> None:
+    problem = problems()[0]
+    write_file(tmp_path, completed(problem, [problem.after, "while True: pass"]))
+    argv = [sys.executable, "-m", "exercises.canitedit", "evaluate", tmp_path]
+    argv += ["--interpreter", sys.executable, "--cache", tmp_path, "--workers", "1"]
+    process = subprocess.Popen(argv, cwd=TOP, stderr=subprocess.PIPE, text=True)
+    while not [*tmp_path.glob("canitedit/*/*/*.json")]:
+        assert process.poll() is None
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert not [*tmp_path.glob("*.results.json.gz")]
+    write_file(tmp_path, completed(problem, [problem.after, problem.before]))
+    _, said = evaluate(tmp_path, cache=tmp_path)
+    assert "2 distinct programs" in said and "1 known, 1 to run" in said

@@ -1,0 +1,77 @@
+"""Long: the published problems and a recorded run, executed with the published libraries.
+
+The environment variables are those of ``test_recorded_run``. The virtual environment is made once
+in the user's cache; where PyTorch is to come from is up to the variables of uv.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from environments.base import EnvironmentKind
+from exercises.canitedit.evaluation.command import main
+from exercises.canitedit.evaluation.environment import EnvironmentSource, _python
+from exercises.canitedit.problems import InstructionKind, load_problems
+from exercises.canitedit.results import (
+    Completion,
+    Decoding,
+    ProblemFile,
+    file_name,
+    read_file,
+    write_file,
+)
+from runs.options import default_cache
+from tests.exercises.canitedit.evaluation.test_evaluate import results, run_command
+from tests.exercises.canitedit.test_recorded_run import of_environment
+
+pytestmark = pytest.mark.long
+BOTH = tuple(InstructionKind)
+
+
+def evaluate(*words: object, cache: Path) -> str:
+    source = EnvironmentSource(EnvironmentKind.LOCAL, None, default_cache())
+    python = _python(source, lambda: None, print)
+    code, out, err = run_command("e", main, *words, "--interpreter", python, "--cache", cache)
+    assert code == 0, out + err
+    return out
+
+
+def test_solutions_pass_with_full_coverage_and_what_was_before_fails(tmp_path: Path) -> None:
+    problems = load_problems(str(of_environment("CANITEDIT_ROWS")))
+    for problem in problems:
+        made = tuple(Completion(program=text) for text in (problem.after, problem.before))
+        write_file(tmp_path, ProblemFile(problem, BOTH[0], Decoding(), made))
+    evaluate(tmp_path, cache=tmp_path)
+    ended = [read_file(tmp_path / file_name(p, BOTH[0], evaluated=True)).results for p in problems]
+    assert len(ended) == 105
+    assert all(after.passed and after.coverage == 100 for after, _ in ended)
+    assert not any(before.passed for _, before in ended)
+
+
+def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> None:
+    recorded, again = of_environment("CANITEDIT_RUN"), tmp_path / "again"
+    for path in sorted(recorded.glob("*.json.gz")):
+        if not read_file(path).problem.taxonomy.libraries:
+            shutil.copy(path, tmp_path)
+    out = evaluate(tmp_path, "--output", again, "--against", recorded, cache=tmp_path)
+    rows = [line.split() for line in out.splitlines()]
+    [counts] = [row[2:] for row in rows if row[:2] == ["all", "others"]]
+    [timed] = [row[4:] for row in rows if row[:2] == ["tests", "that"]]
+    assert int(counts[0].replace(",", "")) + int(timed[0]) == 1539
+    other_status, _, other_percent, _ = counts[1:]
+    assert (other_status, other_percent) == ("0", "0"), out
+
+
+def test_the_number_of_workers_decides_nothing(tmp_path: Path) -> None:
+    recorded = of_environment("CANITEDIT_RUN")
+    for path in sorted(recorded.glob("*_lazy.results.json.gz")):
+        if not read_file(path).problem.taxonomy.libraries and path.name < "11":
+            shutil.copy(path, tmp_path)
+    for workers in (1, 4):
+        cache = tmp_path / f"cache{workers}"
+        words = (tmp_path, "--output", tmp_path / str(workers), "--workers", workers)
+        evaluate(*words, cache=cache)
+    assert results(tmp_path / "1") == results(tmp_path / "4")

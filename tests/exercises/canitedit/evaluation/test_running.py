@@ -1,0 +1,270 @@
+"""One program with its tests: how it ends, and what hostile ones can do."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from environments.folders import FolderCommand, FolderResult, Folders
+from environments.limits import ResourceLimits
+from environments.local.folders import LocalFolders
+from exercises.canitedit.evaluation import inside, running
+from exercises.canitedit.evaluation.running import Outcome, TestedProgram, outcome_of
+from exercises.canitedit.results import ProgramStatus
+from tests.exercises.canitedit.evaluation.conftest import RunProgram
+
+MB = 1 << 20
+TESTS = "\nif True:  # pragma: no cover\n    assert double(2) == 4\n"
+GOOD = "def double(n):\n    return 2 * n\n"
+
+
+def status(outcome: Outcome) -> tuple[str, int]:
+    return outcome.status.value, outcome.exit_code
+
+
+def test_how_programs_end(run: RunProgram) -> None:
+    found = run("print('out')\n" + GOOD + TESTS)
+    assert (status(found), found.stdout, found.stderr) == (("OK", 0), "out\n", "")
+    assert status(run("def double(n):\n    return n\n" + TESTS)) == ("Exception", 1)
+    assert status(run("")) == ("OK", 0)
+    refused = run("def double(:\n" + TESTS)
+    assert status(refused) == ("SyntaxError", 1)
+    assert refused.stderr.endswith("SyntaxError: invalid syntax\n")
+    assert status(run("\ud800" + GOOD + TESTS)) == ("SyntaxError", 1)
+    assert status(run("import os\nos.abort()\n" + TESTS)) == ("Exception", -6)
+    assert status(run("import sys\nsys.exit(3)\n" + TESTS)) == ("Exception", 3)
+
+
+def test_a_traceback_is_that_of_the_program_alone(run: RunProgram) -> None:
+    found = run("def double(n):\n    raise KeyError(object())\n" + TESTS)
+    lines = found.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert [line for line in lines if "File" in line] == [
+        '  File "/sandbox/program.py", line 5, in <module>',
+        '  File "/sandbox/program.py", line 2, in double',
+    ]
+    assert "object object at 0x.." in lines[-1]
+
+
+def test_it_is_the_main_module_with_its_own_names(run: RunProgram) -> None:
+    code = (
+        "import sys, pickle, __main__\n"
+        "class Own: pass\n"
+        "assert __name__ == '__main__' and __main__.Own is Own\n"
+        "assert isinstance(pickle.loads(pickle.dumps(Own())), Own)\n"
+        "assert sys.argv == [__file__] and sys.stdin.read() == ''\n"
+        "assert not {'main', 'REPORT', 'token'} & globals().keys()\n"
+    )
+    assert status(run(code)) == ("OK", 0)
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "import os\nos._exit(0)",
+        "import sys\nsys.exit(0)",
+        "raise SystemExit",
+        "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nimport time\ntime.sleep(60)",
+        "import os, threading, time\nthreading.Timer(0, os._exit, [0]).start()\ntime.sleep(9)",
+        "import os\nif os.fork():\n    os._exit(0)",
+    ],
+)
+def test_who_leaves_before_the_tests_end_has_not_passed(run: RunProgram, leave: str) -> None:
+    found = run(f"{leave}\n{GOOD}{TESTS}")
+    assert found.status is ProgramStatus.EXCEPTION
+    assert not found.passed
+
+
+def test_that_it_left_is_said(run: RunProgram) -> None:
+    assert run(f"import os\nos._exit(0){TESTS}").stderr.endswith(
+        "before the last line of its tests\n"
+    )
+
+
+FORGED = """
+import os, sys
+for fd in range(3, 20):
+    try:
+        os.write(fd, b"x" * 16)
+    except OSError:
+        pass
+secret = sys.stdin.read()
+try:
+    secret += open(f"/proc/{os.getppid()}/fd/0").read()
+except OSError:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        f"open({inside.REPORT!r}, 'w').write('ended 0 ' + secret)\nos._exit(0)",
+        f"os.mkdir({inside.REPORT!r})\nos._exit(0)",
+        f"os.symlink('/dev/null', {inside.REPORT!r})\nos._exit(0)",
+        # A process that stays rewrites the report as soon as it is there.
+        "if os.fork() == 0:\n"
+        "    while True:\n"
+        f"        if os.path.exists({inside.REPORT!r}):\n"
+        f"            text = open({inside.REPORT!r}).read()\n"
+        f"            open({inside.REPORT!r}, 'w').write(text.replace('ended 1', 'ended 0'))\n"
+        "raise SystemExit(1)",
+    ],
+)
+def test_a_forged_report_passes_nothing(run: RunProgram, way: str) -> None:
+    assert run(f"{FORGED}{way}\n{TESTS}").status is ProgramStatus.EXCEPTION
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import time\ntime.sleep(100)",
+        "import os, signal\nos.kill(0, signal.SIGSTOP)",
+    ],
+)
+def test_one_that_does_not_end_runs_out_of_time(
+    run: RunProgram, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setattr(running, "_MOST_CLOCK", 1)
+    monkeypatch.setattr(running, "_SLACK", 1.0)
+    found = run(f"print('started')\n{code}\n{TESTS}")
+    assert found == Outcome(status=ProgramStatus.TIMEOUT, exit_code=-1)
+
+
+def test_a_wait_for_a_processor_is_not_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def status_with(used: float, waited: float, most: float = 60) -> int | None:
+        monkeypatch.setattr(inside, "_processor_times", lambda: (used, waited))
+        child = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "0.4")
+        return inside._waited_for(child, 0.05, most)
+
+    assert status_with(0, 0) is None
+    assert status_with(0, 100) == 0
+    assert status_with(1, 100) is None
+    assert status_with(0, 100, most=0.1) is None
+
+
+def test_processor_times_are_those_of_other_processes() -> None:
+    child = os.spawnlp(os.P_NOWAIT, sys.executable, "python", "-c", "while True: pass")
+    try:
+        while inside._processor_times()[0] <= 0:
+            time.sleep(0.05)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+HOSTILE = {
+    "fork bomb": (
+        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass"
+    ),
+    "memory": "kept = []\nwhile True: kept.append(bytearray(10_000_000))",
+    "output": "while True: print('x' * 100_000)",
+    "disk": "with open('big', 'wb') as f:\n    while True: f.write(b'x' * 1_000_000)",
+    "network": "import socket\nsocket.create_connection(('1.1.1.1', 53), 5)",
+    "outside": "import os\nassert os.listdir('/root') or True\nopen('/usr/made', 'w')",
+}
+
+
+@pytest.mark.parametrize("name", list(HOSTILE))
+def test_hostile_programs_fail_and_leave_nothing(
+    folders: Folders, run: RunProgram, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if not isinstance(folders, LocalFolders):
+        pytest.skip("small limits are set for the local environment alone")
+    limits = ResourceLimits(
+        processes=30, memory=200 * MB, file_size=20 * MB, written=30 * MB, temporary=10 * MB,
+        output=100_000, collected=100_000,
+    )  # fmt: skip
+    small = replace(folders, confined=replace(folders.confined, limits=limits))
+    monkeypatch.setattr(running, "SECONDS", 1.0)
+    found = outcome_of(small, TestedProgram(HOSTILE[name] + TESTS))
+    assert found.status in (ProgramStatus.EXCEPTION, ProgramStatus.TIMEOUT)
+    assert len(found.stdout) <= 2048
+
+
+def test_a_process_that_stays_is_ended(run: RunProgram) -> None:
+    stays = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(3000)\n"
+    assert status(run(stays + GOOD + TESTS)) == ("OK", 0)
+    mark = b"sleep(3000)"
+    assert not [p for p in _command_lines() if mark in p]
+
+
+def _command_lines() -> list[bytes]:
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as stream:
+                found.append(stream.read())
+        except OSError:
+            continue
+    return found
+
+
+def test_coverage_is_that_of_the_program_without_its_tests(folders: Folders) -> None:
+    if not isinstance(folders, LocalFolders):
+        pytest.skip("the image has no coverage")
+    abstract = (
+        "import abc\nclass Base(abc.ABC):\n    @abc.abstractmethod\n"
+        "    def f(self):\n        pass\n"
+    )
+    unused = "def unused():\n    return 1\n"
+    found = outcome_of(folders, TestedProgram(abstract + GOOD + unused + TESTS))
+    assert (found.coverage, found.coverage_missing) == (83, (9,))
+    assert outcome_of(folders, TestedProgram(GOOD + TESTS)).coverage_missing == ()
+    assert outcome_of(folders, TestedProgram(unused + TESTS)).coverage is None
+
+
+def test_a_stub_stands_for_vllm(folders: Folders) -> None:
+    code = "from vllm import LLM, SamplingParams\nassert LLM('model').args == ('model',)\n"
+    assert not outcome_of(folders, TestedProgram(code)).passed
+    given = TestedProgram(code, ("vllm",))
+    assert outcome_of(folders, given).passed
+    assert given.sha256 != TestedProgram(code).sha256
+
+
+class Lucky:
+    """Folders in which programs pass as a text says: ``P`` or ``F`` for each run."""
+
+    def __init__(self, runs: str) -> None:
+        self.runs = list(runs)
+
+    def run(self, command: FolderCommand) -> FolderResult:
+        passed = self.runs.pop(0) == "P"
+        shown = command.stdin.decode() if passed else "-"
+        report = f"ended {int(not passed)} {shown}".encode()
+        coverage = (
+            b'{"totals": {"percent_covered_display": "100"}, "files": {"p": {"missing_lines": []}}}'
+        )
+        return FolderResult("", 0, 0.1, files={inside.REPORT: report, inside.COVERAGE: coverage})
+
+    def stop(self) -> None:
+        """Nothing to release."""
+
+
+@pytest.mark.parametrize(
+    "runs, passed, left",
+    [
+        ("PPPxx", True, "xx"),  # two that agree, and one with coverage
+        ("FFxxx", False, "xxx"),
+        ("PFPPx", True, "x"),
+        ("PFFxx", False, "xx"),
+        ("FPPPx", True, "x"),
+        ("PPFFP", True, ""),  # slower with coverage
+    ],
+)
+def test_tests_that_compare_times_need_two_of_three(runs: str, passed: bool, left: str) -> None:
+    place = Lucky(runs)
+    found = outcome_of(place, TestedProgram("", alone=True))
+    assert (found.passed, "".join(place.runs)) == (passed, left)
+    assert (found.coverage == 100) is passed
+
+
+def test_others_run_once() -> None:
+    place = Lucky("Fxxxx")
+    assert not outcome_of(place, TestedProgram("")).passed
+    assert len(place.runs) == 4

@@ -1,0 +1,153 @@
+"""Runs that are interrupted or killed end as undisturbed ones, and pay for nothing twice."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exercises.canitedit.results import read_file
+from runs.calls.journal import EntryKind
+from tests.exercises.canitedit.generation.asking import (
+    Editor,
+    Solver,
+    bytes_of,
+    files,
+    generate,
+    run_folder,
+    words,
+)
+from tests.preloaded import Preloaded
+from tests.provider import Answer, Provider
+from tests.runs.killing import Ended, Harness, Left, check_ledger, hashes
+
+SEED = 20231218
+LAZY = ("--instruction", "lazy")
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed (requirements-ray.txt)"
+)
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory, preloaded: Preloaded) -> Harness:
+    return Harness(preloaded, tmp_path_factory.mktemp("outputs"), script="canitedit-generate")
+
+
+class Counting(Solver):
+    """Tells when so many requests have come."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number, self.reached = number, threading.Event()
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        if len(self.requests) >= self.number:
+            self.reached.set()
+        return replace(super().answer(request), hang=0.2)
+
+
+def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, command: Harness) -> None:
+    with Counting(5) as provider:
+        argv = words(tmp_path, provider.url)
+        started = command.start(argv)
+        assert provider.reached.wait(120)
+        started.send_signal(signal.SIGINT)
+        ended = command.ended(started)
+        assert ended.code == 130, ended.said
+        assert len(provider.requests) < 24
+        assert command.run(argv).code == 0
+    assert len(provider.requests) == 24
+    assert len(files(tmp_path)) == 12
+
+
+class CompletionsLeft(Left):
+    """See ``Left``: a file of completions stands beside each record."""
+
+    def beside(self, prediction: Path) -> Iterator[Path]:
+        record = json.loads(prediction.read_text())
+        path = self.folder / record["folder"] / record["file"]
+        assert len(read_file(path).completions) == record["completions"]
+        yield path
+
+
+def kill_and_continue(
+    place: Path, command: Harness, provider: Solver, kills: int, *options: str
+) -> None:
+    """Kill runs again and again, at random writes and moments, and compare with one undisturbed."""
+    rng, provider.hang = random.Random(SEED), 0.03
+    measure = CompletionsLeft(place / "undisturbed")
+    started = time.monotonic()
+    ended = command.run(words(measure.out, provider.url, *options))
+    assert ended.code == 0, ended.said
+    seconds, requests = time.monotonic() - started, hashes(provider)
+    done = run = 0
+    while done < kills:
+        run += 1
+        left = CompletionsLeft(place / f"disturbed-{run}")
+        argv = words(left.out, provider.url, *options)
+        provider.requests.clear()
+        finished: dict[str, tuple[int, int]] = {}
+        while done < kills and _killed(command, argv, rng, ended, seconds).code == -9:
+            done += 1
+            now = left.finished()
+            assert finished.items() <= now.items(), "a finished file was touched"
+            finished = now
+        last = command.run(argv)
+        assert last.code == 0, last.said
+        assert left.results() == measure.results()
+        assert left.litter(left.out / "cache") == []
+        check_ledger(measure, left)
+        answered = left.count(EntryKind.ANSWERED)
+        assert answered == measure.count(EntryKind.ANSWERED), "a reply was bought twice"
+        assert {*answered.values()} == {1}
+        lost = left.count(EntryKind.LOST).total()
+        assert (hashes(provider) - requests).total() <= lost
+        assert not requests - hashes(provider)
+
+
+def _killed(
+    command: Harness, argv: list[str], rng: random.Random, whole: Ended, seconds: float
+) -> Ended:
+    if rng.random() < 0.6:
+        at = rng.randint(1, max(2, whole.writes // 2))
+        return command.run(argv, kill_at=at, torn=rng.random() < 0.7)
+    return command.run(argv, seconds=rng.uniform(0, seconds / 2))
+
+
+def test_a_run_that_is_killed_ends_as_one_undisturbed(tmp_path: Path, command: Harness) -> None:
+    with Solver() as provider:
+        kill_and_continue(tmp_path, command, provider, 5, *LAZY)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [(), ("--via", "diff")], ids=["chat", "via"])
+def test_fifty_kills(tmp_path: Path, command: Harness, options: tuple[str, ...]) -> None:
+    with Editor("diff") if options else Solver() as provider:
+        kill_and_continue(tmp_path, command, provider, 50, *options)
+
+
+@pytest.mark.long
+@needs_ray
+def test_on_ray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Editor("diff") as provider:
+        options = ("--via", "diff", *LAZY)
+        assert generate(monkeypatch, tmp_path, provider.url, *options, "--engine", "ray") == 0
+        assert generate(monkeypatch, tmp_path / "threads", provider.url, *options) == 0
+        assert bytes_of(tmp_path) == bytes_of(tmp_path / "threads")
+    with Provider() as refusing:
+        refusing.will_answer(Answer(status=401))
+        wrong = (*LAZY, "--engine", "ray")
+        assert generate(monkeypatch, tmp_path / "key", refusing.url, *wrong) == 1
+    assert "refused the key" in capsys.readouterr().err
+    assert not [*run_folder(tmp_path / "key").glob("gpt-4o*")]

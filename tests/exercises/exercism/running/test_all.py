@@ -1,0 +1,94 @@
+"""The 133 exercises of the published runs through ``run``, where ``EXERCISM`` names them."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from agent.formats import format_names
+from agent.formats.base import Notation
+from exercises.exercism.catalog import read_catalog
+from exercises.exercism.exercise import Exercise
+from tests.exercises.exercism.running.provider import ExerciseProvider, examples, late_examples
+from tests.exercises.exercism.running.runs import ExerciseRun, needs_bubblewrap, requests
+
+pytestmark = [
+    needs_bubblewrap,
+    pytest.mark.long,
+    pytest.mark.skipif("EXERCISM" not in os.environ, reason="EXERCISM names no exercises"),
+]
+NOTATIONS = {"current": Notation.CURRENT, "2023": Notation.OF_2023}
+CASES = [(profile, name) for profile in NOTATIONS for name in format_names(NOTATIONS[profile])]
+
+
+@pytest.fixture(scope="module")
+def place() -> Path:
+    return Path(os.environ["EXERCISM"]).resolve()
+
+
+@pytest.fixture(scope="module")
+def every(place: Path) -> tuple[Exercise, ...]:
+    return read_catalog(place).exercises
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+@pytest.mark.parametrize(("profile", "form"), CASES)
+def test_examples_as_replies_solve_all(
+    tmp_path: Path, place: Path, every: tuple[Exercise, ...], cache: Path, profile: str, form: str
+) -> None:
+    run = ExerciseRun(tmp_path, cache, ("--profile", profile, "--formats", form))
+    with ExerciseProvider(every, examples, NOTATIONS[profile]) as provider:
+        assert run.run(provider, exercises=place) == 0
+    record = run.records()[form]
+    assert (record["pass_num_1"], record["pass_num_2"], record["total_tests"]) == (133, 133, 133)
+    assert (record["percent_cases_well_formed"], len(provider.requests)) == (100.0, 133)
+
+
+@pytest.mark.parametrize(("profile", "form"), [("current", "diff"), ("2023", "whole")])
+def test_stubs_first_and_examples_then(
+    tmp_path: Path, place: Path, every: tuple[Exercise, ...], cache: Path, profile: str, form: str
+) -> None:
+    """Twice, in folders of another depth and another order of files, and replayed."""
+    options = ("--profile", profile, "--formats", form)
+    runs = [
+        ExerciseRun(tmp_path / "one", cache, options),
+        ExerciseRun(tmp_path / "a" / "deeper" / "one", tmp_path / "b" / "cache", options),
+    ]
+    sent = []
+    for run, exercises in zip(runs, (place, reordered(place, every, tmp_path)), strict=True):
+        with ExerciseProvider(every, late_examples, NOTATIONS[profile]) as provider:
+            assert run.run(provider, exercises=exercises) == 0
+        sent.append(requests(provider))
+        record = run.records()[form]
+        assert (record["pass_rate_1"], record["pass_rate_2"]) == (1.5, 100.0)
+        assert (record["pass_num_1"], record["pass_num_2"]) == (2, 133)
+    assert len(sent[0]) == 2 * 133 - 2
+    assert sent[0] == sent[1]
+    replayed = ExerciseRun(tmp_path / "c" / "replayed", cache, options)
+    assert replayed.run(None, "--replay", str(runs[0].folder), exercises=place) == 0
+    assert runs[0].results() == runs[1].results() == replayed.results()
+
+
+def reordered(place: Path, every: tuple[Exercise, ...], to: Path) -> Path:
+    """Return an archive of the same exercises with another order of files."""
+    path = to / "reordered.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for exercise in sorted(every, key=lambda one: one.name[::-1]):
+            for name in sorted(exercise.files, reverse=True):
+                member = tarfile.TarInfo(f"{exercise.name}/{name}")
+                member.size = len(exercise.files[name])
+                tar.addfile(member, io.BytesIO(exercise.files[name]))
+    return path

@@ -1,0 +1,112 @@
+"""Options of a run, its files, and how far it is: without any model."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agent.formats import format_names
+from core.errors import UserError
+from exercises.exercism.facts import READER, ColumnName
+from exercises.exercism.running.config import in_formats
+from exercises.exercism.running.progress import RunProgress, projected
+from exercises.exercism.running.store import ExerciseStore, job_key
+from llm.options import ModelChoice
+from runs.calls.budget import BudgetLimits
+from runs.redo import plan
+from tests.exercises.exercism.making import SIX, main, result, write_result
+
+COLUMN = ColumnName(model="openai/gpt-4.1", edit_format="diff-func", repeat=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--profile", "2024"], "--profile 2024: there are 2023, current"),
+        (["--formats", "whole,fast"], "--formats fast: there are diff"),
+        (["--profile", "2023", "--formats", "udiff"], "has the formats whole, diff, whole-func"),
+        (["--environment", "none"], "--environment none runs no tests"),
+        (["--exercises", "gone"], "there is no gone"),
+        (["--ids", "gone"], "no exercise is called gone"),
+        (["--languages", "rust"], "no exercise is in them"),
+        (["--tries", "0"], "--tries"),
+        (["--timeout", "0"], "--timeout"),
+        (["--run", "../r"], "--run '../r'"),
+        (["--models", "gpt-4o,"], "--models has an empty name"),
+        (["--models", "openai/a/b,openai/a_b"], "would have one folder, openai_a_b.whole.1"),
+        (["--replay", "gone"], "--replay gone: no trajectories there"),
+    ],
+)
+def test_a_wrong_option_is_one_line(
+    tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = ["--exercises", SIX, "--environment", "local", "--run", "r", "--out", tmp_path]
+    usual += ["--cache", tmp_path / "cache", "--api-base", "http://127.0.0.1:1/v1"]
+    assert main(["run", *usual, "--allow-unpriced", *words]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown and shown.count("\n") == 1
+
+
+def test_each_model_in_each_format_unless_one_is_fixed() -> None:
+    typed = ["gpt-4o", "gpt-4o-mini@diff", "gpt-4o@whole"]
+    models = [ModelChoice.parse(text, formats=format_names()) for text in typed]
+    made = in_formats(models, typed, ["whole", "udiff"])
+    assert [f"{model.given}@{model.edit_format}" for model in made] == [
+        "gpt-4o@whole", "gpt-4o@udiff", "gpt-4o-mini@diff",
+    ]  # fmt: skip
+    own = in_formats(models[:2], typed[:2], [])
+    assert [model.edit_format for model in own] == [models[0].edit_format, "diff"]
+
+
+def test_where_files_lie(tmp_path: Path) -> None:
+    store = ExerciseStore(tmp_path, "r", reader=READER)
+    key = job_key(COLUMN, "cpp/two-fer_2")
+    assert key == "openai_gpt-4.1.diff-func.2.cpp.two-fer_2"
+    path = store.prediction(key)
+    assert path == store.folder / "results/openai_gpt-4.1.diff-func.2/cpp/two-fer_2.json"
+    assert store.name_of(path) == key
+    assert store.transcript(key) == path.with_suffix(".md")
+    assert store.trajectory(key) == store.folder / "trajectories" / f"{key}.json"
+    for name in ("python/a.b", "python/a b", "python/"):
+        with pytest.raises(UserError, match="files are named by exercises"):
+            job_key(COLUMN, name)
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    store = ExerciseStore(tmp_path, "r", reader=READER)
+    names = ("solved", "failed", "context", "refused", "budget", "open")
+    for name in names[:5]:
+        solved = (name == "solved",)
+        write_result(store.folder, result(f"python/{name}", solved, status=name))
+    broken = write_result(store.folder, result("python/broken"))
+    broken.write_text("{")
+    column = ColumnName(model="gpt-4o", edit_format="diff")
+    keys = {job_key(column, f"python/{name}"): name for name in (*names, "broken")}
+    found = plan(store, BudgetLimits(), [*keys])
+    # Without a limit that stands, an exercise that a budget ended is continued.
+    assert [keys[key] for key in found.todo] == ["budget", "open"]
+    assert (found.done, [keys[key] for key in found.broken]) == (4, ["broken"])
+
+
+def test_how_far_a_run_is() -> None:
+    one, two = (ColumnName(model=name, edit_format="diff") for name in "ab")
+    results = [
+        result("python/a", (True,), model="a", cost=Decimal("1.00")),
+        result("python/b", (False, True), model="a", cost=Decimal("3.00")),
+        result("python/a", (False,), model="b", cost=Decimal("0.00")),
+        result("python/c", (), model="b", status="interrupted"),
+    ]
+    seen = RunProgress.of([one, two], 4, results)
+    assert seen.lines() == [
+        "a@diff: 2 of 4 done, 2 solved (1 in the first try), $4.00",
+        "b@diff: 1 of 4 done, 0 solved (0 in the first try), $0.00",
+        "cost: $4.00 of about $8.00, at most $15.72 (95 %)",
+    ]
+    assert projected([*RunProgress.of([one], 2, results).columns.values()]) is None, "all is done"
+    unknown = RunProgress.of([two], 4, [result("python/a", model="b", cost=None)])
+    assert unknown.lines()[-1] == "cost: $0.00 and what is unknown"
+    assert RunProgress.of([two], 4).lines() == [
+        "b@diff: 0 of 4 done, 0 solved (0 in the first try), $0.00"
+    ]

@@ -1,0 +1,41 @@
+"""A tester with small limits, for pytest and for unittest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from environments.base import EnvironmentKind
+from environments.limits import ResourceLimits
+from environments.local.bubblewrap import bubblewrap_works
+from exercises.exercism.testing.tester import ExerciseTester, TestSettings, make_tester
+
+MB = 1 << 20
+LIMITS = ResourceLimits(
+    processes=60, memory=200 * MB, file_size=20 * MB, written=30 * MB, temporary=10 * MB,
+    output=100_000, collected=MB,
+)  # fmt: skip
+MakeTester = Callable[..., ExerciseTester]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeTester]:
+    """Make testers in sandboxes of this machine; examples are counted once for all of them."""
+    if not bubblewrap_works():
+        pytest.skip("bubblewrap is not installed")
+    cache, made = tmp_path_factory.mktemp("tester"), list[ExerciseTester]()
+
+    def make(unittest: bool, timeout: float = 60.0, cache: Path = cache) -> ExerciseTester:
+        settings = TestSettings(unittest, timeout)
+        made.append(
+            make_tester(
+                EnvironmentKind.LOCAL, settings, cache, "test", lambda: None, print, limits=LIMITS
+            )
+        )
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

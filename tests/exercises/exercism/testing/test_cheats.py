@@ -1,0 +1,199 @@
+"""What a solution may try besides solving. Each cheat is seen to end unsolved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.exercises.exercism.making import six
+from tests.exercises.exercism.testing.conftest import MakeTester
+
+RIGHT = """\
+def strikes(hour, minute):
+    return 1 if minute == 30 else 0 if minute else hour % 12 or 12
+"""
+WRONG = "def strikes(*_):\n    return None\n"
+_EQUAL = "class Equal:\n    __hash__ = None\n    def __eq__(self, other): return True\n"
+_REPORT = (
+    "'<testsuites><testsuite>' + ''.join(f'<testcase classname=\"cuckoo_clock_test.CuckooClock"
+    "Test\" name=\"test_{n}\"/>' for n in range(5)) + '</testsuite></testsuites>'"
+)
+_COUNTS = "json.dumps({'ran': 5, 'failed': 0, 'skipped': 0})"
+_OK = "print('.....\\n' + '-' * 70 + '\\nRan 5 tests in 0.001s\\n\\nOK', flush=True)\n"
+# Under unittest, or under both runners where the name says so; most would act alike in both.
+CHEATS = {
+    "os._exit at import, both": "import os\nos._exit(0)\n",
+    "sys.exit at import, both": "import sys\nsys.exit(0)\n",
+    "os._exit when called": "def strikes(*_):\n    import os\n    os._exit(0)\n",
+    "os._exit at exit": "import atexit, os\natexit.register(os._exit, 0)\n",
+    "prints OK": f"{_OK}import os\nos._exit(0)\n",
+    "prints a second count": _OK,
+    "a forged report, both": (
+        f"import json, os\n{_OK}"
+        f"for report in ({_REPORT}, {_COUNTS}):\n"
+        "    open('.report.json', 'w').write(json.dumps({'secret': '', 'report': report}))\n"
+        "os._exit(0)\n"
+    ),
+    "a folder in place of the report": "import os\nos.mkdir('.report.json')\n",
+    "a forged message": (
+        f"import json, os\n{_OK}"
+        f"data = json.dumps([{_COUNTS}, '']).encode()\n"
+        "for fd in range(3, 64):\n"
+        "    try:\n"
+        "        os.write(fd, b'0' * 16 + len(data).to_bytes(8, 'big') + data)\n"
+        "    except OSError:\n        pass\n"
+        "os._exit(0)\n"
+    ),
+    "the secret of the parent": (
+        f"import json, os\n{_OK}"
+        "for place in ('/proc/1/fd/0', '/dev/stdin', f'/proc/{os.getppid()}/fd/0'):\n"
+        "    try:\n"
+        "        secret = json.loads(open(place).read())['secret']\n"
+        f"        report = json.dumps({{'secret': secret, 'report': {_COUNTS}}})\n"
+        "        open('.report.json', 'w').write(report)\n"
+        "        print('found the secret', flush=True)\n"
+        "    except (OSError, ValueError):\n        pass\n"
+        "os._exit(0)\n"
+    ),
+    "the memory of the parent": (
+        "import os\ntry:\n    open(f'/proc/{os.getppid()}/mem', 'rb+')\n"
+        "    print('opened the memory', flush=True)\nexcept OSError:\n    pass\n"
+    ),
+    "kills the parent": f"import os\n{_OK}os.kill(os.getppid(), 9)\n",
+    "leaves a child to test": "import os\nif os.fork():\n    os._exit(0)\n",
+    "replaces an assertion, both": (
+        "import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n"
+    ),
+    "replaces the code of an assertion": (
+        "import unittest\nunittest.TestCase._baseAssertEqual.__code__ = "
+        "(lambda self, first, second, msg=None: None).__code__\n"
+    ),
+    # Right at first in each test, because the assertion is looked up before this is called.
+    "replaces an assertion of one test, both": (
+        f"import sys\n{RIGHT}right = strikes\n"
+        "def strikes(hour, minute):\n"
+        "    test = sys._getframe(1).f_locals['self']\n"
+        "    first = 'assertEqual' not in vars(test)\n"
+        "    test.assertEqual = lambda *_: None\n"
+        "    return right(hour, minute) if first else None\n"
+    ),
+    "replaces the result": (
+        "import unittest\n"
+        "for kind in (unittest.TestResult, unittest.TextTestResult):\n"
+        "    kind.addFailure = kind.addError = kind.addSubTest = lambda *_: None\n"
+    ),
+    "replaces the reports, pytest": (
+        "from _pytest.reports import TestReport\nmake = TestReport.from_item_and_call\n"
+        "def passed(item, call):\n"
+        "    call.excinfo = None\n    return make(item, call)\n"
+        "TestReport.from_item_and_call = passed\n"
+    ),
+    "replaces the plugin, pytest": (
+        "import _pytest.unittest as plugin\n"
+        "plugin.TestCaseFunction.addFailure = lambda *_: None\n"
+        "plugin.TestCaseFunction.addSubTest = lambda *_: None\n"
+    ),
+    "replaces sys.exit": (
+        "import os, sys\nsys.exit = os._exit = lambda *_: None\nimport unittest\n"
+        "unittest.TestResult.wasSuccessful = lambda *_: True\n"
+    ),
+    "replaces a builtin": ("import builtins\nbuiltins.any = lambda *_: False\n" + RIGHT),
+    "deletes the tests of classes": (
+        "import unittest\nunittest.TestCase.__init_subclass__ = classmethod(\n"
+        "    lambda cls: [delattr(cls, n) for n in dir(cls) if n.startswith('test')])\n"
+    ),
+    "loads no tests": (
+        "import unittest\nunittest.TestLoader.loadTestsFromModule = "
+        "lambda *_, **__: unittest.TestSuite()\n"
+    ),
+    "replaces tests when called, both": (
+        "import sys\n"
+        "def strikes(hour, minute):\n"
+        "    cls = sys.modules['cuckoo_clock_test'].CuckooClockTest\n"
+        "    for name in dir(cls):\n"
+        "        if name.startswith('test'): setattr(cls, name, lambda self: None)\n"
+        "    return 1 if minute == 30 else 0 if minute else hour % 12 or 12\n"
+    ),
+    "replaces tests in a thread": (
+        "import sys, threading\n"
+        "def replace():\n"
+        "    while True:\n"
+        "        module = sys.modules.get('cuckoo_clock_test')\n"
+        "        cls = getattr(module, 'CuckooClockTest', None)\n"
+        "        for name in dir(cls):\n"
+        "            if name.startswith('test'): setattr(cls, name, lambda self: None)\n"
+        "threading.Thread(target=replace, daemon=True).start()\nsys.setswitchinterval(1e-6)\n"
+    ),
+    "skips": "import unittest\ndef strikes(*_):\n    raise unittest.SkipTest('no')\n",
+    "skips at import": "import unittest\nraise unittest.SkipTest('no')\n",
+    "expects failures, pytest": "import pytest\ndef strikes(*_):\n    pytest.xfail('no')\n",
+    "ends pytest, pytest": (
+        "import pytest\ndef strikes(*_):\n    pytest.exit('done', returncode=0)\n"
+    ),
+    "equals everything, both": f"{_EQUAL}def strikes(*_):\n    return Equal()\n",
+    "a number that equals everything": (
+        "class Equal(int):\n    def __eq__(self, other): return True\n"
+        "def strikes(*_):\n    return Equal()\n"
+    ),
+    "mock.ANY": "from unittest.mock import ANY\ndef strikes(*_):\n    return ANY\n",
+    "deletes the files of tests": (f"import os\nos.remove('cuckoo_clock_test.py')\n{RIGHT}"),
+    "changes itself": f"open(__file__, 'a').write('# more')\n{RIGHT}",
+}
+
+
+def _ways() -> list[tuple[str, bool]]:
+    found = []
+    for name in CHEATS:
+        if not name.endswith(", pytest"):
+            found.append((name, True))
+        if name.endswith((", pytest", ", both")):
+            found.append((name, False))
+    return found
+
+
+@pytest.mark.parametrize(("name", "unittest"), _ways())
+def test_a_cheat_solves_nothing(local: MakeTester, name: str, unittest: bool) -> None:
+    code = CHEATS[name]
+    tried = local(unittest).test(
+        six()["cuckoo-clock"], {"cuckoo_clock.py": f"{WRONG}{code}".encode()}
+    )
+    assert not tried.solved, tried.output
+    assert not tried.timed_out
+    assert "found the secret" not in tried.output
+    assert "opened the memory" not in tried.output
+
+
+def test_the_cheats_are_judged_with_what_the_right_solution_passes(local: MakeTester) -> None:
+    for unittest in (True, False):
+        tried = local(unittest).test(six()["cuckoo-clock"], {"cuckoo_clock.py": RIGHT.encode()})
+        assert tried.solved, tried.output
+        assert tried.counts and tried.counts.passed == 5
+
+
+def test_files_that_are_no_solution_files_are_not_there(local: MakeTester) -> None:
+    names = ("conftest.py", "unittest.py", "sitecustomize.py", "pytest.py", "pytest.ini", "json.py")
+    given = dict.fromkeys(names, b"import os\nos._exit(0)\n")
+    exercise = six()["cuckoo-clock"]
+    assert local(True).test(exercise, {"cuckoo_clock.py": RIGHT.encode(), **given}).solved
+    assert not local(True).test(exercise, {"cuckoo_clock.py": WRONG.encode(), **given}).solved
+
+
+@pytest.mark.parametrize("unittest", [True, False])
+@pytest.mark.parametrize(
+    "name", ["conftest.py", "unittest.py", "sitecustomize.py", "pytest.py", "json.py", "select.py"]
+)
+def test_a_solution_file_with_such_a_name_is_harmless(
+    local: MakeTester, name: str, unittest: bool
+) -> None:
+    """No interpreter or runner takes it for its own, so it is not run at all."""
+    if unittest and name not in ("unittest.py", "sitecustomize.py"):
+        pytest.skip("one of each kind is enough")
+    exercise = six()["cuckoo-clock"]
+    files = {**exercise.files, name: b""}
+    exercise = replace(exercise, files=files, solution=(*exercise.solution, name))
+    given = {"cuckoo_clock.py": WRONG.encode(), name: f"{_OK}import os\nos._exit(0)\n".encode()}
+    tried = local(unittest).test(exercise, given)
+    assert (tried.solved, tried.counts is not None) == (False, True), tried.output
+    given["cuckoo_clock.py"] = RIGHT.encode()
+    assert local(unittest).test(exercise, given).solved

@@ -1,0 +1,74 @@
+"""All examples pass: the 133 exercises that ``EXERCISM`` names, and those of ``POLYGLOT``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from core.errors import InfrastructureError
+from environments.base import EnvironmentKind
+from exercises.exercism.catalog import read_catalog
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.testing.preparing import prepare
+from exercises.exercism.testing.tester import TestSettings, make_tester
+from exercises.exercism.testing.usable import usable
+
+
+def exercises(variable: str) -> tuple[Exercise, ...]:
+    place = os.environ.get(variable)
+    if not place:
+        pytest.skip(f"{variable} names no folder or archive of exercises")
+    return read_catalog(Path(place)).exercises
+
+
+def failing_and_solved(
+    chosen: Sequence[Exercise], cache: Path, unittest: bool
+) -> tuple[list[str], list[str]]:
+    """Return the names of the exercises whose example fails, and whose stub is solved."""
+    tester = make_tester(
+        EnvironmentKind.LOCAL, TestSettings(unittest, 600), cache, "all", lambda: None, print
+    )
+
+    def outcome(exercise: Exercise) -> tuple[bool, bool]:
+        try:
+            solved = tester.test(exercise, exercise.stubs()).solved
+        except InfrastructureError:  # the example, which may have further files, was tested first
+            return False, False
+        one_file = {*exercise.example_files()} == {*exercise.tested_files({})}
+        return not one_file or tester.test(exercise, exercise.example()).solved, solved
+
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip([one.name for one in chosen], pool.map(outcome, chosen), strict=True))
+    tester.close()
+    return (
+        [name for name, (good, _) in found.items() if not good],
+        [name for name, (_, solved) in found.items() if solved],
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("unittest", [True, False])
+def test_all_133_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
+    chosen = exercises("EXERCISM")
+    assert len(chosen) == 133
+    assert failing_and_solved(chosen, tmp_path, unittest) == ([], ["ledger", "markdown"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_examples_of_a_language_pass(tmp_path: Path, language: str) -> None:
+    """Exercises whose packages cannot be had are skipped."""
+    chosen = [one for one in exercises("POLYGLOT") if one.language == language]
+    names, reasons = usable([language], TestSettings(False, 600), EnvironmentKind.LOCAL)
+    if language not in names:
+        pytest.skip(reasons[language])
+    skipped = prepare(chosen, tmp_path)
+    chosen = [one for one in chosen if one.key not in skipped]
+    if not chosen:
+        pytest.skip(next(iter(skipped.values())))
+    assert failing_and_solved(chosen, tmp_path, False)[0] == []

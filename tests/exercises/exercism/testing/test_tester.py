@@ -1,0 +1,160 @@
+"""What a test of a solution returns, what is kept, and which languages can be tested."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.errors import InfrastructureError, StoppedError, UserError
+from environments.base import EnvironmentKind
+from environments.docker.engine import engine_answers
+from environments.folders import FolderCommand, FolderResult
+from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.testing.tester import TestSettings, make_tester
+from exercises.exercism.testing.usable import usable
+from exercises.exercism.verdict import TestCounts, printed_counts
+from tests.exercises.exercism.making import six
+from tests.exercises.exercism.testing.conftest import MakeTester
+
+UNITTEST = TestSettings(unittest=True, timeout=60)
+
+
+def test_examples_pass_and_stubs_fail(local: MakeTester) -> None:
+    tester = local(True)
+    for name, exercise in six().items():
+        assert tester.test(exercise, exercise.example()).solved, name
+        tried = tester.test(exercise, exercise.stubs())
+        assert tried.solved == (name == "tidy-receipt")
+        assert tried.counts is not None
+        assert "/sandbox" not in tried.output
+
+
+def test_the_same_under_pytest(local: MakeTester) -> None:
+    exercise, tester = six()["lost-property"], local(False)
+    good = tester.test(exercise, exercise.example())
+    assert (good.solved, good.counts) == (True, TestCounts(2, 0))
+    assert "generated xml" not in good.output
+    bad = tester.test(exercise, exercise.stubs())
+    assert (bad.solved, bad.counts) == (False, TestCounts(0, 2))
+    assert "==== FAILURES ====" in bad.output
+    assert "guard" not in bad.output
+
+
+def test_many_threads_test_at_once_and_the_example_is_counted_once(
+    local: MakeTester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exercise = six()["garden-path"]
+    tester = local(True, cache=tmp_path)
+    folders, ran = tester.places.of("python").folders, list[int]()
+    run = type(folders).run
+
+    def counted(self: object, command: FolderCommand) -> FolderResult:
+        ran.append(1)
+        return run(folders, command)
+
+    monkeypatch.setattr(type(folders), "run", counted)
+    solutions = [exercise.example(), exercise.stubs(), exercise.example()]
+    with ThreadPoolExecutor(3) as pool:
+        tried = list(pool.map(lambda solution: tester.test(exercise, solution), solutions))
+    assert [one.solved for one in tried] == [True, False, True]
+    assert len(ran) == 3 + 1 + 1  # the example, and the versions
+    [kept] = (tmp_path / "exercism" / "expected").glob("*.json")
+    assert json.loads(kept.read_text()) == {"counts": {"passed": 4, "failed": 0, "skipped": 0}}
+    ran.clear()
+    assert local(True, cache=tmp_path).test(exercise, exercise.example()).solved
+    assert len(ran) == 2
+    # Counts that are kept are used, and broken ones are counted again.
+    kept.write_text('{"counts": {"passed": 5, "failed": 0, "skipped": 0}}')
+    assert not local(True, cache=tmp_path).test(exercise, exercise.example()).solved
+    kept.write_text('{"counts": {"pas')
+    assert local(True, cache=tmp_path).test(exercise, exercise.example()).solved
+
+
+def test_an_example_that_fails_is_no_verdict(local: MakeTester, tmp_path: Path) -> None:
+    exercise = six()["cuckoo-clock"]
+    files = {**exercise.files, exercise.examples[0]: b"def strikes(*_): return 1"}
+    tester = local(True, cache=tmp_path)
+    for _ in range(2):
+        with pytest.raises(InfrastructureError, match="example of python/cuckoo-clock does not"):
+            tester.test(replace(exercise, files=files), exercise.stubs())
+    assert not (tmp_path / "exercism" / "expected").exists()
+
+
+def test_a_run_that_stops_ends_its_tests(tmp_path: Path) -> None:
+    def check() -> None:
+        raise StoppedError("stop")
+
+    tester = make_tester(EnvironmentKind.LOCAL, UNITTEST, tmp_path, "", check, print)
+    exercise = six()["cuckoo-clock"]
+    with pytest.raises(StoppedError):
+        tester.test(exercise, exercise.stubs())
+
+
+def test_a_language_without_its_tools_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ("python", "go", "cobol")
+    assert usable(names[:1], UNITTEST, EnvironmentKind.LOCAL) == (("python",), {})
+    monkeypatch.setattr("exercises.exercism.testing.toolchains.shutil.which", lambda _: None)
+    found, reasons = usable(names, UNITTEST, EnvironmentKind.LOCAL)
+    assert found == ("python",)
+    assert reasons["cobol"] == "there is no language cobol"
+    # Another test may have found the tools before.
+    assert reasons.get("go", "go not found; install it") == "go not found; install it"
+    _, reasons = usable(["python"], UNITTEST, EnvironmentKind.NONE)
+    assert "use local or docker" in reasons["python"]
+    broken = Path("/usr/bin/false")
+    _, reasons = usable(["python"], UNITTEST, EnvironmentKind.LOCAL, broken)
+    assert "cannot test python exercises" in reasons.get("python", "cannot test python exercises")
+
+
+def test_without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("environments.local.folders.bubblewrap_works", lambda: False)
+    tester = make_tester(EnvironmentKind.LOCAL, UNITTEST, tmp_path, "", lambda: None, print)
+    with pytest.raises(UserError, match="bubblewrap is not installed"):
+        tester.test(six()["cuckoo-clock"], {})
+
+
+@pytest.mark.docker
+def test_in_docker(tmp_path: Path) -> None:
+    if not engine_answers():
+        pytest.skip("no Docker engine answers")
+    tester = make_tester(EnvironmentKind.DOCKER, UNITTEST, tmp_path, "t", lambda: None, print)
+    exercise = six()["cuckoo-clock"]
+    try:
+        good = tester.test(exercise, exercise.example())
+        assert (good.solved, good.counts) == (True, TestCounts(5, 0))
+        bad = tester.test(exercise, exercise.stubs())
+        assert (bad.solved, bad.counts) == (False, TestCounts(0, 6))
+        forged = b"import os\nprint('Ran 5 tests in 0.001s\\n\\nOK', flush=True)\nos._exit(0)\n"
+        assert not tester.test(exercise, {"cuckoo_clock.py": forged}).solved
+    finally:
+        tester.close()
+    assert usable(["go"], UNITTEST, EnvironmentKind.DOCKER)[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("language", "output", "expected"),
+    [
+        ("rust", "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n" * 2, (6, 0, 2)),
+        ("rust", "test result: FAILED. 3 passed; 2 failed; 0 ignored\n", (3, 2, 0)),
+        ("rust", "error: could not compile\n", None),
+        ("go", "ok  \tzebra\t0.003s\n", (1, 0, 0)),
+        ("go", "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\tzebra\t0.003s\nFAIL\n", (0, 1, 0)),
+        ("cpp", "All tests passed (21 assertions in 20 test cases)\n", (20, 0, 0)),
+        ("cpp", "test cases: 3 | 1 passed | 2 failed\nassertions: 9 | 9 failed\n", (1, 2, 0)),
+        ("cpp", "test cases: 1 | 1 failed\n", (0, 1, 0)),
+        ("javascript", "Tests:       2 failed, 1 skipped, 9 passed, 12 total\n", (9, 2, 1)),
+        ("javascript", "Tests:       16 passed, 16 total\n", (16, 0, 0)),
+        ("java", "ATest > a PASSED\n\nATest > b FAILED\nATest > c PASSED\n", (2, 1, 0)),
+    ],
+)
+def test_counts_that_tools_print(
+    language: str, output: str, expected: tuple[int, int, int] | None
+) -> None:
+    found = printed_counts(LANGUAGES[language].counted, output)
+    assert found == (TestCounts(*expected) if expected else None)
