@@ -14,11 +14,13 @@ from exercises.exercism.reporting.records import RECORD, read_records
 from tests.exercises.exercism.making import main, six
 from tests.exercises.exercism.running.provider import ExerciseProvider, examples, late_examples
 from tests.exercises.exercism.running.runs import ExerciseRun, needs_bubblewrap
+from tests.exercises.exercism.testing.test_cheats import CHEATS
 from tests.provider import Answer, Provider
 
 pytestmark = needs_bubblewrap
 FAST = ("--profile", "2023", "--formats", "diff")
 CLOCK = ("--ids", "cuckoo-clock")
+FOUR = ("os._exit at import, both", "prints OK", "kills the parent", "replaces the result")
 CLOSED = Answer(status=400, error={"message": "this model is closed"})
 
 
@@ -146,6 +148,22 @@ def test_bad_edits_get_one_round_in_each_try(run: ExerciseRun, provider: Provide
     assert (found["num_malformed_responses"], extra["foreign_edits"]) == (3, 2)
     assert extra["whole_file_blocks"] == 1
     assert run.records()["diff"]["percent_cases_well_formed"] == 0.0
+
+
+def test_cheats_of_a_model_solve_nothing(run: ExerciseRun, provider: Provider) -> None:
+    """As whole run; tests/exercises/exercism/testing has many more."""
+    stub = six()["cuckoo-clock"].stubs()["cuckoo_clock.py"].decode()
+    cheats = [CHEATS[name] for name in CHEATS if name in FOUR]
+    assert len(cheats) == len(FOUR)
+    provider.will_answer(*(block("cuckoo_clock.py", stub, cheat) for cheat in cheats))
+    assert run.run(provider, *CLOCK, "--tries", "1", "--repeats", str(len(cheats))) == 0
+    results = run.results()
+    assert len(results) == len(cheats)
+    patches = [result["extra"]["tries"][0]["patch"] for result in results.values()]
+    for cheat in cheats:
+        assert sum(f"+{cheat.splitlines()[0]}" in patch for patch in patches) >= 1
+    assert {result["extra"]["status"] for result in results.values()} == {"failed"}
+    assert [record["pass_num_1"] for record in read_records(run.folder / RECORD)] == [0] * 4
 
 
 def test_tests_that_do_not_end_are_a_failure(run: ExerciseRun, provider: Provider) -> None:
