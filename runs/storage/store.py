@@ -279,7 +279,7 @@ class RunStore:
             raise damage_at(path, keys, f"is not a run's description: {problem}", _FIX_RUN)
         if (reader := data.get(READ_WITH) or "") not in ("", self.reader):
             raise UserError(
-                f"{self.folder} is a run of another benchmark: read it with `{shown(reader)}`"
+                f"{self.folder} is a run of another benchmark: read it with {shown(reader)}"
             )
         return data
 
