@@ -131,7 +131,8 @@ class ExerciseTester:
         counts = _counts(exercise, run, files)
         if counts is None or not is_solved(run, counts, counts):
             lines = self._cleaned(exercise, run.output).strip().splitlines() or ["no output"]
-            said = TIMED_OUT if run.timed_out else lines[-1][:_SHOWN]
+            first = next((line for line in lines if "error" in line.lower()), lines[-1])
+            said = TIMED_OUT if run.timed_out else first[:_SHOWN]
             raise InfrastructureError(
                 f"the example of {exercise.key} does not pass its tests here: {said}"
             )
