@@ -47,6 +47,8 @@ class Provider:
         requests: the bodies as they came, with every option that was sent.
         paths: those of ``requests``.
         ports: the clients' ports, one for each connection.
+        waiting: the ports of the clients that wait for a reply.
+        holding: while a test holds it, no reply leaves.
     """
 
     def __init__(self) -> None:
@@ -55,6 +57,8 @@ class Provider:
         self.paths: list[str] = []
         self.ports: list[int] = []
         self.headers: list[dict[str, str]] = []
+        self.waiting: set[int] = set()
+        self.holding = threading.Lock()
         self.closing = threading.Event()
         provider = self
 
@@ -67,7 +71,11 @@ class Provider:
                 provider.ports.append(self.client_address[1])
                 provider.requests.append(request)
                 answer = provider.answer(request)
+                port = self.client_address[1]
+                provider.waiting.add(port)
                 provider.closing.wait(answer.hang)
+                with provider.holding:
+                    provider.waiting.discard(port)
                 self._send(answer, request)
 
             def _send(self, answer: Answer, request: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ def reply_counters(replies: Sequence[ReplyCounts]) -> dict[str, int]:
     return {
         "whole_file_blocks": sum(reply.whole_file_blocks for reply in replies),
         "hallucinated_functions": sum(reply.unknown_calls for reply in replies),
-        "foreign_edits": sum(reply.foreign for reply in replies),
+        "foreign_edits": sum(reply.foreign + reply.unsafe for reply in replies),
         "ambiguous_edits": sum(reply.ambiguous for reply in replies),
         "truncated": sum(reply.truncated for reply in replies),
     }

@@ -268,7 +268,7 @@ class RunStore:
         """Return ``run.json``, None when there is none (a new run, or another harness's).
 
         Raises:
-            UserError: it is there but broken.
+            UserError: it is broken, or another command reads the run.
         """
         path = self.run_file
         if not path.exists():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.address import without_logins
@@ -14,7 +12,6 @@ from exercises.exercism.catalog import Catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import READER, RunFacts
 from exercises.exercism.running.config import ExercismConfig
-from exercises.exercism.testing.tester import make_tester
 from runs.storage.manifest import all_versions, timestamp
 from runs.storage.store import READ_WITH
 
@@ -22,31 +19,18 @@ _COMMAND = ("python", "-m", "exercises.exercism", "run")
 
 
 def describe_run(
-    config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exercise]
+    config: ExercismConfig, catalog: Catalog, tools: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what is said of a new run besides its facts."""
-    languages = sorted({one.language for one in exercises})
+    """Return what is said of a new run besides its facts; ``tools`` are versions by language."""
     return {
         "run": config.run_name,
         READ_WITH: READER,
         "config": config.as_json(),
         "deciding": config.deciding(catalog),
         "versions": all_versions(),
-        "test_tools": _tools(config, languages),
+        "test_tools": dict(tools),
         "started": timestamp(),
     }
-
-
-def _tools(config: ExercismConfig, languages: Iterable[str]) -> dict[str, str]:
-    """Return by language the versions of what runs its tests."""
-    with TemporaryDirectory() as cache:
-        tester = make_tester(
-            config.environment, config.test_settings, Path(cache), "", lambda: None, lambda _: None
-        )
-        try:
-            return {language: tester.versions(language) for language in languages}
-        finally:
-            tester.close()
 
 
 def run_facts(config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exercise]) -> RunFacts:

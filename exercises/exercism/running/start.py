@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,37 +70,40 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
         if config.exercises
         else fetched_catalog(options.cache)
     )
-    exercises = _usable(options.selection.of(catalog.exercises), config, options.cache, say)
+    selected = options.selection.of(catalog.exercises)
+    exercises, tools = _usable(selected, config, options.cache, say)
     store = ExerciseStore(options.out, config.run_name, Redactor.of_environment(os.environ), READER)
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(option, folder)
     check_remains(store)
     containers = config.environment is EnvironmentKind.DOCKER
     with held_run(store, options.cache, say, containers=containers):
-        return _Session(config, options, store, catalog, exercises, say).run()
+        return _Session(config, options, store, catalog, exercises, tools, say).run()
 
 
 def _usable(
     exercises: Sequence[Exercise], config: ExercismConfig, cache: Path, say: Say
-) -> tuple[Exercise, ...]:
-    """Return the exercises whose tests can run here; the others are named.
+) -> tuple[tuple[Exercise, ...], dict[str, str]]:
+    """Return the exercises whose tests can run here, and the versions of their languages' tools.
+
+    The others are named.
 
     Raises:
         UserError: none is left.
     """
     languages = sorted({one.language for one in exercises})
-    names, reasons = usable(languages, config.test_settings, config.environment)
+    tools, reasons = usable(languages, config.test_settings, config.environment)
     for language, reason in sorted(reasons.items()):
         left = sum(one.language == language for one in exercises)
         say(f"skipped: {counted(left, 'exercise')} in {language}: {reason}")
-    known = [one for one in exercises if one.language in {*names}]
+    known = [one for one in exercises if one.language in tools]
     missing = prepare(known, cache)
     for key, reason in sorted(missing.items()):
         say(f"skipped: {key}: {reason}")
     kept = tuple(one for one in known if one.key not in missing)
     if not kept:
         raise UserError("no exercise is left; install the tools, or choose other --languages")
-    return kept
+    return kept, {one.language: tools[one.language] for one in kept}
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ class _Session:
     store: ExerciseStore
     catalog: Catalog
     exercises: Sequence[Exercise]
+    tools: Mapping[str, str]
     say: Say
 
     @cached_property
@@ -203,7 +207,7 @@ class _Session:
         facts = run_facts(self.config, self.catalog, self.exercises)
         if self.store.has_results() and self.store.run_file.exists():
             facts = together(read_facts(self.store.folder), facts)
-        open_run(self.store, describe_run(self.config, self.catalog, self.exercises), self._jobs)
+        open_run(self.store, describe_run(self.config, self.catalog, self.tools), self._jobs)
         described: dict[str, Any] = self.store.read_run() or {}
         self.store.save_run({**described, KEY: facts.as_json()})
 

@@ -1,4 +1,4 @@
-"""Which languages can be tested here, and why the others cannot."""
+"""Which languages can be tested here, with which tools, and why the others cannot."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ def usable(
     kind: EnvironmentKind,
     python: Path | None = None,
     image: str = IMAGE,
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the names of the languages that can be tested, and a reason for each other one.
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the versions of the tools by language that can be tested, and why others cannot.
 
     The tools are seen to start in the environment. The arguments are those of ``make_tester``.
 
     Raises:
         InfrastructureError: the engine failed.
     """
-    names, reasons = tuple(dict.fromkeys(languages)), dict[str, str]()
+    versions, reasons = dict[str, str](), dict[str, str]()
     with tempfile.TemporaryDirectory() as cache:
         tester = make_tester(
             kind, settings, Path(cache), "", lambda: None, lambda _: None, python, image
         )
         try:
-            for name in names:
+            for name in dict.fromkeys(languages):
                 try:
                     if name not in LANGUAGES:
                         raise UserError(f"there is no language {name}")
-                    tester.versions(name)
+                    versions[name] = tester.versions(name)
                 except UserError as error:
                     reasons[name] = str(error)
         finally:
             tester.close()
-    return tuple(name for name in names if name not in reasons), reasons
+    return versions, reasons

@@ -167,7 +167,7 @@ def test_counters() -> None:
     assert lazy_comments(Reply("# ... a", tool_calls=(called, ToolCall("f", '{"# ... cut')))) == 3
     output = "SyntaxError: a\n  SyntaxError: b\nIndentationError: c\nE   SyntaxError: d\n"
     assert (syntax_errors(output), indentation_errors(output)) == (1, 1)
-    first = ReplyCounts(edits=3, failed=2, foreign=1, ambiguous=1, whole_file_blocks=2)
+    first = ReplyCounts(edits=4, failed=3, foreign=1, unsafe=1, ambiguous=1, whole_file_blocks=2)
     replies = [first, ReplyCounts(truncated=True, unknown_calls=1), ReplyCounts(malformed=True)]
     assert [malformed(one) for one in replies] == [True, False, True]
     assert reply_counters(replies) == {

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -71,12 +72,13 @@ def kill_in_the_middle(
     here: Options,
     there: Options,
     when: Sequence[int],
+    victims: Callable[[], Sequence[psutil.Process]],
     kill: Callable[[], None],
     hang: float,
 ) -> int:
     """Run ``here``, then ``there``, where workers are killed after so many requests.
 
-    Replies take ``hang`` seconds there: calls are in flight when workers are killed.
+    Replies take ``hang`` seconds there, and one of the ``victims`` waits for one when it is killed.
 
     Returns:
         How often an instance lost its worker.
@@ -91,7 +93,7 @@ def kill_in_the_middle(
         run = other.submit(run_command, talkative(provider), there, lambda _: None)
         for count in when:
             wait_for(count, provider, run)
-            kill()
+            kill_waiting(provider, run, victims, kill)
         code = run.result()
     log_file = (there.out / "predictions/r/harness.log").read_text()
     assert code == 0, log_file
@@ -106,6 +108,30 @@ def kill_in_the_middle(
     assert extra.total() <= lines["failed"]
     exact_total(here.out, there.out)
     return died
+
+
+def kill_waiting(
+    provider: Provider,
+    run: Future[int],
+    victims: Callable[[], Sequence[psutil.Process]],
+    kill: Callable[[], None],
+) -> None:
+    """Kill when one of the ``victims`` has a call in flight; no reply leaves meanwhile."""
+    while True:
+        with provider.holding:
+            if provider.waiting & ports_of(victims()):
+                return kill()
+        assert not run.done(), "no call of theirs was in flight"
+        time.sleep(0.02)
+
+
+def ports_of(processes: Sequence[psutil.Process]) -> set[int]:
+    """Return the local ports of the connections of ``processes``."""
+    ports = set[int]()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            ports |= {one.laddr.port for one in process.net_connections("tcp") if one.laddr}
+    return ports
 
 
 def rays_of(pid: int) -> list[psutil.Process]:

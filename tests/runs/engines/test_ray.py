@@ -66,11 +66,17 @@ class Nodes:
         own = {"runtime_env_dir_name": f"code-{name}"} if self.nodes else {}
         self.nodes[name] = self.cluster.add_node(num_cpus=1, env_vars=named, **own, **QUIET)
 
+    def processes(self, name: str) -> list[psutil.Process]:
+        """Return a node's process and its workers."""
+        (raylet,) = self.nodes[name].all_processes["raylet"]
+        above = psutil.Process(raylet.process.pid)
+        return [above, *above.children(recursive=True)]
+
     def kill(self, name: str) -> None:
         """Kill a node's processes, its workers included, all at once."""
-        (raylet,) = self.nodes.pop(name).all_processes["raylet"]
-        above = psutil.Process(raylet.process.pid)
-        for process in [above, *above.children(recursive=True)]:
+        above, *others = self.processes(name)
+        del self.nodes[name]
+        for process in [above, *others]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         above.wait()
@@ -227,7 +233,7 @@ def killed(
 
     there = options(tmp_path / "there", tmp_path / "cache", *ids, scale=scale(nodes, len(ids) - 1))
     here = options(tmp_path / "here", cache, *ids)
-    return kill_in_the_middle(provider, here, there, when, kill, hang)
+    return kill_in_the_middle(provider, here, there, when, lambda: nodes.processes("b"), kill, hang)
 
 
 @needs_ray
