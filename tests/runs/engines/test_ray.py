@@ -131,22 +131,6 @@ def test_without_a_cluster_the_user_is_told_to_start_one(tmp_path: Path, cache: 
 
 
 @needs_ray
-def test_replayed_replies_give_the_local_pools_predictions(
-    tmp_path: Path, cache: Path, nodes: Nodes
-) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
-    far = options(there, tmp_path / "cache", *ALL, scale=scale(nodes))
-    assert run_command(config(), far, lambda _: None) == 0
-    assert predictions(there) == predictions(here)
-    assert len(predictions(here)) == len(ALL)
-    assert {p.name for p in (tmp_path / "cache/nodes").iterdir()} == {"a", "b"}
-    texts = [(out / f"logs/r/{ALL[-1]}.log").read_text() for out in (here, there)]
-    messages = [[line.split(" ", 2)[2] for line in text.splitlines()] for text in texts]
-    assert messages[0] == messages[1]
-
-
-@needs_ray
 @pytest.mark.parametrize(
     ("workers", "jobs", "expected"),
     [
@@ -233,16 +217,19 @@ def killed(
 
     there = options(tmp_path / "there", tmp_path / "cache", *ids, scale=scale(nodes, len(ids) - 1))
     here = options(tmp_path / "here", cache, *ids)
-    return kill_in_the_middle(provider, here, there, when, lambda: nodes.processes("b"), kill, hang)
+    died = kill_in_the_middle(provider, here, there, when, lambda: nodes.processes("b"), kill, hang)
+    assert {path.name for path in (tmp_path / "cache/nodes").iterdir()} == {"a", "b"}
+    return died
 
 
 @needs_ray
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("limits", "workers"),
     [
         (BudgetLimits(usd=Decimal("0.008")), 2),
-        pytest.param(BudgetLimits(usd=Decimal("0.008")), 4, marks=pytest.mark.long),
-        pytest.param(BudgetLimits(calls=7), 4, marks=pytest.mark.long),
+        (BudgetLimits(usd=Decimal("0.008")), 4),
+        (BudgetLimits(calls=7), 4),
     ],
     ids=["dollars", "dollars-4", "calls-4"],
 )
