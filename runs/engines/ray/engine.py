@@ -86,7 +86,7 @@ class RayEngine:
         address, packages = self.driver.scale.ray_address, self.driver.kind.packages
         if address:
             return connected(address, rooms[0].cpus, packages)
-        return own_ray(len(rooms), packages)
+        return own_ray(len(rooms))
 
 
 def rooms_of(scale: Scale, kind: JobKind, jobs: int) -> list[Room]:

@@ -267,17 +267,17 @@ def test_more_processors_than_any_node_has_are_refused(tmp_path: Path, nodes: No
 
 
 @needs_ray
-def test_ctrl_c_keeps_every_reply_and_the_same_command_goes_on(
+def test_ctrl_c_keeps_every_reply_and_the_run_goes_on_anywhere(
     tmp_path: Path, provider: Provider, nodes: Nodes
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.5))
     words = [
-        "harness.py", "--engine", "ray", "--ray-address", nodes.address, "--workers", "1",
-        "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances",
+        "harness.py", "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances",
         ",".join(IDS), "--environment", "none", "--api-base", provider.url, "--call-timeout", "30",
         "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
-    with started([sys.executable, *words]) as process:
+    far = ["--engine", "ray", "--ray-address", nodes.address, "--workers", "1"]
+    with started([sys.executable, *words, *far]) as process:
         wait_for(3, provider)
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
