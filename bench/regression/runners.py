@@ -31,8 +31,9 @@ class Runner(str, Enum):
 OF_PYTHON = frozenset({Runner.PYTEST, Runner.DJANGO, Runner.SYMPY, Runner.UNITTEST})
 """The runners whose tests import the project's packages."""
 
+# The words of each runner in a command; the first that is found decides.
 _START = r"(?:^|[\s/;&|(])"
-PATTERNS = (
+_PATTERNS = (
     (re.compile(r"\bruntests\.py\b"), Runner.DJANGO),
     (re.compile(r"(^|[\s/])bin/test\b"), Runner.SYMPY),
     (re.compile(r"\b(pytest|py\.test|tox)\b"), Runner.PYTEST),
@@ -53,7 +54,6 @@ PATTERNS = (
     ),
     (re.compile(_START + r"ctest(?!\S)"), Runner.CTEST),
 )
-"""Where the words of each runner stand in a command; the first that is found decides."""
 
 # By a part of the names that task sets give to parsers, such as parse_log_gotest.
 _PARSERS = (
@@ -76,7 +76,12 @@ _PARSERS = (
 
 def runner_of(command: str) -> Runner | None:
     """Return the runner that ``command`` starts; None for an unknown one."""
-    return next((runner for pattern, runner in PATTERNS if pattern.search(command)), None)
+    return next((runner for pattern, runner in _PATTERNS if pattern.search(command)), None)
+
+
+def pattern_of(runner: Runner) -> re.Pattern[str]:
+    """Return the pattern of the words that start ``runner``."""
+    return next(pattern for pattern, one in _PATTERNS if one is runner)
 
 
 def runner_of_parser(name: str) -> Runner | None:
