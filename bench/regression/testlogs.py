@@ -98,10 +98,11 @@ def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> T
     """Read the output of a runner of another language: its reports, or else what it printed."""
     log, reports = split_report(output, token) if runner in _WRITE_REPORTS else (output, "")
     parsed = parse_xml(reports)
+    # The set knows better than a guess what a script prints.
+    if not parsed.results and runner is Runner.SCRIPT and instance.log_parser in _registry():
+        parsed = ParsedOutput(_by_name(log, instance))
     if not parsed.results:
         parsed = parse_output(log, runner)
-    if not parsed.results and instance.log_parser in _registry():
-        parsed = ParsedOutput(_by_name(log, instance))
     return TestRun(log, parsed.results, parsed.details)
 
 

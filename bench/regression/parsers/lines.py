@@ -1,6 +1,6 @@
 """Formats of test output with one line for each test: C, C++, TAP-like, Gradle and others. Pure.
 
-Sources are the output of the runners themselves; docs/environments.md names the versions.
+Sources are the output of the runners themselves; docs/languages.md names the versions.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ CTEST = LineFormat(
     ),
     _WORDS | {"not run (disabled)": SKIPPED},
 )
-"""``ctest``; its closing line counts skipped tests as passed, see ``parse_ctest``."""
+"""``ctest``; its closing line counts skipped tests as passed: ``parse_ctest``."""
 
 _CTEST_END = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", re.MULTILINE)
+_CTEST_SKIPPED = re.compile(r"^\t +\d+ - .* \(Skipped\)$", re.MULTILINE)
 
 GTEST = LineFormat(
     # Under `ctest -V` the lines have the number of the test in front; output may precede them.
@@ -100,4 +101,6 @@ def parse_ctest(output: str) -> ParsedOutput:
     """Parse the lines and the closing count of ``ctest``."""
     ends = _CTEST_END.findall(output)
     passed = sum(int(tests) - int(failed) for failed, tests in ends) if ends else None
+    if passed is not None:
+        passed -= len(_CTEST_SKIPPED.findall(output))
     return ParsedOutput(CTEST.parse(output).results, passed=passed).checked()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 from bench.regression.parsers.base import (
     FAILED,
@@ -21,8 +22,10 @@ _TESTDOX_LINE = re.compile(r"^   [│┐├┴] ?(.*)$")
 _TESTDOX_END = re.compile(r"^(?:Summary of non-successful|There (?:was|were) \d)")
 # As in PHPUnit's exit code, a risky test or a warning is no failure.
 _TESTDOX_MARKS = {"✔": PASSED, "✘": FAILED, "↩": SKIPPED, "∅": SKIPPED, "☢": SKIPPED, "⚠": SKIPPED}
+# The closing line may count them as passed.
+_TESTDOX_ODD = re.compile(r"^ [☢⚠] ")
 _PHPUNIT_COUNT = re.compile(r"^(?:OK \((\d+) tests?,|Tests: (\d+), .*)", re.MULTILINE)
-_PHPUNIT_BAD = re.compile(r"\b(?:Errors|Failures): (\d+)")
+_PHPUNIT_BAD = re.compile(r"\b(?:Errors|Failures|Skipped|Incomplete): (\d+)")
 
 _MINITEST_TEST = re.compile(r"^(\S.*?#test_\S.*?) = (.*)$")
 _MINITEST_END = re.compile(r"^(?:.*?\D)?\d+\.\d+ s = ([.FES])$")
@@ -51,10 +54,11 @@ def parse_testdox(output: str) -> ParsedOutput:
     """Parse ``phpunit --testdox``: tests are named ``class > test``."""
     results: list[tuple[str, str]] = []
     reasons: dict[str, list[str]] = {}
-    suite, name, before = "", "", ""
+    suite, name, before, odd = "", "", "", 0
     for line in output.split("\n"):
         if _TESTDOX_END.match(line):
             break
+        odd += bool(_TESTDOX_ODD.match(line))
         if test := _TESTDOX_TEST.match(line):
             name = f"{suite} > {test[2]}"
             results.append((name, _TESTDOX_MARKS[test[1]]))
@@ -64,7 +68,10 @@ def parse_testdox(output: str) -> ParsedOutput:
             suite = line
         before = line.strip()
     details = {key: detail(lines) for key, lines in reasons.items()}
-    return ParsedOutput(worst(results), details, _phpunit_passed(output), counts=True).checked()
+    passed = _phpunit_passed(output)
+    if passed is not None:
+        passed -= odd
+    return ParsedOutput(worst(results), details, passed, counts=True).checked()
 
 
 def _phpunit_passed(output: str) -> int | None:
@@ -146,7 +153,7 @@ def _rspec_results(lines: list[str]) -> Iterator[tuple[str, str]]:
     shown = [line for line, before in above if line.startswith("  ") or not before]
     found = [match for match in map(_RSPEC_LINE.match, shown) if match]
     groups: list[tuple[int, str]] = []
-    for match, following in zip(found, [*found[1:], None], strict=True):
+    for match, following in zip_longest(found, found[1:]):
         depth, mark = len(match[1]), match[3] or ""
         if depth % 2:
             continue  # output of a test
