@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import yaml
 
 from bench.instances.bundled import BUNDLED
 from bench.instances.hub import Row, rows_of_hub
-from bench.instances.instance import Instance, split_row
+from bench.instances.instance import Instance, instance_id_of, split_row
 from core.errors import UserError
 
 ALIASES = {
@@ -67,6 +68,11 @@ class Dataset:
         """Return the harness's halves of the rows; the other halves are dropped here."""
         return tuple(split_row(row)[0] for row in self.rows)
 
+    @cached_property
+    def by_id(self) -> Mapping[str, Row]:
+        """The rows by the id under which the harness knows them."""
+        return {instance_id_of(row): row for row in self.rows}
+
 
 def load_dataset(name: str, split: str) -> Dataset:
     """Load the rows of one split.
@@ -99,7 +105,7 @@ def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     for number, row in enumerate(checked, 1):
         if not isinstance(row, Mapping):
             raise UserError(f"the dataset {name}: row {number} is not an object with keys")
-    ids = [row.get("instance_id") for row in checked]
+    ids = [instance_id_of(row) for row in checked]
     if len(set(ids)) != len(ids):
         double = next(i for i in ids if ids.count(i) > 1)
         raise UserError(f"the dataset {name} has the instance {double} twice")
