@@ -78,7 +78,9 @@ class Solver:
         config, instance = self.services.config, self.instance
         self._step(WorkStep.CHECKOUT)
         mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
-        snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
+        snapshot = self.services.snapshots.get(
+            mirror, instance.repo, instance.base_commit, instance.bug
+        )
         make_spread(self.services.worker.work)
         folder = Path(
             tempfile.mkdtemp(dir=self.services.worker.work, prefix=f"{instance.instance_id}.")

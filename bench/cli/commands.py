@@ -124,8 +124,8 @@ class _Session:
         config, options, store = self.config, self.options, self.store
         kind = make_kind(config, options, store, self.say)
         if config.environment is EnvironmentKind.DOCKER:
-            images = {instance.image for instance in self.selected}
-            kind = replace(kind, finish=partial(note_images, store, images))
+            shown = {instance.image: instance.shown_image for instance in self.selected}
+            kind = replace(kind, finish=partial(note_images, store, shown, shown))
         summary = RunSession(
             store, options.cache, options.scale, options.money, kind,
             model_use(config, options.money), self._choose, self.say,
@@ -177,7 +177,7 @@ class _Session:
         untestable = sum(instance.test_setup is None for instance in todo)
         if untestable:
             which = counted(untestable, "instance")
-            say(f"not pulled: images of {which} whose rows have no usable eval_script")
+            say(f"not pulled: images of {which} whose rows have no usable test command")
         return {instance.image for instance in todo if instance.test_setup is not None}
 
     def _print(self, summary: RunSummary) -> None:

@@ -60,6 +60,8 @@ class ImagePlace:
         keeps_home: ``HOME`` stays the image's: caches of Go, Maven or Cargo are below it.
         one_commit: the repository in the image shows later commits, so it is replaced by one
             that has a single commit before anything runs.
+        fresh_tree: the image's files are not those of the base commit, so its tracked files are
+            replaced before anything runs.
         removed: absolute paths of files with hidden data, removed before anything runs.
     """
 
@@ -68,6 +70,7 @@ class ImagePlace:
     activation: tuple[str, ...] = ()
     keeps_home: bool = False
     one_commit: bool = False
+    fresh_tree: bool = False
     removed: tuple[str, ...] = ()
 
 

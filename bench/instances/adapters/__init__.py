@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from bench.instances.adapters.base import Row, SetAdapter
 from bench.instances.adapters.classic import CLASSIC
+from bench.instances.adapters.gym import GYM
+from bench.instances.adapters.live import LIVE
+from bench.instances.adapters.multi import MULTI
+from bench.instances.adapters.pro import PRO
+from bench.instances.adapters.rebench import REBENCH, REBENCH_V2
+from bench.instances.adapters.smith import SMITH
 
-ADAPTERS: tuple[SetAdapter, ...] = (CLASSIC,)
+ADAPTERS: tuple[SetAdapter, ...] = (
+    MULTI, PRO, LIVE, REBENCH_V2, REBENCH, SMITH, GYM, CLASSIC,
+)  # fmt: skip
 """The first that recognizes a row reads it: sets with columns of their own come first."""
 
 

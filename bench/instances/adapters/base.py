@@ -20,6 +20,9 @@ Row = Mapping[str, Any]
 TEST_SETUP = "test_setup"
 """Takes the place of the column ``eval_script``: its ``TestSetup`` or None."""
 
+CONDA = ("source /opt/miniconda3/bin/activate", "conda activate testbed")
+"""Activates the environment of images that follow SWE-bench's for Python."""
+
 # Numbers of seconds of the years after 5000 are milliseconds.
 _MOST_SECONDS = 1e11
 

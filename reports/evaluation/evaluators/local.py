@@ -86,7 +86,7 @@ class LocalEvaluator:
         if not row.fail_to_pass or not row.test_patch:
             raise UnavailableError("the row has no FAIL_TO_PASS or no test_patch to judge by")
         mirror = self.mirrors.get(instance.repo, instance.base_commit)
-        snapshot = self.snapshots.get(mirror, instance.repo, instance.base_commit)
+        snapshot = self.snapshots.get(mirror, instance.repo, instance.base_commit, instance.bug)
         base = make_checkout(snapshot, folder / "base")
         session = self.environment.start(project_of(instance, base))
         try:
