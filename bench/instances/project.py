@@ -10,6 +10,8 @@ from dataclasses import asdict
 from agent.workspace import Workspace
 from bench.instances.instance import ImagePlace, Instance, Spec
 from bench.repos.checkout import Checkout
+from bench.repos.mirrors import Mirrors
+from bench.repos.snapshots import Snapshot, Snapshots
 from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import DamagedError
 from environments import ImageSpec, Project, UnavailableError, VenvSpec
@@ -45,6 +47,16 @@ if command -v git >/dev/null; then
 fi
 true"""
 _NOT_ON_PYPI = frozenset({"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"})
+
+
+def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> Snapshot:
+    """Return the commit that attempts at ``instance`` start from.
+
+    Raises:
+        UserError, InfrastructureError: as ``Mirrors.get`` and ``Snapshots.get``.
+    """
+    mirror = mirrors.get(instance.repo, instance.base_commit)
+    return snapshots.get(mirror, instance.repo, instance.base_commit, instance.bug)
 
 
 def project_of(instance: Instance, base: Checkout) -> Project:

@@ -40,7 +40,8 @@ _LINES = {"conan-io/conan": ("export PYTHONPATH=${PYTHONPATH:-}:$(pwd)",)}
 
 def _of_gym(row: Row) -> bool:
     published = row.get("image") or row.get("eval_script") or row.get("spec")
-    return not published and str(row.get("repo")).lower() in _COMMANDS
+    named = str(row.get("instance_id")).rpartition("-")[0].replace("__", "/", 1)
+    return not published and str(row.get("repo") or named).lower() in _COMMANDS
 
 
 def _read(row: Row) -> Instance:
@@ -64,7 +65,7 @@ def _read(row: Row) -> Instance:
 
 GYM = SetAdapter(
     name="SWE-Gym",
-    marks=marks("instance_id repo base_commit", "instance_id repo problem_statement"),
+    marks=marks("repo base_commit", "instance_id", "repo problem_statement"),
     required=("instance_id", "repo", "base_commit", "problem_statement"),
     visible=columns(
         "instance_id repo base_commit problem_statement version docker_image image_name created_at"

@@ -33,6 +33,12 @@ def _command(config: Row) -> str:
     return commands
 
 
+def _of_rebench(row: Row) -> bool:
+    return "install_config" in row or any(
+        "swerebench/" in str(row.get(key)) for key in ("docker_image", "image_name")
+    )
+
+
 def _read(row: Row) -> Instance:
     config, name = mapping(row, "install_config"), row["instance_id"]
     image = text(row, "docker_image") or text(row, "image_name")
@@ -71,14 +77,15 @@ def _read_v2(row: Row) -> Instance:
 
 REBENCH = SetAdapter(
     name="SWE-rebench",
-    marks=marks("install_config"),
+    marks=marks("install_config", "docker_image", "image_name"),
     required=_REQUIRED,
     visible=columns(_COMMON + "version docker_image"),
     read=_read,
+    fits=_of_rebench,
 )
 REBENCH_V2 = SetAdapter(
     name="SWE-rebench V2",
-    marks=marks("install_config language", "install_config pr_description"),
+    marks=marks("install_config language", "pr_description", "image_name language interface"),
     required=(*_REQUIRED, "image_name"),
     visible=columns(_COMMON + "language"),
     read=_read_v2,

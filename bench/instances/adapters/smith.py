@@ -67,7 +67,7 @@ def _plants_bugs(row: Row) -> bool:
 
 SMITH = SetAdapter(
     name="SWE-smith",
-    marks=marks("instance_id image_name", "instance_id repo"),
+    marks=marks("image_name", "instance_id repo"),
     required=("instance_id", "repo", "patch", "image_name", "problem_statement"),
     # The only visible patch: it is the bug, and made part of the tree.
     visible=columns("instance_id repo patch image_name base_commit problem_statement created_at"),
