@@ -84,7 +84,8 @@ class TestFiles:
         """
         if self.runner not in OF_PYTHON:
             alone = self._file_command(paths[0]) if len(paths) == 1 else None
-            return alone or self._suite_command
+            setup = self.instance.test_setup
+            return " ; ".join([alone or self._suite_command, *(setup.show if setup else ())])
         names = [shlex.quote(directives(self.runner, path)) for path in paths if path != ALL_TESTS]
         return " ".join([self.test_command, *names])
 

@@ -36,6 +36,12 @@ TEST_CONFIGURATION = frozenset(
 )
 """Names of files that only configure tests."""
 
+RUNNER_CONFIGURATION = re.compile(
+    r"(jest|vitest|ava)\.(config|workspace|setup)\.[\w.]+|karma\.conf\.\w+|\.mocharc(\.\w+)?"
+    r"|phpunit\.xml(\.dist)?|\.rspec"
+)
+"""Names of files that only configure the runners of other languages."""
+
 STARTUP_MODULES = frozenset({"sitecustomize", "usercustomize"})
 """Modules that Python imports when it starts."""
 
@@ -103,7 +109,8 @@ def is_excluded(path: str, *, new: bool) -> bool:
         return False
     built = set(parts[:-1]) & _BUILD_FOLDERS or any(p.endswith(_BUILD_SUFFIXES) for p in parts)
     named = parts[-1] in _NEW_ONLY_NAMES or parts[0] in _RUNNER_NAMES
-    return bool(built) or named or _shadows_an_import(path)
+    configures = RUNNER_CONFIGURATION.fullmatch(parts[-1])
+    return bool(built or configures) or named or _shadows_an_import(path)
 
 
 def _shadows_an_import(path: str) -> bool:

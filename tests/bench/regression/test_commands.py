@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.regression.commands import Tree, file_command, find_runner, reporting_command
+from bench.regression.commands.whole import whole_suite
 from bench.regression.runners import Runner
 
 SCRIPTS = {
@@ -169,3 +170,34 @@ def test_the_name_of_a_file_never_runs(command: str, tmp_path: Path) -> None:
     subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, capture_output=True)
     assert not [*tmp_path.iterdir()]
     assert all("\n" not in line for line in lines)
+
+
+# Of the forms in public scripts of evaluation, with names that are not theirs.
+WHOLE = {
+    'go test -v ./pkg/a -run "^TestSecret"': "go test -v ./...",
+    "RUSTFLAGS=-Awarnings cargo test --package a --lib -- secret::tests": (
+        "RUSTFLAGS=-Awarnings cargo test"
+    ),
+    "SECRET=1 cargo test --features full --test secret --no-fail-fast": (
+        "cargo test --features full --no-fail-fast"
+    ),
+    "mvnd test -B -T 1C -pl secret -Dtest=org.ex.SecretTest#a": "mvnd test -B -T 1C",
+    "./gradlew test --tests org.ex.SecretTest": "./gradlew test",
+    "vendor/bin/phpunit --testdox --colors=never tests/SecretTest.php --filter 'a'": (
+        "vendor/bin/phpunit --testdox --colors=never"
+    ),
+    "bundle exec rspec spec/secret_spec.rb --no-color --format json | jq '.[]'": (
+        "bundle exec rspec --no-color --format json"
+    ),
+    'yarn jest packages/secret -t "secret" --verbose': "yarn jest --verbose",
+    "npx mocha test/secret.js -R tap -g 'secret'": "npx mocha -R tap",
+    "ctest --test-dir build -V -R secret-test": "ctest --test-dir build -V",
+    "./runtest --single unit/secret": None,
+    "bash -c 'npx jest secret'": None,
+    "npx jest secret && npx jest other": None,
+}
+
+
+@pytest.mark.parametrize("command", WHOLE)
+def test_nothing_that_selects_tests_is_taken_over(command: str) -> None:
+    assert whole_suite(command) == WHOLE[command]
