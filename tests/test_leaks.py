@@ -168,11 +168,12 @@ def test_imports_run_one_way() -> None:
 
 
 def test_only_the_loader_and_reports_can_name_the_hidden_half() -> None:
-    allowed = {TOP / "bench/instances/instance.py", TOP / "bench/instances/dataset.py"}
+    allowed = {TOP / f"bench/instances/{name}.py" for name in ("instance", "hidden", "dataset")}
     for folder in HARNESS:
         for path in (TOP / folder).rglob("*.py"):
             if path not in allowed:
                 assert "bench.instances.instance.Evaluation" not in imports(path), path
+                assert "bench.instances.hidden.Evaluation" not in imports(path), path
                 # `agent` imports nothing from `bench`, so its `rows` have another meaning.
                 hidden = {"rows", "split_row"} if folder in ("runs", "bench") else {"split_row"}
                 assert not hidden & _attributes(path), path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,10 +21,12 @@ from bench.attempts.prior import plausible_instances
 from bench.attempts.solving import InstanceJob
 from bench.cli.config import RunConfig, TestChoice, validated
 from bench.cli.preflight import preflight
+from bench.cli.selection import dated
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
 from core.address import recorded_address
 from core.atomic import check_folder
+from core.errors import UserError
 from core.plaintext import counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
@@ -54,9 +56,10 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
         make_agent(config)
-    dataset = load_dataset(options.dataset, options.split)
+    dataset = load_dataset(options.dataset, options.split, options.dataset_config)
     notes = (lambda _: None) if options.dry_run and options.as_json else say
-    selected = _recorded(config, options, options.selection.apply(dataset.instances()), notes)
+    instances = dated(dataset.instances(), options.since, options.until)
+    selected = _recorded(config, options, options.selection.apply(instances), notes)
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(option, folder)
@@ -124,8 +127,8 @@ class _Session:
         config, options, store = self.config, self.options, self.store
         kind = make_kind(config, options, store, self.say)
         if config.environment is EnvironmentKind.DOCKER:
-            images = {instance.image for instance in self.selected}
-            kind = replace(kind, finish=partial(note_images, store, images))
+            shown = {instance.image: instance.shown_image for instance in self.selected}
+            kind = replace(kind, finish=partial(note_images, store, shown, shown))
         summary = RunSession(
             store, options.cache, options.scale, options.money, kind,
             model_use(config, options.money), self._choose, self.say,
@@ -158,7 +161,10 @@ class _Session:
         return found
 
     def _open(self, ids: Sequence[str]) -> None:
-        description = describe_run(self.config, self.dataset.identity())
+        identity = self.dataset.identity()
+        if changed := changed_dataset(self.store, identity):
+            self.say(changed)
+        description = describe_run(self.config, identity)
         open_run(self.store, description, ids, self.options.given)
 
     def _pull(self, todo: Sequence[Instance], say: Say) -> None:
@@ -177,7 +183,7 @@ class _Session:
         untestable = sum(instance.test_setup is None for instance in todo)
         if untestable:
             which = counted(untestable, "instance")
-            say(f"not pulled: images of {which} whose rows have no usable eval_script")
+            say(f"not pulled: images of {which} whose rows have no usable test command")
         return {instance.image for instance in todo if instance.test_setup is not None}
 
     def _print(self, summary: RunSummary) -> None:
@@ -187,12 +193,35 @@ class _Session:
         self.say(summary_words(summary))
 
 
+def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
+    """Return in words that the set has another revision with the same rows; empty if it has not.
+
+    Raises:
+        UserError: its rows are not those that the run was started with.
+    """
+    recorded = (store.read_run() or {}).get("dataset") or {}
+    before = recorded.get("revision")
+    same_set = recorded.get("name") == dataset.name and recorded.get("split") == dataset.split
+    known = same_set and before and dataset.revision and store.has_results()
+    if not known or before == dataset.revision:
+        return ""
+    if recorded.get("sha256") == dataset.sha256:
+        return (
+            f"the dataset {dataset.name} has the same rows at revision {dataset.revision} as at "
+            f"{before}, with which the run was started"
+        )
+    raise UserError(
+        f"the rows of {dataset.name} changed since the run was started, from revision {before} to "
+        f"{dataset.revision}: go on with --dataset {dataset.name}@{before}, or choose another --run"
+    )
+
+
 def describe_run(config: RunConfig, dataset: DatasetIdentity) -> dict[str, Any]:
     """Return what ``run.json`` says of a new run."""
     return {
         "run": config.run_name,
         "model_name_or_path": config.model_name_or_path,
-        "dataset": asdict(dataset),
+        "dataset": dataset.as_json(),
         "config": config.as_json(),
         "deciding": config.deciding(dataset.sha256),
         "versions": all_versions(),

@@ -27,12 +27,19 @@ _SELECTS = re.compile(r"\s(-k|-m|--deselect|--ignore|--last-failed)\b")
 
 @dataclass(frozen=True)
 class TestSetup:
-    """How tests run in an instance's image: shell lines, then a command without names of files."""
+    """How tests run in an instance's image: shell lines, then a command without names of files.
+
+    Attributes:
+        setup: lines that activate, install or rebuild the changed tree.
+        command: runs all tests.
+        show: lines that print the results after ``command``, if it does not print them itself.
+    """
 
     __test__ = False
 
     setup: tuple[str, ...]
     command: str
+    show: tuple[str, ...] = ()
 
 
 def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:

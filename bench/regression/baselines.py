@@ -16,8 +16,9 @@ from pathlib import Path
 from filelock import FileLock
 
 from bench.instances.instance import Instance
+from bench.regression.commands import Tree, file_command, reporting_command
 from bench.regression.related import directives
-from bench.regression.runners import Runner
+from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.testlogs import Results, TestRun, passing, read_run, with_report_file
 from core.atomic import sweep, write_json_atomic
 from core.shutdown import waited_for
@@ -54,7 +55,12 @@ class Baseline:
 
 @dataclass(frozen=True)
 class TestFiles:
-    """Runs test files of an instance; ``files`` are the tracked files of the base commit."""
+    """Runs test files of an instance.
+
+    Attributes:
+        files: the tracked files of the base commit.
+        read: returns the text of one of them.
+    """
 
     __test__ = False
 
@@ -62,11 +68,39 @@ class TestFiles:
     runner: Runner
     test_command: str
     files: Collection[str]
+    read: Callable[[str], str | None] = lambda _: None
+
+    def runnable(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return those of ``paths`` that can be run alone, one for each command."""
+        if self.runner in OF_PYTHON:
+            return tuple(paths)
+        commands = {self._file_command(path): path for path in reversed(paths)}
+        return tuple(path for path in paths if path in commands.values() and self._alone(path))
 
     def command(self, *paths: str) -> str:
-        """Return the command that runs the tests of ``paths``, or all tests for ALL_TESTS."""
+        """Return the command that runs the tests of ``paths``, or all tests for ALL_TESTS.
+
+        Runners of other languages than Python take one file; all tests stand for several.
+        """
+        if self.runner not in OF_PYTHON:
+            alone = self._file_command(paths[0]) if len(paths) == 1 else None
+            setup = self.instance.test_setup
+            return " ; ".join([alone or self._suite_command, *(setup.show if setup else ())])
         names = [shlex.quote(directives(self.runner, path)) for path in paths if path != ALL_TESTS]
         return " ".join([self.test_command, *names])
+
+    def _alone(self, path: str) -> bool:
+        return self._file_command(path) is not None
+
+    def _file_command(self, path: str) -> str | None:
+        if path == ALL_TESTS:
+            return None
+        tree = Tree(self.files, self.read)
+        return file_command(self._suite_command, self.runner, path, tree)
+
+    @property
+    def _suite_command(self) -> str:
+        return reporting_command(self.test_command, self.runner, self.read)
 
     def run(self, prepared: Prepared, path: str, seconds: float) -> tuple[CommandResult, TestRun]:
         """Run the tests of ``path``; output of the code under test does not count as results."""

@@ -16,6 +16,15 @@ printf '\\n%s\\n' {token}
 cat /tmp/{token}.xml 2>/dev/null
 rm -f /tmp/{token}.xml
 exit $code"""
+# Reports of an earlier build may lie in the image.
+_SCRIPT_OF_MANY = """: >/tmp/{token}
+{command}
+code=$?
+printf '\\n%s\\n' {token}
+find . \\( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TEST-*.xml' \
+-o -path '*/build/test-results/*.xml' \\) -newer /tmp/{token} -exec cat {{}} + 2>/dev/null
+rm -f /tmp/{token}
+exit $code"""
 _STATUSES = {"failure": "FAILED", "error": "ERROR", "skipped": "SKIPPED"}
 _XFAIL = "pytest.xfail"
 _OLD_XFAIL = "expected test failure"  # pytest before 4.1 gives no type, and this message
@@ -26,6 +35,14 @@ _ORDER = ("PASSED", "XFAIL", "SKIPPED", "FAILED", "ERROR")
 def with_report(command: str, token: str) -> str:
     """Return shell lines that run a pytest ``command``, print its report and exit with its code."""
     return _SCRIPT.format(command=command, token=token)
+
+
+def with_reports(command: str, token: str) -> str:
+    """Return shell lines that run ``command`` and print the reports that Maven or Gradle wrote.
+
+    They are read with ``split_report`` as well.
+    """
+    return _SCRIPT_OF_MANY.format(command=command, token=token)
 
 
 def split_report(output: str, token: str) -> tuple[str, str]:

@@ -65,8 +65,10 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     """
     predictions = read_predictions(store)
     reads = options.only_reads
-    path = store.folder / ALL_PREDS if reads else write_all_preds(store, predictions)
     requested = RequestedEvaluation(store, options, store.read_run() or {}, say)
+    path = store.folder / ALL_PREDS
+    if not reads:
+        write_all_preds(store, predictions, requested.official_ids())
     evaluated = requested.evaluate(predictions)
     verdicts = evaluated.verdicts
     dataset = requested.dataset_at_hand()
@@ -88,7 +90,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
         # Imported here: matplotlib takes half a second, which only pages need.
         from reports.pages.write import write_pages
 
-        issues = {str(r["instance_id"]): str(r["problem_statement"]) for r in _rows(dataset)}
+        issues = dataset.statements(p.instance_id for p in predictions) if dataset else {}
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
     return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))

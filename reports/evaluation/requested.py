@@ -90,7 +90,18 @@ class RequestedEvaluation:
         Raises:
             UserError, InfrastructureError: it cannot be loaded.
         """
-        return load_dataset(self._dataset_name or "lite", self._split_name)
+        name = self._dataset_name or "lite"
+        revision = "" if self.options.dataset else str(self._recorded.get("revision") or "")
+        asked = f"{name}@{revision}" if revision else name
+        return load_dataset(asked, self._split_name, str(self._recorded.get("config") or ""))
+
+    def official_ids(self) -> Mapping[str, str]:
+        """Return the set's own ids by those of the run, where they differ.
+
+        Raises:
+            UserError, InfrastructureError: they differ, and the dataset cannot be loaded.
+        """
+        return self.dataset.official_ids if self._recorded.get("neutral_ids") else {}
 
     def dataset_at_hand(self) -> Dataset | None:
         """Return the dataset if it is local or needed: statistics do not depend on it."""

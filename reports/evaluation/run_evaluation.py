@@ -146,9 +146,9 @@ class RunEvaluation:
         patched = (p.instance_id for p in predictions if p.patch.strip())
         return tasks, {name: reason for name in patched if name not in rows}
 
-    @cached_property
+    @property
     def _rows(self) -> Mapping[str, Mapping[str, object]]:
-        return {str(row["instance_id"]): row for row in self.load().rows}
+        return self.load().by_id
 
     def _saved(self, verdict: Verdict) -> Verdict:
         """Save ``verdict``, unless only the known one is conclusive; return it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import eq
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ class DerivedCheck:
         rows: the dataset's rows by id; empty if the dataset is not available.
         stats: yields the valid contents of ``stats.json``: with and without the dataset's rows.
         same: compares two plain values of ``stats.json``.
+        official: the set's own ids by those of the run, where they differ.
     """
 
     store: RunStore
@@ -46,6 +47,7 @@ class DerivedCheck:
     rows: Mapping[str, Row]
     stats: Callable[[], Iterator[Mapping[str, Any]]]
     same: Callable[[object, object], bool] = eq
+    official: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self) -> Iterator[Difference]:
         """Yield what differs; files that do not exist yet are skipped."""
@@ -63,7 +65,7 @@ class DerivedCheck:
         if not path.is_file():
             return
         text = path.read_bytes().decode("utf-8", "replace")
-        if found := first_line(text, all_preds(self.predictions)):
+        if found := first_line(text, all_preds(self.predictions, self.official)):
             number, words = found
             yield Difference(path, words, number)
 

@@ -82,12 +82,13 @@ class _Verification:
         same = nearly if older else eq
         dataset = _dataset(requested)
         rows = dataset.rows if dataset else ()
-        by_id = {str(row["instance_id"]): row for row in rows}
+        by_id = dataset.by_id if dataset else {}
+        official = dataset.official_ids if dataset else {}
 
         def stats() -> Iterator[Mapping[str, Any]]:
             return self._stats(requested, rows, older=older)
 
-        derived = DerivedCheck(self.store, predictions, others, by_id, stats, same)
+        derived = DerivedCheck(self.store, predictions, others, by_id, stats, same, official)
         yield from derived.differences()
 
     def _stats(

@@ -91,16 +91,20 @@ def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
         store.save_run({**(store.read_run() or {}), "evaluation": dict(evaluation)})
 
 
-def note_images(store: RunStore, images: Iterable[str]) -> None:
+def note_images(
+    store: RunStore, images: Iterable[str], shown: Mapping[str, str] | None = None
+) -> None:
     """Add the digests of the ``images`` that the engine has: a tag may be moved later.
 
-    A failure of the engine or the disk is ignored: the work is done.
+    ``shown`` has the names of images under which they are noted, if these are not their own. A
+    failure of the engine or the disk is ignored: the work is done.
     """
+    names = shown or {}
     client = connect()
     if client is None:
         return
     with closing(client), suppress(OSError, InfrastructureError):
-        found = {image: digest(client, image) for image in sorted({*images})}
+        found = {names.get(one, one): digest(client, one) for one in sorted({*images})}
         known = {image: value for image, value in found.items() if value}
         described = store.read_run() or {}
         store.save_run({**described, "images": {**described.get("images", {}), **known}})
