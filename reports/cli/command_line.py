@@ -58,7 +58,9 @@ def _gold(asked: Asked, options: ReportOptions, selection: Selection) -> int:
 
     if asked.runs or options.dataset:
         raise UserError("--gold names a dataset and takes no run and no --dataset; leave them out")
-    return gold_command(replace(options, dataset=asked.gold), asked.repeat, selection, print)
+    # Such a command takes hours, and its lines are often sent to a file.
+    say = partial(print, flush=True)
+    return gold_command(replace(options, dataset=asked.gold), asked.repeat, selection, say)
 
 
 def _package(asked: Asked, options: SubmissionOptions) -> int:

@@ -85,22 +85,19 @@ def judged(gold: Sequence[Trial], empty: Sequence[Trial], repeat: int) -> Validi
         return ValidityFinding(Validity.INVALID, "an empty patch resolves it", tests)
     if 0 < good < len(gold):
         words = f"the gold patch resolves it {good} of {counted(len(gold), 'time')}"
-        return ValidityFinding(Validity.FLAKY, f"{words}{_why(gold, tests)}", tests)
+        return ValidityFinding(Validity.FLAKY, words + _why(gold, changing(gold)), tests)
     if min(len(gold), len(empty)) < repeat:
         return ValidityFinding(Validity.NOT_EVALUATED)
     if good:
-        words = "the results of an empty patch differ"
-        return ValidityFinding(Validity.FLAKY, words, tests) if tests else VALID
+        words = "results of an empty patch differ"
+        flaky = ValidityFinding(Validity.FLAKY, words, tests)
+        return flaky if tests else ValidityFinding(Validity.VALID)
     always = _always(gold)
     if always == () and changing(gold):
-        words = "the gold patch never resolves it, and a different test fails each time"
-        return ValidityFinding(Validity.FLAKY, words, tests)
-    return ValidityFinding(
-        Validity.INVALID, f"the gold patch does not resolve it{_why(gold, always or ())}", tests
-    )
-
-
-VALID = ValidityFinding(Validity.VALID)
+        words = "the gold patch never resolves it, but no test fails each time"
+        return ValidityFinding(Validity.FLAKY, words + _why(gold, changing(gold)), tests)
+    words = "the gold patch does not resolve it"
+    return ValidityFinding(Validity.INVALID, words + _why(gold, always or ()), tests)
 
 
 def changing(trials: Iterable[Trial]) -> set[str]:
@@ -117,9 +114,10 @@ def _always(trials: Sequence[Trial]) -> tuple[str, ...] | None:
     return tuple(sorted(failed[0].intersection(*failed)))
 
 
-def _why(trials: Sequence[Trial], tests: Sequence[str]) -> str:
-    """Return the evaluator's reason, else the first tests that failed, after a colon."""
+def _why(trials: Iterable[Trial], tests: Iterable[str]) -> str:
+    """Return the evaluator's reason, else the first of the tests to blame, after a colon."""
     reason = next((t.reason for t in trials if t.reason and not t.resolved), "")
-    more = ", …" if len(tests) > _NAMED else ""
-    words = reason or ", ".join(tests[:_NAMED]) + more
+    named = sorted(tests)
+    more = ", …" if len(named) > _NAMED else ""
+    words = reason or ", ".join(named[:_NAMED]) + more
     return f": {words}" if words else ""
