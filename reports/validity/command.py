@@ -98,9 +98,9 @@ def _selected(dataset: Dataset, selection: Selection) -> dict[str, Mapping[str, 
     Raises:
         UserError: a row or the selection is wrong.
     """
-    rows = {str(row["instance_id"]): row for row in dataset.rows}
-    names = [instance.instance_id for instance in selection.apply(dataset.instances())]
-    return {name: rows[name] for name in names}
+    instances = dataset.instances()
+    rows = {i.instance_id: row for i, row in zip(instances, dataset.rows, strict=True)}
+    return {chosen.instance_id: rows[chosen.instance_id] for chosen in selection.apply(instances)}
 
 
 def _content(
