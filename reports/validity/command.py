@@ -120,7 +120,7 @@ def _content(
         dataset=identity,
         evaluator=evaluator,
         repeat=repeat,
-        token=known.token if known else f"gold-{secrets.token_hex(6)}",
+        token=known.token if known else f"validity-{secrets.token_hex(6)}",
         started=known.started if known else timestamp(),
         instances={**{name: InstanceTrials() for name in names}, **before},
     )

@@ -119,5 +119,4 @@ def _why(trials: Iterable[Trial], tests: Iterable[str]) -> str:
     reason = next((t.reason for t in trials if t.reason and not t.resolved), "")
     named = sorted(tests)
     more = ", …" if len(named) > _NAMED else ""
-    words = reason or ", ".join(named[:_NAMED]) + more
-    return f": {words}" if words else ""
+    return f": {reason or ', '.join(named[:_NAMED]) + more or 'no test results were read'}"

@@ -98,7 +98,7 @@ def test_in_docker_exactly_the_planted_ones_are_found(tmp_path: Path, cache: Pat
     path = tmp_path / "v.json"
     chosen = options(cache, EvaluatorKind.DOCKER, dataset=str(planted(tmp_path)), validity=path)
     said: list[str] = []
-    assert gold_command(chosen, 3, Selection(), said.append) == 0
+    assert gold_command(chosen, 3, Selection(), said.append) == 0, "\n".join(said)
     check_planted(path)
     image = content(path)["instances"][FLAKY]["image"]
     assert image.startswith("swe-retry-harness/demo__textkit-1:demo@sha256:")

@@ -15,6 +15,7 @@ def bad(*failed: str, reason: str = "") -> Trial:
     return Trial(False, failed or None, reason, 1.0, "")
 
 
+NONE = ": no test results were read"
 EMPTY = (bad("t"), bad("t"))
 
 
@@ -49,7 +50,7 @@ EMPTY = (bad("t"), bad("t"))
             "the gold patch never resolves it, but no test fails each time: u, v",
             ("u", "v"),
         ),
-        ((bad(), bad("t")), EMPTY, "invalid", "the gold patch does not resolve it", ()),
+        ((bad(), bad("t")), EMPTY, "invalid", f"the gold patch does not resolve it{NONE}", ()),
         (
             (GOOD, GOOD),
             (bad("t"), bad("u")),
