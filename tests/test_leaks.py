@@ -59,6 +59,15 @@ def row() -> dict[str, Any]:
     return found
 
 
+def validity_of(valid: str, flaky: str) -> dict[str, Any]:
+    """Return a validity file with a sentinel wherever it may name tests, patches or reasons."""
+    trial = {"resolved": False, "failed": ["ZQHIDDEN_FAILED"], "reason": "ZQHIDDEN_REASON"}
+    more = {"flaky_tests": ["ZQHIDDEN_FLAKY"], "reason": "ZQHIDDEN_WHY", "image": "ZQHIDDEN_IMAGE"}
+    entry = {"gold": [trial], "empty": [trial], **more}
+    instances = {valid: {"state": "valid", **entry}, flaky: {"state": "flaky", **entry}}
+    return {"schema_version": 1, "token": "ZQHIDDEN_TOKEN", "instances": instances}
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -82,7 +91,10 @@ def test_no_sentinel_in_any_message_command_log_or_file(
             pytest.skip("no Docker engine answers")
         build_images(["demo__textkit-1"])
     dataset = tmp_path / "rows.json"
-    dataset.write_text(json.dumps([row()]))
+    flaky = {**row(), "instance_id": "demo__textkit-9"}
+    dataset.write_text(json.dumps([row(), flaky]))
+    validity = tmp_path / "validity.json"
+    validity.write_text(json.dumps(validity_of(row()["instance_id"], "demo__textkit-9")))
     provider.will_answer("textkit/slug.py", EDIT)
     commands: list[object] = []
     _spy(monkeypatch, commands)
@@ -95,15 +107,17 @@ def test_no_sentinel_in_any_message_command_log_or_file(
     )
     options = Options(
         dataset=str(dataset), out=tmp_path / "out", cache=tmp_path / "cache",
-        repos=build_mirrors(cache / "demo-mirrors"),
+        repos=build_mirrors(cache / "demo-mirrors"), only_valid=validity,
     )  # fmt: skip
     said: list[str] = []
     assert run_command(config, options, said.append) == 0
-    files = [p for p in [*tmp_path.rglob("*")] if p.is_file() and p != dataset]
+    files = [p for p in [*tmp_path.rglob("*")] if p.is_file() and p not in (dataset, validity)]
     assert any(p.suffix == ".md" for p in files)
     assert len(provider.requests) == 2
     prediction = json.loads((tmp_path / "out/predictions/r/demo__textkit-1.json").read_text())
     assert prediction["test_outcome"] is (None if kind is EnvironmentKind.NONE else True)
+    described = json.loads((tmp_path / "out/predictions/r/run.json").read_text())
+    assert described["only_valid"]["left_out"] == {"demo__textkit-9": "flaky"}
     haystacks = {str(p): p.read_bytes().decode("utf-8", "replace") for p in files}
     haystacks["requests"] = json.dumps(provider.requests)
     haystacks["commands"] = repr(commands)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from bench.cli.preflight import preflight
 from bench.cli.selection import dated
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
+from bench.instances.validity import Validity, not_valid
 from core.address import recorded_address
 from core.atomic import check_folder
 from core.errors import UserError
@@ -40,7 +41,7 @@ from runs.progress.summary_json import RunSummary, over_budget_words, summary_wo
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
 from runs.session import RunSession, model_use
-from runs.storage.manifest import all_versions, note_images, timestamp
+from runs.storage.manifest import all_versions, note_images, note_left_out, timestamp
 from runs.storage.store import RunStore
 from runs.upkeep import held_run
 
@@ -60,6 +61,8 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     notes = (lambda _: None) if options.dry_run and options.as_json else say
     instances = dated(dataset.instances(), options.since, options.until)
     selected = _recorded(config, options, options.selection.apply(instances), notes)
+    left_out = not_valid(options.only_valid, [i.instance_id for i in selected], notes)
+    selected = [i for i in selected if i.instance_id not in left_out]
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(option, folder)
@@ -69,7 +72,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     check_remains(store)
     containers = config.environment is EnvironmentKind.DOCKER
     with held_run(store, options.cache, say, containers=containers):
-        return _Session(config, options, store, dataset, selected, say).run()
+        return _Session(config, options, store, dataset, selected, left_out, say).run()
 
 
 def _labelled(config: RunConfig) -> RunConfig:
@@ -113,13 +116,18 @@ def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) ->
 
 @dataclass(frozen=True)
 class _Session:
-    """The start of a run whose lock this process holds."""
+    """The start of a run whose lock this process holds.
+
+    Attributes:
+        left_out: by ``--only-valid``, with their states.
+    """
 
     config: RunConfig
     options: Options
     store: RunStore
     dataset: Dataset
     selected: Sequence[Instance]
+    left_out: Mapping[str, Validity]
     say: Say
 
     def run(self) -> int:
@@ -166,6 +174,9 @@ class _Session:
             self.say(changed)
         description = describe_run(self.config, identity)
         open_run(self.store, description, ids, self.options.given)
+        if self.options.only_valid:
+            states = {name: state.value for name, state in self.left_out.items()}
+            note_left_out(self.store, self.options.only_valid.name, states)
 
     def _pull(self, todo: Sequence[Instance], say: Say) -> None:
         """Pull the images before the work begins, where a registry's limit can be waited for."""

@@ -46,6 +46,12 @@ class Options(Start, RunFolders, CallRetries):
         "--prior",
         panel=INSTANCES,
     )
+    only_valid: Path | None = option(
+        None,
+        "Leave out what this file of report.py --gold does not call valid.",
+        "--only-valid",
+        panel=INSTANCES,
+    )
     repos: Folder | None = option(
         None,
         "Folder of bare mirrors; default: in the cache.",

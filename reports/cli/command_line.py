@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import typer
 
 from bench.cli.cli import About
+from bench.cli.selection import Selection
 from core.atomic import check_folder
 from core.errors import UserError
 from core.options import built, command
@@ -19,7 +21,7 @@ from reports.data.jsonvalues import mapping
 from runs.storage.store import RunStore
 
 
-@command(ReportOptions, Asked, SubmissionOptions, About)
+@command(ReportOptions, Asked, SubmissionOptions, Selection, About)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
     asked = built(Asked, values)
@@ -34,6 +36,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
     """Do what is asked for; the modules of a command are imported when it runs."""
+    selection = built(Selection, values)
+    if asked.gold:
+        return _gold(asked, options, selection)
+    if selection != Selection():
+        raise UserError("--instances, --filter, --slice and --shuffle are for --gold alone")
     if asked.validate or asked.submission:
         return _package(asked, built(SubmissionOptions, values | {"cache": options.cache}))
     if not asked.runs:
@@ -44,6 +51,16 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
     alone = options.table or options.as_json
     say = partial(print, file=sys.stderr, flush=True) if alone else print
     return report_command(asked.runs, options, say, print)
+
+
+def _gold(asked: Asked, options: ReportOptions, selection: Selection) -> int:
+    from reports.validity.command import gold_command
+
+    if asked.runs or options.dataset:
+        raise UserError("--gold names a dataset and takes no run and no --dataset; leave them out")
+    # Such a command takes hours, and its lines are often sent to a file.
+    say = partial(print, flush=True)
+    return gold_command(replace(options, dataset=asked.gold), asked.repeat, selection, say)
 
 
 def _package(asked: Asked, options: SubmissionOptions) -> int:

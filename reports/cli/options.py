@@ -54,6 +54,10 @@ class Asked:
         None, "Write the leaderboard's package of one run there.", "--submission"
     )
     validate: Path | None = option(None, "Check the leaderboard's package there.", "--validate")
+    gold: str = option(
+        "", "Evaluate this dataset's gold and empty patches; write --validity.", "--gold"
+    )
+    repeat: int = option(3, "How often --gold evaluates each patch.", "--repeat", least=1)
 
 
 @option_group
@@ -82,6 +86,11 @@ class ReportOptions:
     verify: bool = option(False, "Compute derived files again and say what differs.", "--verify")
     all_attempts: bool = option(
         False, "Evaluate the patches of all attempts, as pass@k needs it.", "--all-attempts"
+    )
+    validity: Path | None = option(
+        None,
+        "Also state the score of the instances that this file of --gold calls valid.",
+        "--validity",
     )
 
     @property

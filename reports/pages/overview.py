@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import NamedTuple
 
+from bench.instances.validity import states_in_words
 from core.money import column, in_words
 from core.plaintext import counted
 from reports.data.rundata import InstanceData, RunData
@@ -138,6 +139,8 @@ def _notes(stats: RunStats) -> Iterator[str]:
         yield f"Without a prediction: {missing} of {counts.selected} selected instances."
     if not stats.scores.selection_known:
         yield "No run.json lists the selected instances: the predicted ones are counted instead."
+    if stats.validity and (states := stats.validity.not_valid):
+        yield f"Not valid by {stats.validity.file}: {states_in_words(states)}, listed below."
     if not stats.official and stats.evaluators:
         yield "Unofficial: not every verdict was given by swebench in its images."
 
@@ -165,6 +168,11 @@ def _cards(stats: RunStats) -> Iterator[Card]:
             percent(whole.share),
             f"{whole.of}, {short_split(stats.scores.split_name)}",
         )
+    valid = stats.scores.valid
+    if valid and stats.validity:
+        reach = f"{valid.count} of {valid.of} valid; 95 %: {within(valid.interval)}"
+        note = NOT_EVALUATED if valid.share is None else reach
+        yield Card("Of the valid", percent(valid.share), note)
     yield Card("Plausible", str(counts.plausible), f"of {counts.predicted} predictions")
     each = f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""
     yield Card("Attempts", f"{effort.attempts.known:,.0f}", each)

@@ -80,6 +80,22 @@ def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
     store.save_run({**described, "models_returned": every})
 
 
+def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None:
+    """Add which instances a validity file kept out of the run, and why; none that is selected.
+
+    Args:
+        store: the run's files.
+        file: its name.
+        states: of the instances, by id.
+    """
+    described = store.read_run() or {}
+    before = described.get("only_valid", {}).get("left_out")
+    every = {**(before if isinstance(before, dict) else {}), **states}
+    selected = {*described.get("selected", ())}
+    left_out = {name: every[name] for name in sorted({*every} - selected)}
+    store.save_run({**described, "only_valid": {"file": file, "left_out": left_out}})
+
+
 def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
     """Add the evaluators of a run and their images; nothing without a ``run.json``.
 
