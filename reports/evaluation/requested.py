@@ -38,7 +38,7 @@ class RequestedEvaluation:
     say: Say
 
     @property
-    def kind(self) -> EvaluatorKind:
+    def kind(self) -> str:
         """The evaluator asked for; none if files are only read; else docker or local."""
         if self.options.evaluator is not None:
             return self.options.evaluator
@@ -96,7 +96,7 @@ class RequestedEvaluation:
         """Return the dataset if it is local or needed: statistics do not depend on it."""
         name = self._dataset_name
         local = name in BUNDLED or (name and Path(name).expanduser().exists())
-        return self.dataset if local or self.kind is not EvaluatorKind.NONE else None
+        return self.dataset if local or self.kind != EvaluatorKind.NONE else None
 
     def split(self) -> DatasetSplit:
         """Return the split of the dataset, for scores as a share of it."""
