@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.instances.evalscript import START_MARKER
 from reports.evaluation.evaluators.base import (
     REPORT_FILE,
     EvaluationTask,
@@ -111,7 +112,7 @@ class Fork(ToolBase):
         found = report.get(name)
         found = found if isinstance(found, Mapping) else {}
         # Without a status the fork did not find the beginning and the end of the tests.
-        if "tests_status" in found and shows_results(output):
+        if "tests_status" in found and shows_results(_tests_of(output)):
             return resolved_if(found.get("resolved") is True, output, found)
         return unclear(output)
 
@@ -190,6 +191,11 @@ class GymTool(Fork):
     def start(self, folder: EvaluationFolder) -> Sequence[str]:
         """Return the words that start the fork with the names of the published images."""
         return ["-c", _GYM_PROGRAM, str(folder.inputs / "images.json")]
+
+
+def _tests_of(output: str) -> str:
+    """Return the part of an output after the installation: SWE-Gym's fork marks no beginning."""
+    return output.rpartition(START_MARKER)[2].rpartition("Applied patch ")[2]
 
 
 def _without_report(own: Path, output: str) -> Outcome:

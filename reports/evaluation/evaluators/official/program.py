@@ -58,6 +58,7 @@ class ToolBase:
     links: tuple[str, ...] = ()
     allowance: float = 0.0
     uses_engine: bool = True
+    names_images: bool = False
 
     def __init__(self, settings: ToolSettings) -> None:
         self.settings = settings

@@ -67,8 +67,8 @@ class OfficialEvaluator:
         self.say(f"evaluator {self.name}: {self.tool.check()}")
         lacking = self._lacking(tasks)
         ready = [task for task in tasks if task.instance.instance_id not in lacking]
-        missing = self.images.prepare(ready) if self.tool.uses_engine else {}
-        return {**lacking, **missing}
+        fetch = self.tool.uses_engine and not self.tool.names_images
+        return {**lacking, **(self.images.prepare(ready) if fetch else {})}
 
     def _lacking(self, tasks: Sequence[EvaluationTask]) -> dict[str, str]:
         lacking = {

@@ -48,6 +48,8 @@ class SmithTool(ToolBase):
     package = "swesmith"
     modules = ("swesmith", "swebench", "datasets", "docker", "dotenv", "ghapi", "unidiff")
     needed = ("repo", "FAIL_TO_PASS")
+    # It derives the names of images itself, and they have changed since the set was published.
+    names_images = True
 
     def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
         """Write rows and predictions; the ``patch`` of a row makes the bug, so it is no answer."""

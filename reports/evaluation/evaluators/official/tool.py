@@ -24,8 +24,8 @@ MODEL = "candidate"
 """The model in predictions files: a tool names folders by it, so a run's own name is not used."""
 
 _RESULT_LINE = re.compile(
-    r"^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|PASS|FAIL|ok|not ok|--- (?:PASS|FAIL))\b"
-    r"|\s(?:\.\.\. (?:ok|FAIL|ERROR|FAILED|ignored|skipped)|PASSED|FAILED|ERROR)\b"
+    r"^(?:(?:PASSED|FAILED|SKIPPED|XFAIL|PASS|FAIL|ok|not ok|--- (?:PASS|FAIL))\b|ERROR \S)"
+    r"|\s(?:\.\.\. (?:ok|FAIL|ERROR|FAILED|ignored|skipped)|PASSED|FAILED)\b"
     r"|^=+ .*\b(?:passed|failed|errors?)\b",
     re.MULTILINE,
 )
@@ -100,6 +100,10 @@ class OfficialTool(Protocol):
     @property
     def uses_engine(self) -> bool:
         """Whether it runs containers on the local engine."""
+
+    @property
+    def names_images(self) -> bool:
+        """Whether it may use other images than those that the rows name."""
 
     def check(self) -> str:
         """Return the version: the checkout's revision, or that of the package.
