@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -57,8 +57,9 @@ class RequestedEvaluation:
         work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say)
         if self.options.regrade:
             return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
+        options = replace(self.options, split=self._split_name)
         name = self._dataset_name
-        return work.evaluate(make_evaluator(self.kind, self.store, self.options, self.say, name))
+        return work.evaluate(make_evaluator(self.kind, self.store, options, self.say, name))
 
     def evaluate_others(self, run: RunData) -> int:
         """Evaluate the patches of attempts that are not predicted; save new verdicts.

@@ -24,7 +24,7 @@ from reports.evaluation.evaluators.official.program import (
 from reports.evaluation.evaluators.official.tool import (
     MODEL,
     EvaluationFolder,
-    Outcome,
+    ToolResult,
     names_in,
     read_result,
     resolved_if,
@@ -102,7 +102,7 @@ class Fork(ToolBase):
         namespace = {"--namespace": self.namespace} if self.namespace else {}
         return [self.command(self.start(folder), options | namespace)]
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> Outcome | None:
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the verdict in the instance's report, or in its log if there is no report."""
         name = self.identifier(task)
         own = folder.outputs / "logs" / "run_evaluation" / folder.run_id / MODEL / name
@@ -198,8 +198,8 @@ def _tests_of(output: str) -> str:
     return output.rpartition(START_MARKER)[2].rpartition("Applied patch ")[2]
 
 
-def _without_report(own: Path, output: str) -> Outcome:
+def _without_report(own: Path, output: str) -> ToolResult:
     if fault := patch_fault(own):
-        return Outcome(VerdictStatus.UNRESOLVED, fault, output)
+        return ToolResult(VerdictStatus.UNRESOLVED, fault, output)
     reason = first_error(own) or "the fork wrote no report"
-    return Outcome(VerdictStatus.NOT_EVALUATED, f"{reason}; see {own}", output)
+    return ToolResult(VerdictStatus.NOT_EVALUATED, f"{reason}; see {own}", output)

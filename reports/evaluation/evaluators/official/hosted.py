@@ -10,7 +10,7 @@ from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
 from reports.evaluation.evaluators.official.program import ToolBase, predictions_file
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
-    Outcome,
+    ToolResult,
     read_result,
     resolved_if,
     row_id,
@@ -85,7 +85,7 @@ class HostedTool(ToolBase):
         start = ["-c", "import sb_cli; sb_cli.main()", "submit"]
         return [self.command([*start, self._subset(), self.settings.split], options)]
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> Outcome | None:
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the verdict in the service's report."""
         file = f"{self._subset()}__{self.settings.split}__{folder.patches_id}.json"
         report = read_result(folder.outputs / _REPORTS / file)
@@ -101,7 +101,7 @@ class HostedTool(ToolBase):
             if named
             else "the service lists it nowhere"
         )
-        return Outcome(VerdictStatus.NOT_EVALUATED, words)
+        return ToolResult(VerdictStatus.NOT_EVALUATED, words)
 
 
 def _texts(value: object) -> Sequence[object]:

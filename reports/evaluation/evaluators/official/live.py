@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.errors import UserError
-from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
+from reports.evaluation.evaluators.base import REPORT_FILE, EvaluationTask, VerdictStatus
 from reports.evaluation.evaluators.official.program import (
     ToolBase,
     predictions_file,
@@ -19,7 +19,7 @@ from reports.evaluation.evaluators.official.program import (
 )
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
-    Outcome,
+    ToolResult,
     names_in,
     read_result,
     read_text,
@@ -84,13 +84,13 @@ class LiveTool(ToolBase):
         }
         return [self.command(["-c", _PROGRAM], options)]
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> Outcome | None:
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the verdict in the instance's own report.
 
         The report of all is written at the end only.
         """
         own = folder.outputs / _RESULTS / row_id(task)
-        report, log = read_result(own / "report.json"), read_text(own / "post_patch_log.txt")
+        report, log = read_result(own / REPORT_FILE), read_text(own / "post_patch_log.txt")
         if report is None:
             return None
         outcome = resolved_if(report.get("resolved") is True, log, report)

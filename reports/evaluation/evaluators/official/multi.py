@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.errors import UserError
-from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
+from reports.evaluation.evaluators.base import REPORT_FILE, EvaluationTask, VerdictStatus
 from reports.evaluation.evaluators.official.program import (
     ToolBase,
     predictions_file,
@@ -20,7 +20,7 @@ from reports.evaluation.evaluators.official.program import (
 )
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
-    Outcome,
+    ToolResult,
     read_result,
     read_text,
     resolved_if,
@@ -87,12 +87,12 @@ class MultiTool(ToolBase):
             self.command(["-m", f"{_PACKAGE}.gen_report"], common | {"--mode": "evaluation"}),
         ]
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> Outcome | None:
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the verdict in the final report, if any test had a result."""
         org, repo, number = _pull_request(task)
         name = f"{org}/{repo}:pr-{number}"
         own = folder.outputs / _WORK / org / repo / "evals" / f"pr-{number}"
-        log, report = read_text(own / "fix-patch-run.log"), read_result(own / "report.json")
+        log, report = read_text(own / "fix-patch-run.log"), read_result(own / REPORT_FILE)
         final = read_result(folder.outputs / _REPORTS / "final_report.json") or {}
         if report is None or not any(
             name in _ids(final, key) for key in ("resolved", "unresolved")
@@ -104,10 +104,10 @@ class MultiTool(ToolBase):
         return outcome if outcome.status is VerdictStatus.RESOLVED else _explained(outcome, report)
 
 
-def _explained(outcome: Outcome, report: Mapping[str, object]) -> Outcome:
+def _explained(outcome: ToolResult, report: Mapping[str, object]) -> ToolResult:
     """Return ``outcome`` with the tool's own words on it."""
     words = str(report.get("error_msg") or "").partition(". A brief summary")[0]
-    return Outcome(outcome.status, words[:300], outcome.log)
+    return ToolResult(outcome.status, words[:300], outcome.log)
 
 
 def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:

@@ -18,7 +18,7 @@ from reports.evaluation.evaluators.official.program import (
 from reports.evaluation.evaluators.official.tool import (
     MODEL,
     EvaluationFolder,
-    Outcome,
+    ToolResult,
     names_in,
     read_result,
     read_text,
@@ -81,7 +81,7 @@ class ProTool(ToolBase):
         }
         return [self.command([self.checkout / _SCRIPT], options)]
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> Outcome | None:
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the verdict in ``eval_results.json``, if the tests ran."""
         name = row_id(task)
         own = folder.outputs / name

@@ -18,7 +18,7 @@ from reports.evaluation.evaluators.official.program import (
 )
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
-    Outcome,
+    ToolResult,
     names_in,
     read_result,
     read_text,
@@ -30,7 +30,7 @@ from reports.evaluation.evaluators.official.tool import (
 )
 
 _SCRIPT = "scripts/eval.py"
-_REPORT = "report.json"
+_REPORT = "rebench_v2.json"
 # The exit code of `docker run` if no container could be started.
 _NO_CONTAINER = 125
 _UNAPPLIED = re.compile(r"^error: (?:patch failed: )?(.+?)(?::\d+$|: |$)", re.MULTILINE)
@@ -68,7 +68,7 @@ class RebenchV2Tool(ToolBase):
         }
         return [self.command([self.checkout / _SCRIPT], options)]
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> Outcome | None:
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return whether all wanted tests passed.
 
         ``passed_match`` also demands that no other test passed, so it is not used.
@@ -79,7 +79,7 @@ class RebenchV2Tool(ToolBase):
         log = read_text(folder.outputs / "logs" / f"{row_id(task)}_log.txt")
         if item.get("error") or item.get("exit_code") == _NO_CONTAINER:
             words = item.get("error") or log.strip().partition("\n")[0]
-            return Outcome(VerdictStatus.NOT_EVALUATED, f"{self.name}: {words}"[:300], log)
+            return ToolResult(VerdictStatus.NOT_EVALUATED, f"{self.name}: {words}"[:300], log)
         wanted = _names(names_in(task.evaluation.row.get("FAIL_TO_PASS")))
         passed = _names(names_in(item.get("from_fail_to_pass")))
         if wanted <= passed and not item.get("failed_from_pass_to_pass"):
@@ -87,13 +87,13 @@ class RebenchV2Tool(ToolBase):
         return _failed(task, item, log)
 
 
-def _failed(task: EvaluationTask, item: Mapping[str, object], log: str) -> Outcome:
+def _failed(task: EvaluationTask, item: Mapping[str, object], log: str) -> ToolResult:
     """Return the outcome if a wanted test did not pass."""
     if shows_results(log):
         return resolved_if(False, log, item)
     unapplied = {match[1] for match in _UNAPPLIED.finditer(log)}
     if unapplied & {*patch_paths(task.prediction.patch)}:
-        return Outcome(VerdictStatus.UNRESOLVED, "the patch does not apply", log, item)
+        return ToolResult(VerdictStatus.UNRESOLVED, "the patch does not apply", log, item)
     return unclear(log)
 
 

@@ -23,7 +23,7 @@ from reports.evaluation.evaluators.official.console import ConsoleLog
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
-    Outcome,
+    ToolResult,
     ToolSettings,
     read_text,
     row_id,
@@ -153,7 +153,7 @@ class OfficialEvaluator:
     ) -> Verdict:
         outcome = self.tool.read(task, folder)
         if outcome is None:
-            outcome = Outcome(VerdictStatus.NOT_EVALUATED, self._why(task, failure, log))
+            outcome = ToolResult(VerdictStatus.NOT_EVALUATED, self._why(task, failure, log))
         name, resolved = task.instance.instance_id, outcome.status is VerdictStatus.RESOLVED
         report = {name: {"resolved": resolved, "patch_exists": True, **outcome.details}}
         verdict = Verdict(name, outcome.status, self.name, outcome.reason, outcome.log)

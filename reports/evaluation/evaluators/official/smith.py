@@ -24,7 +24,7 @@ from reports.evaluation.evaluators.official.program import (
 from reports.evaluation.evaluators.official.tool import (
     MODEL,
     EvaluationFolder,
-    Outcome,
+    ToolResult,
     names_in,
     read_result,
     read_text,
@@ -87,22 +87,22 @@ class SmithTool(ToolBase):
         }
         return [self.command(["-m", "swesmith.harness.eval"], options)]
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> Outcome | None:
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the verdict in the instance's report, or in its log if there is no report."""
         own = folder.outputs / "logs" / "run_evaluation" / folder.run_id / row_id(task)
         report, output = read_result(own / REPORT_FILE), read_text(own / OUTPUT_FILE)
         if report is None:
             if fault := patch_fault(own):
-                return Outcome(VerdictStatus.UNRESOLVED, fault, output)
+                return ToolResult(VerdictStatus.UNRESOLVED, fault, output)
             found = _REASON.findall(read_text(own / RUN_LOG))
             return (
-                Outcome(VerdictStatus.NOT_EVALUATED, f"{self.name}: {found[-1]}"[:300])
+                ToolResult(VerdictStatus.NOT_EVALUATED, f"{self.name}: {found[-1]}"[:300])
                 if found
                 else None
             )
         if report.get("timed_out"):
             words = f"the tests did not end within {report.get('timeout')} s"
-            return Outcome(VerdictStatus.UNRESOLVED, words, output, report)
+            return ToolResult(VerdictStatus.UNRESOLVED, words, output, report)
         if "tests_status" in report and shows_results(output):
             return resolved_if(report.get("resolved") is True, output, report)
         return unclear(output)

@@ -47,8 +47,8 @@ class ToolSettings:
     checkout: Path | None
     workers: int
     timeout: float
-    dataset: str = ""
-    split: str = "test"
+    dataset: str
+    split: str
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class EvaluationFolder:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ToolResult:
     """What a tool's result files say of one prediction.
 
     Attributes:
@@ -129,7 +129,7 @@ class OfficialTool(Protocol):
     ) -> Sequence[Sequence[str]]:
         """Return the commands to run one after the other, each a list of words."""
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> Outcome | None:
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the result on one prediction; None if the tool left none.
 
         A result that may come from a crash as well as from a wrong patch is ``NOT_EVALUATED``.
@@ -201,13 +201,15 @@ def shows_results(output: str) -> bool:
     return bool(_RESULT_LINE.search(output))
 
 
-def resolved_if(resolved: bool, log: str, details: Mapping[str, object] | None = None) -> Outcome:
+def resolved_if(
+    resolved: bool, log: str, details: Mapping[str, object] | None = None
+) -> ToolResult:
     """Return the outcome of a complete evaluation."""
     status = VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED
-    return Outcome(status, log=log, details=details or {})
+    return ToolResult(status, log=log, details=details or {})
 
 
-def unclear(log: str, why: str = "no test result could be read") -> Outcome:
+def unclear(log: str, why: str = "no test result could be read") -> ToolResult:
     """Return the outcome where a crash and a wrong patch look the same."""
     words = f"{why}: the tool cannot tell a crash from a wrong patch"
-    return Outcome(VerdictStatus.NOT_EVALUATED, words, log)
+    return ToolResult(VerdictStatus.NOT_EVALUATED, words, log)

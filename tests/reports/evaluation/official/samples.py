@@ -126,7 +126,7 @@ def task(row: Mapping[str, Any], patch: str, name: str, image: str) -> Evaluatio
 
 
 def settings(checkout: Path | None, python: str, **changes: Any) -> ToolSettings:
-    values = {"workers": 2, "timeout": 120.0, **changes}
+    values = {"workers": 2, "timeout": 120.0, "dataset": "", "split": "test", **changes}
     return ToolSettings(python=python, checkout=checkout, **values)
 
 
