@@ -15,7 +15,7 @@ Say = Callable[[str], None]
 
 
 class EvaluatorKind(str, Enum):
-    """Who gives the verdicts."""
+    """Who gives the verdicts, besides official programs of other task sets."""
 
     DOCKER = "docker"
     MODAL = "modal"
@@ -64,9 +64,11 @@ class Asked:
 class ReportOptions:
     """How to report on runs; timeouts in seconds."""
 
-    evaluator: EvaluatorKind | None = option(
+    evaluator: str | None = option(
         None,
-        "Who evaluates (modal: untested); default: docker if an engine answers.",
+        "Who evaluates: docker, local, none, modal (untested), or the official program of a task "
+        "set: pro, live, live-python, multi-swe-bench, rebench, rebench-v2, gym, smith, sb-cli. "
+        "Default: docker if an engine answers.",
         "--evaluator",
     )
     dataset: str = option("", "Default: as the run recorded it.", "--dataset", "-d")
@@ -91,6 +93,12 @@ class ReportOptions:
         None,
         "Also state the score of the instances that this file of --gold calls valid.",
         "--validity",
+    )
+    evaluator_dir: Folder | None = option(
+        None, "Checkout of the official program, where it has one.", "--evaluator-dir", given=Path
+    )
+    evaluator_python: str = option(
+        "", "Interpreter of the official program; default: this one.", "--evaluator-python"
     )
 
     @property

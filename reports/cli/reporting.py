@@ -88,7 +88,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     if not reads:
         _write(store, predictions, verdicts, stats)
         note_evaluation(store, evaluation(run.instances))
-    asked = requested.kind is not EvaluatorKind.NONE
+    asked = requested.kind != EvaluatorKind.NONE
     lacking = lacking + stats.counts.not_evaluated + len(evaluated.failed)
     page = None
     if options.page and not reads:

@@ -178,4 +178,5 @@ def _presumed(prediction: Prediction) -> Verdict:
 
 
 def _stamped(verdict: Verdict) -> Verdict:
-    return replace(verdict, evaluated=timestamp(), swebench=version("swebench"))
+    grader = "" if verdict.tool else version("swebench")
+    return replace(verdict, evaluated=timestamp(), swebench=grader)
