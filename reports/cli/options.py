@@ -9,7 +9,7 @@ from typing import Any
 
 from core.options import Folder, option, option_group
 from reports.submission.splits import Layout
-from runs.options import cache_option, workers_option
+from runs.options import cache_option, out_option, workers_option
 
 Say = Callable[[str], None]
 
@@ -21,6 +21,14 @@ class EvaluatorKind(str, Enum):
     MODAL = "modal"
     LOCAL = "local"
     NONE = "none"
+
+
+class ExportLayout(str, Enum):
+    """The layouts in which a run can be written."""
+
+    ATIF = "atif"
+    MINI = "mini"
+    SWE_AGENT = "swe-agent"
 
 
 def json_option(help: str) -> Any:  # noqa: ANN401 - as of core.options.option
@@ -54,6 +62,13 @@ class Asked:
         None, "Write the leaderboard's package of one run there.", "--submission"
     )
     validate: Path | None = option(None, "Check the leaderboard's package there.", "--validate")
+    audit: Path | None = option(
+        None, "Search the trajectories of a run of any harness for hidden data.", "--audit"
+    )
+    export: tuple[ExportLayout, Path] | None = option(
+        None, "Write the run in another layout (atif, mini, swe-agent) into a folder.", "--export"
+    )
+    out: Folder = out_option("Where the runs of other harnesses are imported to.")
 
 
 @option_group

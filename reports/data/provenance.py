@@ -13,6 +13,7 @@ from typing import Any
 from core.plaintext import counted
 from reports.data.jsonvalues import mapping, objects, text, texts
 from reports.data.plainvalues import flat
+from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData
 
 NamedValues = tuple[tuple[str, str], ...]
@@ -56,7 +57,7 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     The keys are ``evaluators`` (verdicts by evaluator and swebench version), ``first`` and ``last``
     (times; empty if unknown) and ``images`` (digests by name).
     """
-    given = (i.verdict for i in instances if i.patch.strip() and i.verdict)
+    given = (i.verdict for i in instances if i.may_resolve and i.verdict)
     verdicts = [verdict for verdict in given if verdict.conclusive]
     by = Counter(
         f"{v.evaluator}, swebench {v.swebench}" if v.swebench else v.evaluator for v in verdicts
@@ -79,6 +80,7 @@ def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[st
     combined = "combined" in described
     groups = {
         "times": tuple(_times(described)),
+        IMPORTED: tuple(flat(mapping(described.get(IMPORTED)))),
         "versions": tuple(flat({**named, **versions})),
         "dataset": tuple(flat({**dataset, **identity})),
         "prices": tuple(_prices(described)),

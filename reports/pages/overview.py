@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import NamedTuple
 
-from core.money import column, in_words
+from core.money import UNKNOWN, column, in_words
 from core.plaintext import counted
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import page_name
@@ -123,7 +123,7 @@ def _row(instance: InstanceData, folder: str) -> InstanceRow:
 
 def verdict_mark(instance: InstanceData) -> VerdictMark:
     """Return the verdict as pages show it."""
-    if not instance.patch.strip():
+    if not instance.may_resolve:
         return NO_PATCH
     if instance.resolved is None:
         return WITHOUT_VERDICT
@@ -165,7 +165,8 @@ def _cards(stats: RunStats) -> Iterator[Card]:
             percent(whole.share),
             f"{whole.of}, {short_split(stats.scores.split_name)}",
         )
-    yield Card("Plausible", str(counts.plausible), f"of {counts.predicted} predictions")
+    plausible = UNKNOWN if counts.plausible is None else str(counts.plausible)
+    yield Card("Plausible", plausible, f"of {counts.predicted} predictions")
     each = f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""
     yield Card("Attempts", f"{effort.attempts.known:,.0f}", each)
     known = in_words(effort.dollars.known)
