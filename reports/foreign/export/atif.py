@@ -67,8 +67,6 @@ def _head(agent: str, attempt: AgentAttempt) -> dict[str, Any]:
 def _trajectory(instance: AttemptedInstance, attempt: AgentAttempt, agent: str) -> dict[str, Any]:
     # A trajectory has at least one step: an attempt without messages ended before the first call.
     none = AgentStep("user", "No message was saved.")
-    kept = {**kept_values(instance, attempt), "no_steps": attempt.steps is None}
-    kept["empty"] = attempt.steps == ()
     steps = attempt.steps or (none,)
     return {
         **_head(agent, attempt),
@@ -76,7 +74,7 @@ def _trajectory(instance: AttemptedInstance, attempt: AgentAttempt, agent: str) 
         "trajectory_id": _id(attempt),
         "steps": [_step(step, number) for number, step in enumerate(steps, 1)],
         "final_metrics": _final(attempt.totals),
-        "extra": {KEPT: kept, "patch": attempt.patch},
+        "extra": {KEPT: kept_values(instance, attempt), "patch": attempt.patch},
     }
 
 

@@ -107,7 +107,7 @@ def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
     attempt = AgentAttempt(
         attempt=nth,
         model=text(agent.get("model_name")) or None,
-        steps=None if kept.get("no_steps") is True else () if kept.get("empty") is True else steps,
+        steps=steps,
         totals=_totals(mapping(data.get("final_metrics")), summed(steps)),
         patch=patch_of(path, extra.get("patch")),
         exit_status=None,

@@ -132,6 +132,7 @@ def kept_values(instance: AttemptedInstance, attempt: AgentAttempt) -> dict[str,
         "seconds": attempt.seconds,
         "error": attempt.error,
         "literal": attempt.literal,
+        "steps": None if attempt.steps is None else len(attempt.steps),
         "totals": {**attempt.totals.counts(), "cost": _number(attempt)},
         "known": dict(attempt.known),
     }
@@ -145,8 +146,11 @@ def with_kept(attempt: AgentAttempt, kept: Mapping[str, Any]) -> AgentAttempt:
     """Return an attempt with the values of ``kept_values``; as it is where there are none."""
     if not kept:
         return attempt
+    said = whole(kept.get("steps"))
     return replace(
         attempt,
+        # A format that needs a step, or a list of them, gets one where there is none.
+        steps=attempt.steps if said else None if said is None else (),
         attempt=whole(kept.get("attempt")) or attempt.attempt,
         model=text(kept.get("model")) or None,
         exit_status=text(kept.get("exit_status")) or None,

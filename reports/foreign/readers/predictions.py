@@ -19,6 +19,7 @@ from reports.foreign.model import AgentAttempt, AttemptedInstance, StepTotals
 
 PREDS = "preds.json"
 _PATCH = "model_patch"
+_SINGLE = ".pred"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"line {number}", value
         return
     whole = json_at(path)
-    if isinstance(whole, dict):
+    if is_prediction(whole):
+        yield "it", whole
+    elif isinstance(whole, dict):
         yield from whole.items()
     elif isinstance(whole, list):
         yield from ((f"entry {number}", value) for number, value in enumerate(whole, 1))
@@ -87,9 +90,13 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def plain_of(files: RunFiles) -> dict[str, PlainPrediction]:
-    """Return the predictions of the first file of predictions; none without such a file."""
-    paths = prediction_files(files)
-    return read_plain(paths[0]) if paths else {}
+    """Return the predictions of the first file of predictions, else of the files of single ones.
+
+    SWE-agent writes ``<id>.pred`` for each instance, and ``preds.json`` after the last.
+    """
+    if paths := prediction_files(files):
+        return read_plain(paths[0])
+    return {name: one for path in files.ending(_SINGLE) for name, one in read_plain(path).items()}
 
 
 def read_predictions_alone(files: RunFiles) -> Iterator[AttemptedInstance]:

@@ -7,6 +7,7 @@ retry write their ``attempts``, and no other key until one is chosen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,18 +114,29 @@ def _model(data: Mapping[str, Any]) -> str | None:
 
 
 def _steps(data: Mapping[str, Any]) -> tuple[AgentStep, ...]:
-    """Return the conversation: the messages, and each observation that none of them shows.
+    """Return the conversation in ``history`` with what only ``trajectory`` holds.
 
-    The last step of an attempt, the submission, is only in ``trajectory``. Without ``history`` the
-    steps of ``trajectory`` are the conversation.
+    These are replies that could not be read, and the observation of a last step, the submission.
     """
-    taken = [_taken(one, n) for n, one in enumerate(objects(data.get("trajectory")))]
-    history = objects(data.get("history"))
-    if not any(message.get("role") == ASSISTANT for message in history):
-        return (*_messages(history), *taken)
-    said = folded([*_messages(history)])
-    shown = "\n".join([s.text for s in said] + [o.text for s in said for o in s.observations])
-    return (*said, *(step for step in taken if not _is_shown(step, shown)))
+    rest = [*folded([*_messages(objects(data.get("history")))])]
+    found: list[AgentStep] = []
+    for nth, one in enumerate(objects(data.get("trajectory"))):
+        step = _taken(one, nth)
+        at = next((n for n, said in enumerate(rest) if said.by_model), len(rest))
+        found += rest[:at]
+        rest = rest[at:]
+        if rest and rest[0].text.strip() == step.text.strip():
+            found.append(_completed(rest.pop(0), step, rest[:1]))
+        else:
+            found.append(step)
+    return (*found, *rest)
+
+
+def _completed(step: AgentStep, taken: AgentStep, following: Sequence[AgentStep]) -> AgentStep:
+    """Return a step with the observation of ``taken`` unless its messages show it."""
+    shown = [o.text for o in step.observations] + [s.text for s in following if not s.by_model]
+    new = [o for o in taken.observations if not any(o.text.strip() in text for text in shown)]
+    return replace(step, observations=(*step.observations, *new)) if new else step
 
 
 def _messages(history: Sequence[Mapping[str, Any]]) -> Iterator[AgentStep]:
@@ -133,11 +145,6 @@ def _messages(history: Sequence[Mapping[str, Any]]) -> Iterator[AgentStep]:
         step = _message(message, nth, answers=acted)
         acted = bool(step.actions) if step.by_model else acted
         yield step
-
-
-def _is_shown(step: AgentStep, shown: str) -> bool:
-    seen = [o.text.strip() for o in step.observations]
-    return all(text in shown for text in [step.text.strip(), *seen])
 
 
 def _taken(one: Mapping[str, Any], nth: int) -> AgentStep:
