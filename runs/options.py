@@ -192,11 +192,16 @@ def cache_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - 
     return option(None, help, "--cache", panel=panel, factory=default_cache)
 
 
+def out_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
+    """Declare ``--out`` of a command."""
+    return option(TOP, help, "--out", "-o", panel=panel)
+
+
 @option_group
 class RunFolders:
     """Where a run lies, and what it shares with other runs."""
 
-    out: Folder = option(TOP, "Where predictions/ and logs/ lie.", "--out", "-o", panel=RUN)
+    out: Folder = out_option("Where predictions/ and logs/ lie.", RUN)
     cache: Folder = cache_option("Folder for mirrors, environments and baselines.", RUN)
 
 

@@ -16,7 +16,7 @@ from bench.cli.selection import Selection
 from core.atomic import check_folder
 from core.errors import UserError
 from core.options import built, command
-from reports.cli.options import Asked, EvaluatorKind, ReportOptions, SubmissionOptions
+from reports.cli.options import Asked, EvaluatorKind, ReportOptions, Say, SubmissionOptions
 from reports.data.jsonvalues import mapping
 from runs.storage.store import RunStore
 
@@ -25,6 +25,8 @@ from runs.storage.store import RunStore
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
     asked = built(Asked, values)
+    if asked.audit or asked.export:
+        raise typer.Exit(_exchange(asked, values))
     values["cache"] = values["cache"] or _recorded(asked.runs, "cache")
     values["repos"] = values["repos"] or _recorded(asked.runs, "repos")
     options = built(ReportOptions, values)
@@ -41,15 +43,16 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
         return _gold(asked, options, selection)
     if selection != Selection():
         raise UserError("--instances, --filter, --slice and --shuffle are for --gold alone")
+    # What was asked for stands alone on standard output, so that it can be sent to a file.
+    alone = options.table or options.as_json
+    say = partial(print, file=sys.stderr, flush=True) if alone else print
+    asked, options = _imported(asked, options, say)
     if asked.validate or asked.submission:
         return _package(asked, built(SubmissionOptions, values | {"cache": options.cache}))
     if not asked.runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
     from reports.cli.commands import report_command
 
-    # What was asked for stands alone on standard output, so that it can be sent to a file.
-    alone = options.table or options.as_json
-    say = partial(print, file=sys.stderr, flush=True) if alone else print
     return report_command(asked.runs, options, say, print)
 
 
@@ -61,6 +64,38 @@ def _gold(asked: Asked, options: ReportOptions, selection: Selection) -> int:
     # Such a command takes hours, and its lines are often sent to a file.
     say = partial(print, flush=True)
     return gold_command(replace(options, dataset=asked.gold), asked.repeat, selection, say)
+
+
+def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, ReportOptions]:
+    """Return what is asked for with runs of other harnesses replaced by their imports."""
+    from reports.foreign.importing import import_run, is_foreign
+
+    foreign = [is_foreign(run) for run in asked.runs]
+    if not any(foreign):
+        return asked, options
+    name = options.name if len(asked.runs) == 1 else ""
+    runs = tuple(
+        import_run(run, asked.out, name, say).folder if other else run
+        for run, other in zip(asked.runs, foreign, strict=True)
+    )
+    return replace(asked, runs=runs), replace(options, name="") if name else options
+
+
+def _exchange(asked: Asked, values: dict[str, Any]) -> int:
+    """Search a run for hidden data, or write it in another layout."""
+    options = built(ReportOptions, values)
+    if asked.audit:
+        from reports.foreign.audit.command import audit_command
+
+        if asked.runs or asked.export:
+            raise UserError("--audit takes one path, and no other run; audit each by itself")
+        return audit_command(asked.audit, options, print)
+    from reports.foreign.export.command import export_command
+
+    if len(asked.runs) != 1 or asked.export is None:
+        raise UserError("--export LAYOUT DIR writes one run; name one")
+    layout, folder = asked.export
+    return export_command(asked.runs[0], layout, folder, print)
 
 
 def _package(asked: Asked, options: SubmissionOptions) -> int:

@@ -18,7 +18,12 @@ def count_lines(stats: RunStats) -> Iterator[str]:
     yield f"selected       {counts.selected:5d}"
     yield f"generated      {counts.generated:5d}"
     yield f"no generation  {counts.no_generation:5d}"
-    yield f"plausible      {counts.plausible:5d}"
+    if counts.patch_unknown:
+        yield f"patch unknown  {counts.patch_unknown:5d}"
+    if counts.plausible is None:
+        yield "plausible          –  unknown: the other harness does not say"
+    else:
+        yield f"plausible      {counts.plausible:5d}"
     if scores.selected.share is None:
         yield "resolved           –  not evaluated"
         yield f"cost           {_dollars(stats.effort.dollars)}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.options import Folder, option, option_group
 from reports.submission.splits import Layout
-from runs.options import cache_option, workers_option
+from runs.options import cache_option, out_option, workers_option
 
 Say = Callable[[str], None]
 
@@ -21,6 +21,16 @@ class EvaluatorKind(str, Enum):
     MODAL = "modal"
     LOCAL = "local"
     NONE = "none"
+
+    __str__ = str.__str__  # the name as the user writes it, also of an official program's
+
+
+class ExportLayout(str, Enum):
+    """The layouts in which a run can be written."""
+
+    ATIF = "atif"
+    MINI = "mini"
+    SWE_AGENT = "swe-agent"
 
 
 def json_option(help: str) -> Any:  # noqa: ANN401 - as of core.options.option
@@ -58,6 +68,13 @@ class Asked:
         "", "Evaluate this dataset's gold and empty patches; write --validity.", "--gold"
     )
     repeat: int = option(3, "How often --gold evaluates each patch.", "--repeat", least=1)
+    audit: Path | None = option(
+        None, "Search the trajectories of a run of any harness for hidden data.", "--audit"
+    )
+    export: tuple[ExportLayout, Path] | None = option(
+        None, "Write the run in another layout (atif, mini, swe-agent) into a folder.", "--export"
+    )
+    out: Folder = out_option("Where the runs of other harnesses are imported to.")
 
 
 @option_group

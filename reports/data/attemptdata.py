@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
-from bench.repos.patches import patch_paths, submittable_patch
+from bench.repos.patches import patch_paths
 from llm.chat import Usage
 from reports.data.jsonvalues import (
     dollars,
@@ -22,6 +22,7 @@ from reports.data.jsonvalues import (
     whole,
     writable,
 )
+from reports.data.predictions import IMPORTED, predicted_patch
 from reports.evaluation.evaluators.base import Verdict
 
 
@@ -43,6 +44,16 @@ class CallData:
 
 
 @dataclass(frozen=True)
+class AttemptTotals:
+    """Calls and tokens of an attempt of another harness; None if its files do not hold them."""
+
+    calls: int | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(frozen=True)
 class AttemptData:
     """One attempt.
 
@@ -61,6 +72,9 @@ class AttemptData:
         submittable_patch: the patch without excluded files.
         verdict: on ``submittable_patch``, if it is not predicted and was evaluated as well.
         edits_test_configuration: whether the patch changes how existing tests run.
+        totals: stand for ``calls`` in attempts of other harnesses.
+        patch_known: False if the files of another harness hold no patch.
+        outcomes_known: False in attempts of other harnesses, of which none is known as plausible.
     """
 
     attempt: int
@@ -83,6 +97,9 @@ class AttemptData:
     error: str
     verdict: Verdict | None = None
     edits_test_configuration: bool = False
+    totals: AttemptTotals | None = None
+    patch_known: bool = True
+    outcomes_known: bool = True
 
     @property
     def candidate(self) -> Candidate:
@@ -118,7 +135,7 @@ def attempts_of(
 
 def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
     patch = writable(data.get("model_patch"))
-    fit = submittable_patch(patch)
+    fit = predicted_patch({**data, "model_patch": patch})
     edit, lint, test = (flag(data.get(f"{name}_outcome")) for name in ("edit", "lint", "test"))
     derived = attempt_status(Candidate(attempt, fit.patch, True, edit, lint, test)).value
     return AttemptData(
@@ -141,7 +158,18 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         dropped_files=texts(data.get("dropped_files")) or fit.dropped,
         error=text(data.get("error")),
         edits_test_configuration=data.get("edits_test_configuration") is True,
+        totals=_totals(data),
+        patch_known=data.get("patch_known") is not False,
+        outcomes_known=data.get("outcomes_known") is not False,
     )
+
+
+def _totals(data: Mapping[str, Any]) -> AttemptTotals | None:
+    """Return the totals of an attempt of another harness; all unknown without a trajectory."""
+    if data.get(IMPORTED) is not True:
+        return None
+    kept = mapping(data.get("totals"))
+    return AttemptTotals(**{key: whole(kept.get(key)) for key in vars(AttemptTotals())})
 
 
 def _call(data: Mapping[str, Any]) -> CallData:

@@ -23,6 +23,7 @@ class InstanceData:
         patch: the predicted patch; empty if nothing was generated.
         raw_patch: the patch with excluded files, such as edits to tests.
         verdict: on ``patch``; None if there is none.
+        plausible: None in runs of other harnesses, which do not say.
         resolved: None if it was not evaluated; False for an empty patch.
         cost: dollars of all attempts; None if unknown.
         gold_files: files of the gold patch; None if unknown.
@@ -30,6 +31,7 @@ class InstanceData:
         image: the name of the image for its tests, even if none ran in it.
         origin: in a combined run, the run that it comes from; else empty.
         edits_test_configuration: whether the patch changes how existing tests run.
+        patch_known: False if the files of another harness hold no patch.
     """
 
     instance_id: str
@@ -37,7 +39,7 @@ class InstanceData:
     year: int | None
     status: str
     reason: str
-    plausible: bool
+    plausible: bool | None
     attempt: int
     winner: int | None
     model: str | None
@@ -52,6 +54,12 @@ class InstanceData:
     image: str = ""
     origin: str = ""
     edits_test_configuration: bool = False
+    patch_known: bool = True
+
+    @property
+    def may_resolve(self) -> bool:
+        """Whether there is a patch, or may be one."""
+        return bool(self.patch.strip()) or not self.patch_known
 
     @property
     def chosen(self) -> AttemptData | None:
@@ -63,6 +71,8 @@ class InstanceData:
 
         If the verdict on the prediction is official, unofficial ones on attempts do not count.
         """
+        if not attempt.patch_known:
+            return self.resolved if attempt is self.chosen else None
         if not attempt.submittable_patch.strip():
             return False
         if attempt.submittable_patch == self.patch:

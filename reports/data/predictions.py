@@ -8,15 +8,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.attempts.prior import is_plausible
-from bench.repos.patches import submittable_patch
+from bench.repos.patches import SubmittablePatch, submittable_patch
 from core.atomic import write_text_atomic
 from core.errors import UserError
 from core.parsing.untrusted import damage_at
 from runs.storage.store import RunStore
 
 ALL_PREDS = "all_preds.jsonl"
+IMPORTED = "imported"
+"""The key of runs and predictions that another harness made (``reports/foreign``)."""
+
 _FIX = "fix it, or delete it and redo the instance"
 
 
@@ -30,6 +34,7 @@ class Prediction:
         resolved: the verdict in the prediction file itself, which the older layout has.
         chosen: False for the patch of an attempt that is evaluated without being predicted.
         edits_test_configuration: whether the patch was recorded to change how existing tests run.
+        patch_known: False if the files of another harness hold no patch.
     """
 
     instance_id: str
@@ -40,6 +45,7 @@ class Prediction:
     resolved: bool | None = None
     chosen: bool = True
     edits_test_configuration: bool = False
+    patch_known: bool = True
 
     @property
     def patch_sha256(self) -> str:
@@ -67,7 +73,7 @@ def _read(store: RunStore, path: Path) -> Prediction:
     data = store.read_as_written(path)
     if "model_patch" not in data:
         raise damage_at(path, (), "is not a prediction: it lacks `model_patch`", _FIX)
-    fit = submittable_patch(data["model_patch"] or "")
+    fit = predicted_patch(data)
     resolved = data.get("resolved")
     return Prediction(
         instance_id=str(data["instance_id"]),
@@ -77,7 +83,17 @@ def _read(store: RunStore, path: Path) -> Prediction:
         plausible=is_plausible(data),
         resolved=resolved if isinstance(resolved, bool) else None,
         edits_test_configuration=data.get("edits_test_configuration") is True,
+        patch_known=data.get("patch_known") is not False,
     )
+
+
+def predicted_patch(data: Mapping[str, Any]) -> SubmittablePatch:
+    """Return what of a prediction or an attempt goes to an evaluator.
+
+    Of another harness's patch nothing is excluded: it was evaluated, or will be, as it is.
+    """
+    patch = data.get("model_patch") or ""
+    return SubmittablePatch(patch) if data.get(IMPORTED) is True else submittable_patch(patch)
 
 
 def other_patch(instance_id: str, model_name_or_path: str, patch: str) -> Prediction:
@@ -100,6 +116,7 @@ def all_preds(predictions: Sequence[Prediction], official: Mapping[str, str] | N
             }
         )
         for prediction in sorted(predictions, key=lambda p: p.instance_id)
+        if prediction.patch_known
     ]
     return "\n".join(lines) + "\n"
 

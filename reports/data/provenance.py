@@ -13,6 +13,7 @@ from typing import Any
 from core.plaintext import counted
 from reports.data.jsonvalues import mapping, objects, text, texts
 from reports.data.plainvalues import flat
+from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData
 from reports.evaluation.evaluators.base import Verdict
 
@@ -57,7 +58,7 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     The keys are ``evaluators`` (verdicts by evaluator and its version), ``first`` and ``last``
     (times; empty if unknown) and ``images`` (digests by name).
     """
-    given = (i.verdict for i in instances if i.patch.strip() and i.verdict)
+    given = (i.verdict for i in instances if i.may_resolve and i.verdict)
     verdicts = [verdict for verdict in given if verdict.conclusive]
     by = Counter(_by(verdict) for verdict in verdicts)
     times = sorted(v.evaluated for v in verdicts if v.evaluated) or [""]
@@ -84,6 +85,7 @@ def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[st
     combined = "combined" in described
     groups = {
         "times": tuple(_times(described)),
+        IMPORTED: tuple(flat(mapping(described.get(IMPORTED)))),
         "versions": tuple(flat({**named, **versions})),
         "dataset": tuple(flat({**dataset, **identity})),
         "prices": tuple(_prices(described)),

@@ -76,7 +76,7 @@ class RunData:
 
 def evaluated(instances: Sequence[InstanceData]) -> bool:
     """Return whether a patch of ``instances`` has a verdict, or none of them has a patch."""
-    patched = [i for i in instances if i.patch.strip()]
+    patched = [i for i in instances if i.may_resolve]
     return bool(instances) and (not patched or any(i.resolved is not None for i in patched))
 
 
@@ -138,7 +138,7 @@ class _Reading:
             year=year_of(text(row.get("created_at")) or text(kept.get("created_at"))),
             status=status_of(content),
             reason=text(content.get("reason")),
-            plausible=prediction.plausible,
+            plausible=None if content.get("outcomes_known") is False else prediction.plausible,
             attempt=chosen["attempt"],
             winner=chosen["attempt"] if text(content.get("model_patch")).strip() else None,
             model=chosen["model"] or None,
@@ -156,6 +156,7 @@ class _Reading:
             image=image_of(name, row, kept),
             origin=text(mapping(content.get("origin")).get("run")),
             edits_test_configuration=prediction.edits_test_configuration,
+            patch_known=prediction.patch_known,
         )
 
     def _with_verdict(self, attempt: AttemptData, prediction: Prediction) -> AttemptData:
@@ -192,6 +193,6 @@ def _only(chosen: dict[str, Any], trajectory: Mapping[str, Any]) -> tuple[dict[s
 def _verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     if known := known_verdict(store, prediction):
         return known
-    if prediction.patch.strip():
+    if prediction.patch.strip() or not prediction.patch_known:
         return None
     return Verdict(prediction.instance_id, VerdictStatus.EMPTY, "none")

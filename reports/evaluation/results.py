@@ -19,7 +19,9 @@ def leaderboard_lists(
         )
 
     return {
-        "no_generation": sorted(p.instance_id for p in predictions if not p.patch.strip()),
+        "no_generation": sorted(
+            p.instance_id for p in predictions if p.patch_known and not p.patch.strip()
+        ),
         "no_logs": ids(VerdictStatus.NOT_EVALUATED),
         "resolved": ids(VerdictStatus.RESOLVED),
     }

@@ -172,9 +172,10 @@ class RunEvaluation:
 
 def _presumed(prediction: Prediction) -> Verdict:
     """Return the verdict on a prediction that was not evaluated."""
-    empty = not prediction.patch.strip()
+    empty = not prediction.patch.strip() and prediction.patch_known
     status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
-    return Verdict(prediction.instance_id, status, "none")
+    why = "" if prediction.patch_known else "its files hold no patch"
+    return Verdict(prediction.instance_id, status, "none", why)
 
 
 def _stamped(verdict: Verdict) -> Verdict:

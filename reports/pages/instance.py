@@ -39,6 +39,9 @@ class AttemptView:
     @property
     def tokens(self) -> tuple[int, int, int] | None:
         """Prompt, cached and completion tokens of all calls; None if one is unknown."""
+        if (kept := self.data.totals) is not None:
+            sums = (kept.prompt_tokens, kept.cached_tokens, kept.completion_tokens)
+            return None if None in sums else sums  # type: ignore[return-value]
         usages = [call.usage for call in self.data.calls]
         known = [usage for usage in usages if usage is not None]
         if not known or len(known) < len(usages):

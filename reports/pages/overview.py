@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from bench.instances.validity import states_in_words
-from core.money import column, in_words
+from core.money import UNKNOWN, column, in_words
 from core.plaintext import counted
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import page_name
@@ -124,7 +124,7 @@ def _row(instance: InstanceData, folder: str) -> InstanceRow:
 
 def verdict_mark(instance: InstanceData) -> VerdictMark:
     """Return the verdict as pages show it."""
-    if not instance.patch.strip():
+    if not instance.may_resolve:
         return NO_PATCH
     if instance.resolved is None:
         return WITHOUT_VERDICT
@@ -173,7 +173,8 @@ def _cards(stats: RunStats) -> Iterator[Card]:
         reach = f"{valid.count} of {valid.of} valid; 95 %: {within(valid.interval)}"
         note = NOT_EVALUATED if valid.share is None else reach
         yield Card("Of the valid", percent(valid.share), note)
-    yield Card("Plausible", str(counts.plausible), f"of {counts.predicted} predictions")
+    plausible = UNKNOWN if counts.plausible is None else str(counts.plausible)
+    yield Card("Plausible", plausible, f"of {counts.predicted} predictions")
     each = f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""
     yield Card("Attempts", f"{effort.attempts.known:,.0f}", each)
     known = in_words(effort.dollars.known)

@@ -78,7 +78,7 @@ def _groups(title: str, what: str, groups: Sequence[Group]) -> Table:
             group.name,
             str(group.predictions),
             str(group.evaluated),
-            str(group.plausible),
+            NONE if group.plausible is None else str(group.plausible),
             NONE if group.resolved.share is None else str(group.resolved.count),
             percent(group.resolved.share),
             within(group.resolved.interval),

@@ -100,7 +100,7 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
         attempts=tuple(_attempts(run, stats)),
         steps=tuple(_steps(stats)),
         repositories=tuple(_repositories(evaluated, run.models)),
-        confusion=stats.plausible if evaluated else None,
+        confusion=stats.plausible if evaluated and stats.counts.plausible is not None else None,
     )
 
 

@@ -41,15 +41,22 @@ class Group:
     Attributes:
         name: the common value.
         predictions: number in the group.
-        evaluated, plausible: predictions in the group.
+        evaluated: predictions in the group.
+        plausible: predictions in the group; None if a harness does not say.
         resolved: of the group's selected instances; for models and origins, of its predictions.
     """
 
     name: str
     predictions: int
     evaluated: int
-    plausible: int
+    plausible: int | None
     resolved: Share
+
+
+def plausible_among(instances: Sequence[InstanceData]) -> int | None:
+    """Return how many are plausible; None if that is unknown of one."""
+    said = [instance.plausible for instance in instances]
+    return None if None in said else said.count(True)
 
 
 def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
@@ -134,7 +141,7 @@ def _group(name: str, members: Sequence[InstanceData], missing: int) -> Group:
         name=name,
         predictions=len(members),
         evaluated=sum(member.resolved is not None for member in members),
-        plausible=sum(member.plausible for member in members),
+        plausible=plausible_among(members),
         resolved=Share.made(
             sum(m.resolved is True for m in members),
             len(members) + missing,

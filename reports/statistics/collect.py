@@ -15,6 +15,7 @@ from reports.statistics.breakdown import (
     by_origin,
     by_repository,
     by_year,
+    plausible_among,
 )
 from reports.statistics.confusion import Confusion, confusion
 from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
@@ -34,20 +35,23 @@ class Counts:
         selected: instances that the run was to attempt.
         predicted: with a prediction file; the sum of ``generated`` and ``no_generation``.
         no_generation: with a prediction that is empty.
+        plausible: None if a prediction of another harness is among them.
         unresolved: with a patch and a verdict, and not resolved.
         not_evaluated: with a patch and without a verdict.
         unfinished: started, and without a prediction.
+        patch_unknown: predicted by another harness whose files hold no patch.
     """
 
     selected: int
     predicted: int
     generated: int
     no_generation: int
-    plausible: int
+    plausible: int | None
     resolved: int
     unresolved: int
     not_evaluated: int
     unfinished: int
+    patch_unknown: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,20 +116,21 @@ def collect(run: RunData, split: DatasetSplit, used: UsedValidity | None = None)
 
 def _verdicts(run: RunData) -> list[Verdict]:
     """Return the verdicts on patches; an empty prediction needs no evaluator."""
-    evaluated = (i for i in run.instances if i.patch.strip() and i.resolved is not None)
+    evaluated = (i for i in run.instances if i.may_resolve and i.resolved is not None)
     return [instance.verdict for instance in evaluated if instance.verdict]
 
 
 def _counts(run: RunData) -> Counts:
-    patched = [instance for instance in run.instances if instance.patch.strip()]
+    patched = [instance for instance in run.instances if instance.may_resolve]
     return Counts(
         selected=len(run.selected),
         predicted=len(run.instances),
-        generated=len(patched),
-        no_generation=len(run.instances) - len(patched),
-        plausible=sum(instance.plausible for instance in run.instances),
+        generated=sum(bool(i.patch.strip()) for i in run.instances),
+        no_generation=sum(i.patch_known and not i.patch.strip() for i in run.instances),
+        plausible=plausible_among(run.instances),
         resolved=sum(instance.resolved is True for instance in run.instances),
         unresolved=sum(instance.resolved is False for instance in patched),
         not_evaluated=sum(instance.resolved is None for instance in patched),
         unfinished=len(run.unfinished),
+        patch_unknown=sum(not instance.patch_known for instance in run.instances),
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
 from core.money import Dollars
-from llm.chat import Usage
-from reports.data.rundata import AttemptData, CallData, RunData
+from reports.data.rundata import AttemptData, RunData
 from reports.statistics.methods.intervals import Share
 
 
@@ -95,28 +94,29 @@ def effort(run: RunData) -> Effort:
         attempts=per.amount([float(len(attempts))]),
         edit_errors=Share.made(outcomes.count(False), len(outcomes)),
         reflections=per.amount(attempt.reflections for attempt in attempts),
-        calls=per.amount(_of_calls(attempts, lambda calls: len(calls))),
-        prompt_tokens=per.amount(_tokens(attempts, lambda usage: usage.prompt_tokens)),
-        cached_tokens=per.amount(_tokens(attempts, lambda usage: usage.cached_tokens)),
-        completion_tokens=per.amount(_tokens(attempts, lambda usage: usage.completion_tokens)),
+        calls=per.amount(map(_calls, attempts)),
+        prompt_tokens=per.amount(_tokens(attempts, "prompt_tokens")),
+        cached_tokens=per.amount(_tokens(attempts, "cached_tokens")),
+        completion_tokens=per.amount(_tokens(attempts, "completion_tokens")),
         dollars=per.money(run.known_cost, complete=run.cost is not None),
         seconds=per.amount(attempt.seconds for attempt in attempts),
     )
 
 
-def _of_calls(
-    attempts: Iterable[AttemptData], value: Callable[[Sequence[CallData]], float]
-) -> Iterable[float | None]:
-    """Yield a value of each attempt's calls; None without a trajectory."""
-    return (None if a.edit_format is None else value(a.calls) for a in attempts)
+def _calls(attempt: AttemptData) -> float | None:
+    """Return the number of an attempt's calls; None without a trajectory."""
+    if attempt.totals is not None:
+        return attempt.totals.calls
+    return None if attempt.edit_format is None else len(attempt.calls)
 
 
-def _tokens(
-    attempts: Iterable[AttemptData], count: Callable[[Usage], int]
-) -> Iterable[float | None]:
+def _tokens(attempts: Iterable[AttemptData], name: str) -> Iterator[float | None]:
     """Yield the tokens of each call; None for calls and attempts without this information."""
     for attempt in attempts:
+        if attempt.totals is not None:
+            yield getattr(attempt.totals, name)
+            continue
         if attempt.edit_format is None:
             yield None
         for call in attempt.calls:
-            yield None if call.usage is None else count(call.usage)
+            yield None if call.usage is None else getattr(call.usage, name)

@@ -22,12 +22,12 @@ class PassAtK:
     """The probability that at least one of ``k`` attempts is good, averaged over instances.
 
     Attributes:
-        plausible: for plausible attempts.
+        plausible: for plausible attempts; None if a harness does not say which are.
         resolved: for resolved attempts; None unless every attempt has a verdict.
     """
 
     k: int
-    plausible: float
+    plausible: float | None
     resolved: float | None
 
 
@@ -43,10 +43,10 @@ def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
     numbers = {len(instance.attempts) for instance in instances}
     if len(numbers) != 1 or (most := numbers.pop()) < 2:
         return ()
-    plausible = _counts(instances, lambda _, attempt: attempt.plausible) or []
+    plausible = _counts(instances, lambda _, a: a.plausible if a.outcomes_known else None)
     resolved = _counts(instances, InstanceData.resolved_by)
     return tuple(
-        PassAtK(k, mean_pass_at_k(plausible, k), mean_pass_at_k(resolved, k) if resolved else None)
+        PassAtK(k, *(mean_pass_at_k(good, k) if good else None for good in (plausible, resolved)))
         for k in range(1, most + 1)
     )
 

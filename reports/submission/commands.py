@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
-from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
-from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.redaction import Redactor
 from reports.cli.options import SubmissionOptions
 from reports.data.rundata import RunData, read_run
 from reports.submission.build import build
 from reports.submission.checks.entry import research_notes
+from reports.submission.checks.hidden import mirrors_at_hand
 from reports.submission.checks.validation import Against, validate
 from reports.submission.locate import locate
 from reports.submission.meta import read_meta
@@ -85,7 +84,7 @@ def _validated(
 ) -> int:
     for note in research_notes(locate(Folder.of(folder))):
         say(note)
-    mirrors = _mirrors(options, dataset.name)
+    mirrors = mirrors_at_hand(dataset.name, options.repos, options.cache)
     found = validate(folder, Against(dataset.rows, date.today(), mirrors, redact))
     for finding in found:
         say(finding.line())
@@ -115,9 +114,3 @@ def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
 def _attempts(run: RunData) -> str:
     most = max((len(instance.attempts) for instance in run.instances), default=0)
     return "one attempt each" if most < 2 else f"best of up to {most} attempts each"
-
-
-def _mirrors(options: SubmissionOptions, dataset: str) -> Mirrors:
-    """Return the mirrors in which base commits are looked up; nothing is cloned."""
-    own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
-    return Mirrors(options.repos or options.cache / own)

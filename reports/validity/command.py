@@ -53,19 +53,19 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
     path = (options.validity or Path(DEFAULT_FILE)).expanduser().resolve()
     requested = RequestedEvaluation(RunStore(path.parent, path.stem), options, {}, say)
     kind = requested.kind
-    if kind is EvaluatorKind.NONE:
+    if kind == EvaluatorKind.NONE:
         raise UserError("--gold evaluates patches: give another --evaluator than none")
     with _locked(path, RunStore(path.parent, path.stem).logs):
         dataset = requested.dataset
         rows = _selected(dataset, selection)
-        keeper = Keeper(path, _content(path, dataset, kind.value, repeat, [*rows]), say)
+        keeper = Keeper(path, _content(path, dataset, str(kind), repeat, [*rows]), say)
         measurement = Measurement(
             path.parent, path.stem, repeat, keeper.content.token, dict(versions()),
             lambda store: make_evaluator(kind, store, options, keeper.say_once, dataset.name),
             keeper.take,
         )  # fmt: skip
         # The local evaluator works on one prediction at a time.
-        workers = 1 if kind is EvaluatorKind.LOCAL else options.workers
+        workers = 1 if kind == EvaluatorKind.LOCAL else options.workers
         _measure(measurement, keeper, rows, workers)
     found = {name: keeper.content.instances[name] for name in rows}
     for line in _summary(found):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from bench.instances.bundled import BUNDLED
 from bench.instances.instance import Evaluation, Instance
+from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
 
 # Shorter lines are common, as `return result`. 7 of 124 gold patches of SWE-bench Lite have no
@@ -21,6 +24,10 @@ _DEFINED = re.compile(r"\b(?:def|class|function|func|fn)\s+(\w+)")
 _NAME = re.compile(r"\w+")
 # The dataset's names of hidden fields: they occur only in prompts that were made from it.
 _FIELDS = ("FAIL_TO_PASS", "PASS_TO_PASS")
+
+
+StandInBase = Callable[[Sequence[str]], frozenset[str]]
+"""Returns those of some lines that are in the base commit."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,28 @@ def _names(evaluation: Evaluation, known: str) -> tuple[str, ...]:
     listed = {w for test in evaluation.fail_to_pass for w in _NAME.findall(test)}
     new = defined & listed if listed else {n for n in defined if n.lower().startswith("test")}
     return tuple(sorted(n for n in new if len(n) >= _SHORTEST_NAME and n not in known))
+
+
+def mirrors_at_hand(dataset: str, repos: Path | None, cache: Path) -> Mirrors:
+    """Return the mirrors in which base commits are looked up; nothing is cloned.
+
+    Args:
+        dataset: the name of the dataset: bundled ones have mirrors of their own.
+        repos: a folder of mirrors; None for that in the cache.
+    """
+    own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
+    return Mirrors(repos or cache / own)
+
+
+def base_lookup(instance: Instance, mirrors: Mirrors | None) -> StandInBase | None:
+    """Return the function that tells which lines are in an instance's base commit.
+
+    None without a mirror that has the commit.
+    """
+    mirror = mirrors.find(instance.repo) if mirrors else None
+    if mirror is None or not has_commit(mirror, instance.base_commit):
+        return None
+    return partial(stand_in_base, mirror, instance.base_commit)
 
 
 def stand_in_base(mirror: Path, commit: str, lines: Sequence[str]) -> frozenset[str]:

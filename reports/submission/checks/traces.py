@@ -7,12 +7,10 @@ base commit. Without a mirror to look that up, more than half of a field's lines
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from reports.submission.checks.conversations import Trajectory
-from reports.submission.checks.hidden import Hidden
-
-StandInBase = Callable[[Sequence[str]], frozenset[str]]
+from reports.submission.checks.hidden import Hidden, StandInBase
 
 
 def traces(
@@ -29,14 +27,21 @@ def traces(
     for hidden in fields:
         marks = [line for line in hidden.marks if trajectory.shows(line, patch)]
         lines = [line for line in hidden.lines if trajectory.shows(line, patch)]
-        found = _counted(hidden, marks, lines, base)
+        found = evidence(hidden, marks, lines, base)
         if found:
             yield hidden.what, found[0]
 
 
-def _counted(
+def evidence(
     hidden: Hidden, marks: list[str], lines: list[str], base: StandInBase | None
 ) -> list[str]:
+    """Return which of the marks and lines that were shown count.
+
+    Args:
+        hidden: their field.
+        marks, lines: of the field, that a trajectory shows.
+        base: returns the lines that are in the base commit; None without a mirror.
+    """
     if not marks and not lines:
         return []
     if base is not None:

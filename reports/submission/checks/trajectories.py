@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 from bench.instances.instance import Evaluation, Instance
-from bench.repos.mirrors import Mirrors, has_commit
+from bench.repos.mirrors import Mirrors
 from bench.repos.patches import submittable_patch
 from core.parsing.untrusted import line_of
 from reports.submission.checks.conversations import Trajectory, texts_in, trajectory_of_json
 from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
-from reports.submission.checks.hidden import hidden_of, stand_in_base
+from reports.submission.checks.hidden import base_lookup, hidden_of
 from reports.submission.checks.predictions import PatchLine
-from reports.submission.checks.traces import StandInBase, traces
+from reports.submission.checks.traces import traces
 from reports.submission.reading import Folder, Sort
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]
@@ -137,19 +136,12 @@ def _one(files: Sequence[File], line: PatchLine, expected: Expected) -> Iterator
     yield from _choice(files, line, expected.attempts)
     instance, evaluation = expected.halves[line.instance_id]
     fields = hidden_of(instance, evaluation)
-    base = _base(instance, expected.mirrors)
+    base = base_lookup(instance, expected.mirrors)
     for file, trajectory in _understood(files):
         for what, example in traces(trajectory, fields, line.patch, base):
             problem = f"shows {what}: {example[:80]!r}"
             fix = "find out how it got there; an attempt with hidden knowledge does not count"
             yield PackageFinding(Kind.TRACE, file.place, problem, fix)
-
-
-def _base(instance: Instance, mirrors: Mirrors | None) -> StandInBase | None:
-    mirror = mirrors.find(instance.repo) if mirrors else None
-    if mirror is None or not has_commit(mirror, instance.base_commit):
-        return None
-    return partial(stand_in_base, mirror, instance.base_commit)
 
 
 def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:

@@ -1,0 +1,218 @@
+"""Read the files of others, which are hostile input: limits, no links, one line for any damage."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import DamagedFileError, UserError
+from core.parsing.untrusted import MIB, MOST_BYTES, DamagedError, json_of, read_bytes
+from reports.foreign.model import Action
+from runs.storage.layouts import is_safe_key, shown
+
+FIX = "fix it, or move it away"
+_MOST_FILES = 100_000
+_DEEPEST_FOLDER = 8
+# Of one instance with its whole conversation.
+_LONGEST_LINE = 128 * MIB
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """A file, or the regular files below a folder; links are left out.
+
+    Attributes:
+        root: as the user named it.
+        paths: sorted.
+    """
+
+    root: Path
+    paths: tuple[Path, ...]
+
+    @classmethod
+    def below(cls, root: Path) -> RunFiles:
+        """Return the files of ``root``.
+
+        Raises:
+            UserError: the folder holds too many files.
+        """
+        if root.is_file():
+            return cls(root, (root,))
+        found: list[Path] = []
+        for folder, names, files in os.walk(root):
+            place = Path(folder)
+            if len(place.relative_to(root).parts) >= _DEEPEST_FOLDER:
+                names.clear()
+            found += (p for name in files if not (p := place / name).is_symlink() and p.is_file())
+            if len(found) > _MOST_FILES:
+                raise UserError(f"{root} holds more than {_MOST_FILES:,} files; name one run")
+        return cls(root, tuple(sorted(found)))
+
+    def ending(self, *suffixes: str) -> tuple[Path, ...]:
+        """Return the files whose names end so."""
+        return tuple(path for path in self.paths if path.name.endswith(suffixes))
+
+    def named(self, *names: str) -> tuple[Path, ...]:
+        """Return the files of these names."""
+        return tuple(path for path in self.paths if path.name in names)
+
+
+def json_at(path: Path) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of a JSON file.
+
+    Raises:
+        DamagedFileError: it cannot be read, or is no JSON within the limits.
+    """
+    try:
+        return json_of(read_bytes(path))
+    except OSError as error:
+        words = f"cannot be read ({error.strerror or error})"
+        raise DamagedFileError(path, words, FIX) from error
+    except DamagedError as error:
+        raise DamagedFileError(path, f"is broken ({error})", FIX) from error
+
+
+def object_at(path: Path) -> dict[str, Any]:
+    """Return the object of a JSON file.
+
+    Raises:
+        DamagedFileError: as ``json_at``; or it holds no object.
+    """
+    value = json_at(path)
+    if not isinstance(value, dict):
+        raise DamagedFileError(path, "is broken (line 1: it is no JSON object)", FIX)
+    return value
+
+
+def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file of JSON lines, each with its number, without blank lines.
+
+    A literal ``\\n`` between objects also ends a line: SWE-agent's documented converter writes it.
+
+    Raises:
+        DamagedFileError: it cannot be read, or a line is no JSON object within the limits.
+    """
+    try:
+        with path.open("rb") as stream:
+            number = 0
+            while line := stream.readline(_LONGEST_LINE + 1):
+                number += 1
+                if len(line) > _LONGEST_LINE:
+                    words = f"line {number} has more than {_LONGEST_LINE:,} bytes"
+                    raise DamagedFileError(path, f"is broken ({words})", FIX)
+                for part in line.strip().split(b"}\\n{") if line.strip() else ():
+                    yield number, _object_of(path, number, _whole(part, line.strip()))
+    except OSError as error:
+        words = f"cannot be read ({error.strerror or error})"
+        raise DamagedFileError(path, words, FIX) from error
+
+
+def _whole(part: bytes, line: bytes) -> bytes:
+    """Return a part of a line with the braces that splitting took, without a last ``\\n``."""
+    part = part.removesuffix(b"\\n")
+    start = b"" if line.startswith(part) else b"{"
+    end = b"" if line.removesuffix(b"\\n").endswith(part) else b"}"
+    return start + part + end
+
+
+def _object_of(path: Path, number: int, data: bytes) -> dict[str, Any]:
+    try:
+        value = json_of(data)
+    except DamagedError as error:
+        words = str(error).removeprefix("line 1").lstrip(":, ")
+        raise DamagedFileError(path, f"is broken (line {number}: {words})", FIX) from error
+    if not isinstance(value, dict):
+        raise DamagedFileError(path, f"is broken (line {number}: it is no JSON object)", FIX)
+    return value
+
+
+def checked_id(path: Path, name: object) -> str:
+    """Return an instance id, by which files are named.
+
+    Raises:
+        DamagedFileError: it cannot be one.
+    """
+    if isinstance(name, int) and not isinstance(name, bool):
+        name = str(name)
+    if not isinstance(name, str) or not is_safe_key(name) or len(name) > 200:
+        raise DamagedFileError(path, f"is broken ({shown(name)} cannot be an instance id)", FIX)
+    return name
+
+
+def patch_of(path: Path, value: object) -> str | None:
+    """Return a patch; None for null.
+
+    Raises:
+        DamagedFileError: it is no text, or cannot be written.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise DamagedFileError(path, f"is broken (the patch {shown(value)} is no text)", FIX)
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise DamagedFileError(path, "is broken (a patch holds half a character)", FIX) from None
+    return value
+
+
+def content_text(value: object) -> str:
+    """Return the text of a message's content: a text, or a list of parts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        value = [value]
+    if not isinstance(value, list):
+        return ""
+    texts = (part.get("text") if isinstance(part, Mapping) else part for part in value)
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def action_of(name: object, arguments: object, id: object = "") -> Action:
+    """Return an action; arguments that are JSON text are parsed, other text is ``input``."""
+    parsed = arguments
+    if isinstance(arguments, str):
+        try:
+            parsed = json_of(arguments)
+        except DamagedError:
+            parsed = None
+    known = parsed if isinstance(parsed, dict) else {"input": arguments} if arguments else {}
+    said = id if isinstance(id, str) else ""
+    return Action(name if isinstance(name, str) else "", finite(known), said)
+
+
+def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value with NaN and infinities as texts: no JSON standard has them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: finite(part) for key, part in value.items()}
+    return [finite(part) for part in value] if isinstance(value, list) else value
+
+
+def called(calls: object) -> tuple[Action, ...]:
+    """Return the tool calls of a message in OpenAI's form, flat or with ``function`` nested."""
+    found = []
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, Mapping):
+            nested = call.get("function")
+            inner = nested if isinstance(nested, Mapping) else call
+            name = nested if isinstance(nested, str) else inner.get("name")
+            found.append(action_of(name, inner.get("arguments"), call.get("id")))
+    return tuple(found)
+
+
+def as_text(value: object) -> str:
+    """Return a JSON value as text; a text stays as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+__all__ = [
+    "FIX", "MOST_BYTES", "RunFiles", "action_of", "as_text", "called", "checked_id",
+    "content_text", "finite", "json_at", "object_at", "objects_of_lines", "patch_of",
+]  # fmt: skip

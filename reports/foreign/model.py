@@ -1,0 +1,215 @@
+"""Pure: a run of any harness as one model; None means that its format does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from core.money import total
+
+ASSISTANT, TOOL = "assistant", "tool"
+
+
+class RunLayout(str, Enum):
+    """The layouts that can be read; the value names them to the user."""
+
+    OURS = "swe-retry-harness"
+    MINI = "mini-swe-agent"
+    SWE_AGENT = "SWE-agent"
+    OPENHANDS = "OpenHands"
+    PREDICTIONS = "predictions"
+    INSPECT = "inspect_ai"
+    ATIF = "ATIF"
+
+
+@dataclass(frozen=True)
+class Action:
+    """A call of a tool, or a command.
+
+    Attributes:
+        arguments: an object; a text that is no JSON object stands under ``input``.
+        id: by which an observation names it; empty if it has none.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a tool returned.
+
+    Attributes:
+        action_id: the ``Action`` that it answers; empty if unknown.
+        place: where it stands in its file, such as ``messages[3]``.
+    """
+
+    text: str
+    action_id: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class StepTotals:
+    """Calls, tokens and dollars of a step or an attempt; prompt tokens include cached ones."""
+
+    calls: int | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: Decimal | None = None
+
+    def counts(self) -> dict[str, int | None]:
+        """Return all but the dollars, by name."""
+        return {
+            "calls": self.calls,
+            "prompt_tokens": self.prompt_tokens,
+            "cached_tokens": self.cached_tokens,
+            "completion_tokens": self.completion_tokens,
+        }
+
+
+@dataclass(frozen=True)
+class AgentStep:
+    """One message, with the actions in it and what they returned.
+
+    Attributes:
+        role: ``system``, ``user`` or ``assistant``; others as their format has them.
+        place: where it stands in its file.
+    """
+
+    role: str
+    text: str
+    reasoning: str = ""
+    actions: tuple[Action, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    totals: StepTotals = StepTotals()
+    seconds: float | None = None
+    place: str = ""
+
+    @property
+    def by_model(self) -> bool:
+        """Whether the model wrote its text and actions."""
+        return self.role == ASSISTANT
+
+
+@dataclass(frozen=True)
+class AgentAttempt:
+    """One attempt on an instance.
+
+    Attributes:
+        attempt: its number over the instance, from 1.
+        steps: None if the format holds no conversation.
+        patch: None if the format holds none; empty if the agent left none.
+        literal: the model's messages contain all of its edits, as in our edit formats.
+        source: the file that holds it.
+        known: outcomes and other values of our own attempts, for the way back.
+    """
+
+    attempt: int
+    model: str | None
+    steps: tuple[AgentStep, ...] | None
+    totals: StepTotals
+    patch: str | None
+    exit_status: str | None
+    seconds: float | None = None
+    error: str = ""
+    literal: bool = False
+    source: Path = Path()
+    known: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AttemptedInstance:
+    """One instance of a run.
+
+    Attributes:
+        label: ``model_name_or_path``; None if the format has none.
+        winner: the number of the predicted attempt; None if there is none.
+        resolved: a verdict that the run's files hold.
+        status: of an instance of ours; None for others.
+    """
+
+    instance_id: str
+    label: str | None
+    attempts: tuple[AgentAttempt, ...]
+    winner: int | None
+    resolved: bool | None = None
+    reason: str = ""
+    status: str | None = None
+
+    @property
+    def chosen(self) -> AgentAttempt | None:
+        """The predicted attempt, else the only one."""
+        only = self.attempts[0] if len(self.attempts) == 1 else None
+        return next((a for a in self.attempts if a.attempt == self.winner), only)
+
+    @property
+    def patch(self) -> str | None:
+        """The predicted patch; None if unknown."""
+        if self.chosen is not None:
+            return self.chosen.patch
+        return None if any(a.patch is None for a in self.attempts) else ""
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Dollars of all attempts; None if one is unknown."""
+        return total(a.totals.cost for a in self.attempts) if self.attempts else None
+
+
+@dataclass(frozen=True)
+class AttemptedRun:
+    """A run of any harness.
+
+    Attributes:
+        name: of its folder or file.
+        agent: the name of the agent and its version, where they are known.
+        instances: read when they are iterated over; they may not fit into memory together.
+    """
+
+    name: str
+    path: Path
+    layout: RunLayout
+    instances: Iterator[AttemptedInstance]
+    agent: str = ""
+
+
+def summed(steps: Sequence[AgentStep]) -> StepTotals:
+    """Return the totals of all steps by the model; a value that one lacks is unknown."""
+    every = [step.totals for step in steps if step.by_model]
+    if not every:
+        return StepTotals()
+
+    def added(values: Sequence[int | None]) -> int | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    return StepTotals(
+        added([t.calls for t in every]),
+        added([t.prompt_tokens for t in every]),
+        added([t.cached_tokens for t in every]),
+        added([t.completion_tokens for t in every]),
+        total(t.cost for t in every),
+    )
+
+
+def folded(steps: Sequence[AgentStep]) -> tuple[AgentStep, ...]:
+    """Return the steps with messages of tools as observations of the actions that they answer.
+
+    A message of a tool without an earlier message of the model stays.
+    """
+    found: list[AgentStep] = []
+    for step in steps:
+        last = found[-1] if found else None
+        if step.role != TOOL or last is None or not last.by_model or not last.actions:
+            found.append(step)
+            continue
+        action = step.actions[0].id if step.actions else ""
+        seen = Observation(step.text, action, step.place)
+        found[-1] = replace(last, observations=(*last.observations, seen))
+    return tuple(found)

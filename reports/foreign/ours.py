@@ -1,0 +1,142 @@
+"""Our own runs, and runs that were imported, in the model of any harness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.money import total
+from reports.data.jsonvalues import mapping, objects, text, whole
+from reports.data.rundata import AttemptData, CallData, InstanceData, RunData, read_run
+from reports.foreign.files import action_of
+from reports.foreign.model import (
+    ASSISTANT,
+    TOOL,
+    Action,
+    AgentAttempt,
+    AgentStep,
+    AttemptedInstance,
+    AttemptedRun,
+    RunLayout,
+    StepTotals,
+    folded,
+)
+from runs.storage.store import RunStore
+
+# The edit format of a command, whose edits its messages need not contain.
+COMMANDS = "agent"
+OUTCOMES = ("edit_outcome", "lint_outcome", "test_outcome")
+
+
+def ours_of(store: RunStore) -> AttemptedRun:
+    """Return a run of ours; trajectories are read when its instances are iterated over.
+
+    Raises:
+        UserError: a file is damaged, or there are no predictions.
+    """
+    run = read_run(store)
+    versions = mapping(run.described.get("versions"))
+    imported = mapping(run.described.get("imported"))
+    agent = text(imported.get("agent")) or text(imported.get("layout"))
+    own = f"{RunLayout.OURS.value} {text(versions.get('harness'))}".strip()
+    instances = (_instance(store, run, one) for one in run.instances)
+    return AttemptedRun(store.run, store.folder, RunLayout.OURS, instances, agent or own)
+
+
+def _instance(store: RunStore, run: RunData, instance: InstanceData) -> AttemptedInstance:
+    name = instance.instance_id
+    trajectory = store.read_trajectory(name)
+    raw = {whole(a.get("attempt")): a for a in objects(trajectory.get("attempts"))}
+    source = store.trajectory(name) if trajectory else store.prediction(name)
+    return AttemptedInstance(
+        instance_id=name,
+        label=run.model_name_or_path,
+        attempts=tuple(_attempt(a, raw.get(a.attempt), source) for a in instance.attempts),
+        winner=instance.winner,
+        resolved=instance.resolved if instance.patch.strip() else None,
+        reason=instance.reason,
+        status=instance.status,
+    )
+
+
+def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> AgentAttempt:
+    messages = objects(raw.get("messages")) if raw else []
+    known = {
+        "edit_format": data.edit_format,
+        "try": data.try_,
+        "reflections": data.reflections,
+        **dict(zip(OUTCOMES, (data.edit, data.lint, data.test), strict=True)),
+        "added_files": list(data.added_files),
+        "edits_test_configuration": data.edits_test_configuration,
+    }
+    steps = tuple(_steps(messages, data.calls)) if messages else None
+    return AgentAttempt(
+        attempt=data.attempt,
+        model=data.model or None,
+        steps=steps,
+        totals=attempt_totals(data),
+        patch=data.submittable_patch if data.patch_known else None,
+        exit_status=data.status,
+        seconds=data.seconds,
+        error=data.error,
+        literal=data.edit_format not in (None, COMMANDS),
+        source=source,
+        known={} if data.totals else known,
+    )
+
+
+def attempt_totals(data: AttemptData) -> StepTotals:
+    """Return the totals of an attempt; unknown without a trajectory."""
+    if data.totals is not None:
+        found = data.totals
+        counts = (found.calls, found.prompt_tokens, found.cached_tokens, found.completion_tokens)
+        return StepTotals(*counts, cost=data.cost)
+    if data.edit_format is None:
+        return StepTotals(cost=data.cost)
+    sums = _of_calls(data.calls)
+    counts = (sums.calls, sums.prompt_tokens, sums.cached_tokens, sums.completion_tokens)
+    return StepTotals(*counts, cost=data.cost)
+
+
+def _of_calls(calls: Sequence[CallData]) -> StepTotals:
+    usages = [call.usage for call in calls]
+    known = [usage for usage in usages if usage is not None]
+    cost = total(call.cost for call in calls)
+    if len(known) < len(usages):
+        return StepTotals(len(calls), cost=cost)
+    return StepTotals(
+        len(calls),
+        sum(usage.prompt_tokens for usage in known),
+        sum(usage.cached_tokens for usage in known),
+        sum(usage.completion_tokens for usage in known),
+        cost,
+    )
+
+
+def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> Iterator[AgentStep]:
+    """Yield the messages as steps; each reply has its call's tokens where there are as many."""
+    replies = sum(message.get("role") == ASSISTANT for message in messages)
+    waiting = iter(calls if replies == len(calls) else ())
+    found = []
+    for nth, message in enumerate(messages):
+        role = text(message.get("role")) or "unknown"
+        call = next(waiting, None) if role == ASSISTANT else None
+        actions = tuple(
+            action_of(c.get("name"), c.get("arguments"), c.get("id"))
+            for c in objects(message.get("tool_calls"))
+        )
+        if role == TOOL:
+            actions = (Action("", {}, text(message.get("tool_call_id"))),)
+        found.append(
+            AgentStep(
+                role=role,
+                text=text(message.get("content")),
+                reasoning=text(message.get("reasoning")),
+                actions=actions,
+                totals=_of_calls([call]) if call else StepTotals(),
+                seconds=call.seconds if call else None,
+                place=f"messages[{nth}]",
+            )
+        )
+    yield from folded(found)

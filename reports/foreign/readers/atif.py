@@ -1,0 +1,192 @@
+"""Read ATIF trajectories (Agent Trajectory Interchange Format, v1.0 to v1.8).
+
+The specification is that of the ``harbor`` package (``harbor/models/trajectories``). Harbor writes
+``<trial>/agent/trajectory.json`` and, beside ``agent``, ``result.json`` with the task and rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from core.errors import DamagedFileError
+from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
+from reports.foreign.files import (
+    FIX,
+    RunFiles,
+    action_of,
+    checked_id,
+    content_text,
+    object_at,
+    patch_of,
+)
+from reports.foreign.model import (
+    ASSISTANT,
+    AgentAttempt,
+    AgentStep,
+    AttemptedInstance,
+    Observation,
+    StepTotals,
+    summed,
+)
+from reports.foreign.readers.joining import KEPT, instance_of, with_kept
+from runs.storage.layouts import is_safe_key
+from runs.storage.store import RESULTS_FILE
+
+NEWEST = "ATIF-v1.8"
+_PREFIX = "ATIF-v1."
+_TRIAL = "result.json"
+_ROLES = {"agent": ASSISTANT, "user": "user", "system": "system"}
+_MOST_NESTED = 20
+
+
+def is_atif(value: object) -> bool:
+    """Tell whether the content of a file is such a trajectory."""
+    return text(mapping(value).get("schema_version")).startswith(_PREFIX)
+
+
+def read_atif(files: RunFiles) -> Iterator[AttemptedInstance]:
+    """Yield the instances of a folder of trajectories; other JSON files are left out.
+
+    Raises:
+        DamagedFileError: a file is broken, or two are about one instance.
+    """
+    seen: dict[str, Path] = {}
+    for path in files.ending(".json"):
+        if path.name in (_TRIAL, RESULTS_FILE):
+            continue
+        data = object_at(path)
+        if not is_atif(data):
+            continue
+        instance = _instance(path, data)
+        name = instance.instance_id
+        if (other := seen.setdefault(name, path)) != path:
+            raise DamagedFileError(path, f"and {other} are both about {name}", "keep one")
+        yield instance
+
+
+def _instance(path: Path, data: Mapping[str, Any]) -> AttemptedInstance:
+    kept = mapping(mapping(data.get("extra")).get(KEPT))
+    if kept and isinstance(data.get("subagent_trajectories"), list):
+        tried = objects(data["subagent_trajectories"])
+        attempts = [_attempt(path, one, n) for n, one in enumerate(tried, 1)]
+        return instance_of(checked_id(path, kept.get("instance_id")), attempts, kept)
+    trial = _trial(path)
+    reward = _reward(trial)
+    name = checked_id(path, _name(path, data, trial))
+    return instance_of(name, [_attempt(path, data, 1)], {**kept, "resolved": reward})
+
+
+def _trial(path: Path) -> Mapping[str, Any]:
+    place = path.parent.parent / _TRIAL
+    beside = path.parent.name == "agent" and place.is_file() and not place.is_symlink()
+    return object_at(place) if beside else {}
+
+
+def _name(path: Path, data: Mapping[str, Any], trial: Mapping[str, Any]) -> str:
+    """Return the instance: as recorded, else by the task, the session or the file."""
+    extra = mapping(data.get("extra"))
+    task = text(trial.get("task_name")).rpartition("/")[2]
+    for name in (extra.get("instance_id"), task, data.get("session_id")):
+        if is_safe_key(name):
+            return str(name)
+    return path.parent.name if path.stem == "trajectory" else path.stem
+
+
+def _reward(trial: Mapping[str, Any]) -> bool | None:
+    rewards = mapping(mapping(trial.get("verifier_result")).get("rewards"))
+    reward = number(rewards.get("reward"))
+    return None if reward is None else reward >= 1
+
+
+def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
+    extra, agent = mapping(data.get("extra")), mapping(data.get("agent"))
+    kept = mapping(extra.get(KEPT))
+    steps = tuple(_all_steps(path, data, "", 0))
+    attempt = AgentAttempt(
+        attempt=nth,
+        model=text(agent.get("model_name")) or None,
+        steps=steps,
+        totals=_totals(mapping(data.get("final_metrics")), summed(steps)),
+        patch=patch_of(path, extra.get("patch")),
+        exit_status=None,
+        source=path,
+    )
+    return with_kept(attempt, kept)
+
+
+def _totals(final: Mapping[str, Any], sums: StepTotals) -> StepTotals:
+    """Return the final metrics; what they lack is the sum of all steps."""
+
+    def of(key: str, added: int | None) -> int | None:
+        said = whole(final.get(key))
+        return added if said is None else said
+
+    cost = dollars(final.get("total_cost_usd"))
+    return StepTotals(
+        calls=sums.calls,
+        prompt_tokens=of("total_prompt_tokens", sums.prompt_tokens),
+        cached_tokens=of("total_cached_tokens", sums.cached_tokens),
+        completion_tokens=of("total_completion_tokens", sums.completion_tokens),
+        cost=sums.cost if cost is None else cost,
+    )
+
+
+def _all_steps(path: Path, data: Mapping[str, Any], place: str, depth: int) -> Iterator[AgentStep]:
+    """Yield the steps of a trajectory, then those of the subagents in it."""
+    if not isinstance(data.get("steps"), list) or depth > _MOST_NESTED:
+        raise DamagedFileError(path, f"is broken ({place or 'it'} has no `steps`)", FIX)
+    for nth, step in enumerate(objects(data["steps"])):
+        yield _step(step, f"{place}steps[{nth}]")
+    for nth, one in enumerate(objects(data.get("subagent_trajectories"))):
+        yield from _all_steps(path, one, f"{place}subagent_trajectories[{nth}].", depth + 1)
+
+
+def made_id(step: object, nth: int) -> str:
+    """Return the id of an action that has none: the format needs one.
+
+    Args:
+        step: the ``step_id``.
+        nth: the number of the action in the step, from 1.
+    """
+    return f"{step}-{nth}"
+
+
+def _given(call: Mapping[str, Any], step: Mapping[str, Any], nth: int) -> str:
+    given = text(call.get("tool_call_id"))
+    return "" if given == made_id(step.get("step_id"), nth) else given
+
+
+def _step(step: Mapping[str, Any], place: str) -> AgentStep:
+    metrics = mapping(step.get("metrics"))
+    results = objects(mapping(step.get("observation")).get("results"))
+    role = _ROLES.get(text(step.get("source")), "unknown")
+    calls = whole(step.get("llm_call_count"))
+    extra = mapping(step.get("extra"))
+    return AgentStep(
+        role=text(extra.get("role")) or role,
+        text=content_text(step.get("message")),
+        reasoning=text(step.get("reasoning_content")),
+        actions=tuple(
+            action_of(c.get("function_name"), c.get("arguments"), _given(c, step, nth))
+            for nth, c in enumerate(objects(step.get("tool_calls")), 1)
+        ),
+        observations=tuple(
+            Observation(
+                content_text(result.get("content")),
+                text(result.get("source_call_id")),
+                f"{place}.observation.results[{nth}]",
+            )
+            for nth, result in enumerate(results)
+        ),
+        totals=StepTotals(
+            calls=calls,
+            prompt_tokens=whole(metrics.get("prompt_tokens")),
+            cached_tokens=whole(metrics.get("cached_tokens")),
+            completion_tokens=whole(metrics.get("completion_tokens")),
+            cost=dollars(metrics.get("cost_usd")),
+        ),
+        seconds=number(extra.get("seconds")),
+        place=place,
+    )

@@ -1,0 +1,192 @@
+"""Join trajectories with the predictions and verdicts that lie beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from core.errors import DamagedFileError
+from reports.data.jsonvalues import dollars, mapping, number, text, whole
+from reports.foreign.files import RunFiles
+from reports.foreign.model import AgentAttempt, AgentStep, AttemptedInstance, StepTotals
+from reports.foreign.readers.predictions import (
+    PlainPrediction,
+    bare_instance,
+    plain_of,
+    verdicts_beside,
+)
+
+KEPT = "swe_retry_harness"
+"""The key under which our exports keep the values that a format has no place for."""
+
+_FURTHER = re.compile(r"\.attempt-\d{1,4}$")
+
+Read = Callable[[str, Sequence[Path]], AttemptedInstance]
+
+
+def further_name(name: str, attempt: int) -> str:
+    """Return the name of the file of an attempt that is not the predicted one."""
+    return f"{name}.attempt-{attempt}"
+
+
+def grouped(paths: Iterable[Path], suffix: str) -> dict[str, list[Path]]:
+    """Return the files of each instance by its name; ``suffix`` ends the names of files.
+
+    Raises:
+        DamagedFileError: two files are about one attempt.
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for path in paths:
+        stem = path.name.removesuffix(suffix) if path.name.endswith(suffix) else path.stem
+        files = found.setdefault(_FURTHER.sub("", stem), {})
+        if (other := files.setdefault(stem, path)) != path:
+            raise DamagedFileError(path, f"and {other} are both about {stem}", "keep one")
+    return {name: [*files.values()] for name, files in found.items()}
+
+
+def joined(
+    files: RunFiles, groups: Mapping[str, Sequence[Path]], read: Read
+) -> Iterator[AttemptedInstance]:
+    """Yield the instances with a trajectory, then those that are only predicted.
+
+    The file of predictions decides what is predicted.
+
+    Raises:
+        DamagedFileError: a file is broken, or two are about one instance.
+    """
+    plain = plain_of(files) if files.root.is_dir() else {}
+    resolved = verdicts_beside(files) if files.root.is_dir() else {}
+    seen: set[str] = set()
+    for key, paths in groups.items():
+        instance = read(key, paths)
+        name = instance.instance_id
+        if name in seen:
+            raise DamagedFileError(paths[0], f"is a second trajectory of {name}", "keep one")
+        seen.add(name)
+        yield _with(instance, plain.get(name), resolved.get(name))
+    for name, prediction in plain.items():
+        if name not in seen:
+            yield bare_instance(prediction, resolved.get(name))
+
+
+def _with(
+    instance: AttemptedInstance, plain: PlainPrediction | None, resolved: bool | None
+) -> AttemptedInstance:
+    if resolved is not None:
+        instance = replace(instance, resolved=resolved)
+    if plain is None:
+        return instance
+    instance = replace(instance, label=plain.label)
+    chosen = instance.chosen or instance.attempts[-1]
+    if not plain.patch.strip():
+        only = len(instance.attempts) == 1
+        others = instance.attempts if not only else (replace(chosen, patch=plain.patch),)
+        return replace(instance, winner=None, attempts=others)
+    attempts = tuple(
+        replace(a, patch=plain.patch) if a.attempt == chosen.attempt else a
+        for a in instance.attempts
+    )
+    return replace(instance, winner=chosen.attempt, attempts=attempts)
+
+
+def instance_of(
+    name: str, attempts: Sequence[AgentAttempt], kept: Mapping[str, Any]
+) -> AttemptedInstance:
+    """Return an instance of these attempts.
+
+    Args:
+        kept: what an export of ours kept (``kept_values``); empty for files of others, in which
+            the last attempt with a patch is predicted.
+    """
+    ordered = tuple(sorted(attempts, key=lambda a: a.attempt))
+    patched = [a.attempt for a in ordered if a.patch and a.patch.strip()]
+    winner = whole(kept.get("winner")) if "winner" in kept else max(patched, default=None)
+    resolved = kept.get("resolved")
+    return AttemptedInstance(
+        instance_id=name,
+        label=text(kept.get("model_name_or_path")) or None,
+        attempts=ordered,
+        winner=winner,
+        resolved=resolved if isinstance(resolved, bool) else None,
+        reason=text(kept.get("reason")),
+        status=text(kept.get("status")) or None,
+    )
+
+
+def kept_values(instance: AttemptedInstance, attempt: AgentAttempt) -> dict[str, Any]:
+    """Return what of an attempt and its instance other formats have no place for."""
+    return {
+        "instance_id": instance.instance_id,
+        "model_name_or_path": instance.label,
+        "winner": instance.winner,
+        "resolved": instance.resolved,
+        "reason": instance.reason,
+        "status": instance.status,
+        "attempt": attempt.attempt,
+        "model": attempt.model,
+        "exit_status": attempt.exit_status,
+        "seconds": attempt.seconds,
+        "error": attempt.error,
+        "literal": attempt.literal,
+        "steps": None if attempt.steps is None else len(attempt.steps),
+        "totals": {**attempt.totals.counts(), "cost": _number(attempt)},
+        "known": dict(attempt.known),
+    }
+
+
+def _number(attempt: AgentAttempt) -> float | None:
+    return None if attempt.totals.cost is None else float(attempt.totals.cost)
+
+
+def with_kept(attempt: AgentAttempt, kept: Mapping[str, Any]) -> AgentAttempt:
+    """Return an attempt with the values of ``kept_values``; as it is where there are none."""
+    if not kept:
+        return attempt
+    said = whole(kept.get("steps"))
+    return replace(
+        attempt,
+        # A format that needs a step, or a list of them, gets one where there is none.
+        steps=attempt.steps if said else None if said is None else (),
+        attempt=whole(kept.get("attempt")) or attempt.attempt,
+        model=text(kept.get("model")) or None,
+        exit_status=text(kept.get("exit_status")) or None,
+        seconds=number(kept.get("seconds")),
+        error=text(kept.get("error")),
+        literal=kept.get("literal") is True,
+        totals=_totals(mapping(kept.get("totals"))),
+        known=mapping(kept.get("known")),
+    )
+
+
+def kept_of_step(step: AgentStep) -> dict[str, Any]:
+    """Return the numbers of a step of the model, for formats that have no place for them."""
+    cost = None if step.totals.cost is None else float(step.totals.cost)
+    return {"totals": {**step.totals.counts(), "cost": cost}, "seconds": step.seconds}
+
+
+def step_with_kept(step: AgentStep, message: Mapping[str, Any]) -> AgentStep:
+    """Return a step with the numbers of ``kept_of_step`` in its message, if there are any."""
+    kept = mapping(message.get(KEPT))
+    if not kept:
+        return step
+    numbers = _totals(mapping(kept.get("totals")))
+    return replace(step, totals=numbers, seconds=number(kept.get("seconds")))
+
+
+def _totals(raw: Mapping[str, Any]) -> StepTotals:
+    return StepTotals(
+        calls=whole(raw.get("calls")),
+        prompt_tokens=whole(raw.get("prompt_tokens")),
+        cached_tokens=whole(raw.get("cached_tokens")),
+        completion_tokens=whole(raw.get("completion_tokens")),
+        cost=dollars(raw.get("cost")),
+    )
+
+
+def priced(cost: Decimal | None, sent: int | None) -> Decimal | None:
+    """Return dollars; None for 0 dollars of tokens that were sent: no price was known."""
+    return None if not cost and sent else cost

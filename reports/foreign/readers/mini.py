@@ -1,0 +1,189 @@
+"""Read runs of mini-swe-agent: ``preds.json`` and a ``*.traj.json`` for each instance.
+
+The layout is that of versions 1 and 2 (``trajectory_format`` mini-swe-agent-1 and -1.1), as
+``minisweagent/agents/default.py`` of version 2.4 writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reports.data.jsonvalues import dollars, mapping, objects, text, whole
+from reports.foreign.files import (
+    RunFiles,
+    action_of,
+    called,
+    checked_id,
+    content_text,
+    object_at,
+    patch_of,
+)
+from reports.foreign.model import (
+    ASSISTANT,
+    TOOL,
+    Action,
+    AgentAttempt,
+    AgentStep,
+    AttemptedInstance,
+    StepTotals,
+    folded,
+    summed,
+)
+from reports.foreign.readers.joining import (
+    KEPT,
+    grouped,
+    instance_of,
+    joined,
+    step_with_kept,
+    with_kept,
+)
+
+ENDING = ".traj.json"
+FORMAT = "mini-swe-agent-1.1"
+# Keys in a message that answers commands, whose role is `user` for models without tools.
+_ANSWERED = ("returncode", "raw_output")
+_EXIT = "exit"
+
+
+def is_mini(value: object) -> bool:
+    """Tell whether the content of a file is such a trajectory."""
+    found = mapping(value)
+    return isinstance(found.get("messages"), list) and isinstance(found.get("info"), dict)
+
+
+def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
+    """Yield the instances of a run.
+
+    Raises:
+        DamagedFileError: a file is broken.
+    """
+    paths = files.paths if files.root.is_file() else files.ending(ENDING)
+    yield from joined(files, grouped(paths, ENDING), _instance)
+
+
+def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:
+    attempts: list[AgentAttempt] = []
+    kept: Mapping[str, Any] = {}
+    for number, path in enumerate(paths, 1):
+        data = object_at(path)
+        name = checked_id(path, data.get("instance_id", name))
+        kept = mapping(mapping(data.get("info")).get(KEPT))
+        attempts.append(_attempt(path, data, number))
+    return instance_of(name, attempts, kept)
+
+
+def _attempt(path: Path, data: Mapping[str, Any], number: int) -> AgentAttempt:
+    info = mapping(data.get("info"))
+    model = mapping(mapping(info.get("config")).get("model"))
+    steps = folded([s for n, m in enumerate(objects(data.get("messages"))) for s in _steps(m, n)])
+    attempt = AgentAttempt(
+        attempt=number,
+        model=text(model.get("model_name")) or None,
+        steps=steps,
+        totals=_totals(info, model, steps),
+        patch=patch_of(path, info.get("submission")),
+        exit_status=text(info.get("exit_status")) or None,
+        error=text(info.get("traceback")),
+        source=path,
+    )
+    return with_kept(attempt, mapping(info.get(KEPT)))
+
+
+def _totals(
+    info: Mapping[str, Any], model: Mapping[str, Any], steps: Sequence[AgentStep]
+) -> StepTotals:
+    """Return the totals; 0 dollars where the harness was told to ignore unknown prices are None."""
+    stats, sums = mapping(info.get("model_stats")), summed(steps)
+    cost = dollars(stats.get("instance_cost"))
+    if not cost and model.get("cost_tracking") == "ignore_errors":
+        cost = None
+    counts = (sums.prompt_tokens, sums.cached_tokens, sums.completion_tokens)
+    return StepTotals(whole(stats.get("api_calls")), *counts, cost)
+
+
+def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
+    """Yield the steps in a message.
+
+    A reply that could not be read stands in ``extra`` of the message that says so, and was billed.
+    """
+    extra, place = mapping(message.get("extra")), f"messages[{number}]"
+    role = text(message.get("role"))
+    if message.get("object") == "response" or message.get("type") == "function_call_output":
+        yield _of_responses(message, place)
+        return
+    if role != ASSISTANT and "response" in extra:
+        yield _rejected(extra, f"{place}.extra.response")
+    actions = called(message.get("tool_calls")) or _actions(extra)
+    if role == "user" and any(key in extra for key in _ANSWERED):
+        role = TOOL
+    if role == TOOL:
+        actions = (Action("", {}, text(message.get("tool_call_id"))),)
+    if role == _EXIT and _repeats(message, extra):
+        return
+    step = AgentStep(
+        role=role or "unknown",
+        text=content_text(message.get("content")),
+        reasoning=text(message.get("reasoning_content")),
+        actions=actions,
+        totals=_billed(extra) if role == ASSISTANT else StepTotals(),
+        place=place,
+    )
+    yield step_with_kept(step, message)
+
+
+def _repeats(message: Mapping[str, Any], extra: Mapping[str, Any]) -> bool:
+    """Tell whether the last message only says how the attempt ended, as ``info`` does."""
+    said = content_text(message.get("content")).strip()
+    return said in ("", text(extra.get("exit_status")), text(extra.get("submission")).strip())
+
+
+def _rejected(extra: Mapping[str, Any], place: str) -> AgentStep:
+    choices = objects(mapping(extra.get("response")).get("choices"))
+    said = mapping(choices[0].get("message")) if choices else {}
+    written = content_text(said.get("content")) or text(extra.get("model_response"))
+    actions = called(said.get("tool_calls"))
+    return AgentStep(ASSISTANT, written, actions=actions, totals=_billed(extra), place=place)
+
+
+def _of_responses(message: Mapping[str, Any], place: str) -> AgentStep:
+    """Return a message in the form of OpenAI's responses: its ``output`` has typed parts."""
+    if message.get("type") == "function_call_output":
+        answered = (Action("", {}, text(message.get("call_id"))),)
+        return AgentStep(TOOL, content_text(message.get("output")), actions=answered, place=place)
+    parts = objects(message.get("output"))
+    written = [content_text(p.get("content")) for p in parts if p.get("type") == "message"]
+    actions = (p for p in parts if p.get("type") == "function_call")
+    return AgentStep(
+        role=ASSISTANT,
+        text="\n".join(written),
+        actions=tuple(
+            action_of(p.get("name"), p.get("arguments"), p.get("call_id")) for p in actions
+        ),
+        totals=_billed({"response": message, **mapping(message.get("extra"))}),
+        place=place,
+    )
+
+
+def _actions(extra: Mapping[str, Any]) -> tuple[Action, ...]:
+    """Return the commands of a message of a model that writes them as text."""
+    found = extra.get("actions")
+    every = found if isinstance(found, list) else []
+    commands = (a if isinstance(a, Mapping) else {"command": a} for a in every)
+    return tuple(
+        action_of("bash", {"command": c.get("command")}, c.get("tool_call_id")) for c in commands
+    )
+
+
+def _billed(extra: Mapping[str, Any]) -> StepTotals:
+    said = mapping(mapping(extra.get("response")).get("usage"))
+    prompt = said.get("prompt_tokens", said.get("input_tokens"))
+    details = mapping(said.get("prompt_tokens_details", said.get("input_tokens_details")))
+    return StepTotals(
+        calls=1,
+        prompt_tokens=whole(prompt),
+        cached_tokens=whole(details.get("cached_tokens")),
+        completion_tokens=whole(said.get("completion_tokens", said.get("output_tokens"))),
+        cost=dollars(extra.get("cost")),
+    )

@@ -1,0 +1,225 @@
+"""Read runs of OpenHands: ``output.jsonl`` with a line for each attempt on an instance.
+
+Lines of OpenHands/benchmarks have events of its SDK in ``history``, with a ``kind``
+(``openhands/sdk/event/``); those of OpenHands itself have ``action`` and ``observation``, or pairs
+of them (``evaluation/utils/shared.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from core.errors import DamagedFileError, UserError
+from reports.data.jsonvalues import dollars, mapping, text, whole
+from reports.foreign.files import (
+    RunFiles,
+    action_of,
+    as_text,
+    called,
+    checked_id,
+    content_text,
+    objects_of_lines,
+    patch_of,
+)
+from reports.foreign.model import (
+    ASSISTANT,
+    TOOL,
+    Action,
+    AgentAttempt,
+    AgentStep,
+    AttemptedInstance,
+    StepTotals,
+    folded,
+)
+from reports.foreign.readers.joining import priced
+from reports.foreign.readers.predictions import verdicts_beside
+
+OUTPUT = "output.jsonl"
+# The same lines with verdicts, which its evaluation writes beside them.
+EVALUATED = "output.swebench_eval.jsonl"
+
+
+def is_openhands(value: object) -> bool:
+    """Tell whether ``value`` looks like a line of its output."""
+    return isinstance(value, Mapping) and "instance_id" in value and "test_result" in value
+
+
+def output_of(files: RunFiles) -> Path | None:
+    """Return the file with the attempts, with verdicts if there is one; None without any.
+
+    Raises:
+        UserError: there are several runs.
+    """
+    found = files.named(EVALUATED) or files.named(OUTPUT)
+    if len(found) > 1:
+        raise UserError(f"{files.root} holds several runs, as {found[0]} and {found[1]}; name one")
+    return found[0] if found else None
+
+
+def read_openhands(files: RunFiles) -> Iterator[AttemptedInstance]:
+    """Yield the instances of a run.
+
+    Raises:
+        DamagedFileError: a line is broken, or two are about one attempt.
+    """
+    path = files.root if files.root.is_file() else output_of(files) or files.root
+    beside = RunFiles(path.parent, tuple(p for p in files.paths if p.parent == path.parent))
+    resolved = {} if files.root.is_file() else verdicts_beside(beside)
+    counts = Counter(_id(path, line) for _, line in objects_of_lines(path))
+    waiting: dict[str, list[AttemptedInstance]] = {}
+    for number, line in objects_of_lines(path):
+        one = _instance(path, number, line)
+        name = one.instance_id
+        if name in resolved and one.resolved is None:
+            one = replace(one, resolved=resolved[name])
+        every = waiting.setdefault(name, [])
+        every.append(one)
+        if len(every) == counts[name]:
+            yield _merged(path, waiting.pop(name))
+
+
+def _id(path: Path, line: Mapping[str, Any]) -> str:
+    return checked_id(path, line.get("instance_id"))
+
+
+def _merged(path: Path, every: Sequence[AttemptedInstance]) -> AttemptedInstance:
+    """Return the attempts on an instance as one; the last attempt is the predicted one."""
+    ordered = sorted(every, key=lambda one: one.attempts[0].attempt)
+    numbers = [one.attempts[0].attempt for one in ordered]
+    if len({*numbers}) < len(numbers):
+        words = f"has attempt {numbers[0]} on {every[0].instance_id} twice"
+        raise DamagedFileError(path, words, "keep one line")
+    return replace(ordered[-1], attempts=tuple(a for one in ordered for a in one.attempts))
+
+
+def _instance(path: Path, number: int, line: Mapping[str, Any]) -> AttemptedInstance:
+    result, metadata = mapping(line.get("test_result")), mapping(line.get("metadata"))
+    # Before 2024-10 the patch stood in the line itself.
+    patch = patch_of(path, result.get("git_patch", line.get("git_patch")))
+    config = mapping(metadata.get("llm_config")) or mapping(metadata.get("llm"))
+    error = as_text(line["error"]) if line.get("error") else ""
+    attempt = AgentAttempt(
+        attempt=whole(line.get("attempt")) or 1,
+        model=text(config.get("model")) or None,
+        steps=_steps(line, number),
+        totals=_totals(mapping(line.get("metrics"))),
+        patch=patch,
+        exit_status="error" if error else None,
+        error=error,
+        source=path,
+    )
+    verdict = mapping(result.get("report")).get("resolved")
+    return AttemptedInstance(
+        instance_id=_id(path, line),
+        label=attempt.model,
+        attempts=(attempt,),
+        winner=attempt.attempt if patch and patch.strip() else None,
+        resolved=verdict if isinstance(verdict, bool) else None,
+    )
+
+
+def _totals(metrics: Mapping[str, Any]) -> StepTotals:
+    tokens = mapping(metrics.get("accumulated_token_usage"))
+    calls = metrics.get("token_usages") or metrics.get("costs")
+    prompt = whole(tokens.get("prompt_tokens"))
+    return StepTotals(
+        calls=len(calls) if isinstance(calls, list) else None,
+        prompt_tokens=prompt,
+        cached_tokens=whole(tokens.get("cache_read_tokens")),
+        completion_tokens=whole(tokens.get("completion_tokens")),
+        cost=priced(dollars(metrics.get("accumulated_cost")), prompt),
+    )
+
+
+def _steps(line: Mapping[str, Any], number: int) -> tuple[AgentStep, ...] | None:
+    """Return the conversation; None if the line holds none, as failed runs do."""
+    history = line.get("history")
+    if not isinstance(history, list) or not history:
+        return None
+    flat = [e for one in history for e in (one if isinstance(one, list) else [one])]
+    place = f"line {number}: history"
+    found = [_step(mapping(event), f"{place}[{nth}]") for nth, event in enumerate(flat)]
+    instruction = text(line.get("instruction"))
+    if instruction and not any(s and instruction.strip() in s.text for _, s in found):
+        found.insert(0, ("", AgentStep("user", instruction, place=f"line {number}: instruction")))
+    return folded(_by_reply(found))
+
+
+def _by_reply(found: Iterable[tuple[str, AgentStep | None]]) -> list[AgentStep]:
+    """Return the steps; actions of one reply of the model, each an event of its own, are one."""
+    steps: list[AgentStep] = []
+    replies: dict[str, int] = {}
+    for reply, step in found:
+        if step is None:
+            continue
+        if reply and reply in replies:
+            before = steps[replies[reply]]
+            steps[replies[reply]] = replace(before, actions=(*before.actions, *step.actions))
+            continue
+        if reply:
+            replies[reply] = len(steps)
+        steps.append(step)
+    return steps
+
+
+def _step(event: Mapping[str, Any], place: str) -> tuple[str, AgentStep | None]:
+    """Return the id of the model's reply, if any, and the step of an event, if it is one."""
+    if "kind" in event:
+        return text(event.get("llm_response_id")), _of_sdk(event, place)
+    return "", _of_runtime(event, place)
+
+
+def _of_sdk(event: Mapping[str, Any], place: str) -> AgentStep | None:
+    if "llm_message" in event:
+        said = mapping(event["llm_message"])
+        extended = content_text(event.get("extended_content"))
+        written = "\n".join(filter(None, [content_text(said.get("content")), extended]))
+        calls = called(said.get("tool_calls"))
+        return AgentStep(text(said.get("role")) or "user", written, actions=calls, place=place)
+    if "tool_call" in event:
+        calls = called([event["tool_call"]])
+        if not calls or not calls[0].arguments:
+            calls = (action_of(event.get("tool_name"), event.get("action")),)
+        named = replace(calls[0], id=text(event.get("tool_call_id")))
+        reasoning = text(event.get("reasoning_content"))
+        written = content_text(event.get("thought"))
+        return AgentStep(ASSISTANT, written, reasoning, (named,), place=place)
+    if "system_prompt" in event:
+        return AgentStep("system", content_text(event["system_prompt"]), place=place)
+    if "tool_call_id" in event:
+        seen = event.get("observation") or event.get("error") or event.get("rejection_reason")
+        parts = [_observed(seen), content_text(event.get("extended_content"))]
+        answered = (Action("", {}, text(event.get("tool_call_id"))),)
+        return AgentStep(TOOL, "\n".join(filter(None, parts)), actions=answered, place=place)
+    return None
+
+
+def _observed(seen: object) -> str:
+    """Return what an observation shows: its content, else all its texts."""
+    if isinstance(seen, str):
+        return seen
+    found = mapping(seen)
+    shown = content_text(found.get("content")) or text(found.get("output"))
+    return shown or "\n".join(v for k, v in found.items() if isinstance(v, str) and k != "kind")
+
+
+def _of_runtime(event: Mapping[str, Any], place: str) -> AgentStep | None:
+    args = mapping(event.get("args"))
+    if "observation" in event:
+        return AgentStep(
+            TOOL, content_text(event.get("content")), actions=(Action("", {}),), place=place
+        )
+    action = text(event.get("action"))
+    if action in ("message", "system"):
+        role = "system" if action == "system" else ""
+        role = role or (ASSISTANT if event.get("source") == "agent" else "user")
+        return AgentStep(role, text(args.get("content")) or text(event.get("message")), place=place)
+    if not action:
+        return None
+    kept = {key: value for key, value in args.items() if key not in ("thought", "final_thought")}
+    thought = text(args.get("thought")) or text(args.get("final_thought"))
+    return AgentStep(ASSISTANT, thought, actions=(action_of(action, kept),), place=place)

@@ -1,0 +1,139 @@
+"""Read files of predictions: ``preds.json``, and ``all_preds.jsonl`` as Agentless writes it.
+
+SWE-bench's keys are ``instance_id``, ``model_name_or_path`` and ``model_patch``. A file of
+predictions holds no conversation, no tokens and no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import DamagedFileError
+from reports.data.jsonvalues import text, texts
+from reports.data.predictions import ALL_PREDS
+from reports.foreign.files import FIX, RunFiles, checked_id, json_at, objects_of_lines, patch_of
+from reports.foreign.model import AgentAttempt, AttemptedInstance, StepTotals
+
+PREDS = "preds.json"
+_PATCH = "model_patch"
+_SINGLE = ".pred"
+
+
+@dataclass(frozen=True)
+class PlainPrediction:
+    """One prediction of a file.
+
+    Attributes:
+        label: ``model_name_or_path``; None if it has none.
+        patch: empty for null, as harnesses write it after a crash.
+    """
+
+    instance_id: str
+    label: str | None
+    patch: str
+    path: Path
+
+
+def is_prediction(value: object) -> bool:
+    """Tell whether ``value`` looks like a prediction."""
+    return isinstance(value, Mapping) and _PATCH in value
+
+
+def are_predictions(value: object) -> bool:
+    """Tell whether the value of a JSON file looks like a set of predictions."""
+    every = [*value.values()] if isinstance(value, dict) else value
+    return isinstance(every, list) and bool(every) and all(map(is_prediction, every))
+
+
+def prediction_files(files: RunFiles) -> tuple[Path, ...]:
+    """Return the files of predictions, the nearest to the root first."""
+    named = files.named(PREDS, ALL_PREDS)
+    return tuple(sorted(named, key=lambda path: (len(path.parts), path)))
+
+
+def read_plain(path: Path) -> dict[str, PlainPrediction]:
+    """Return the predictions of a file by instance id.
+
+    Raises:
+        DamagedFileError: it is broken, or holds two predictions of one instance.
+    """
+    found: dict[str, PlainPrediction] = {}
+    for key, value in _values(path):
+        if not isinstance(value, Mapping) or _PATCH not in value:
+            raise DamagedFileError(path, f"is broken ({key}: it lacks `{_PATCH}`)", FIX)
+        name = checked_id(path, value.get("instance_id", key))
+        if name in found:
+            raise DamagedFileError(path, f"has two predictions of {name}", "keep one")
+        patch = patch_of(path, value[_PATCH]) or ""
+        label = text(value.get("model_name_or_path")) or None
+        found[name] = PlainPrediction(name, label, patch, path)
+    return found
+
+
+def _values(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.suffix == ".jsonl":
+        for number, value in objects_of_lines(path):
+            yield f"line {number}", value
+        return
+    whole = json_at(path)
+    if is_prediction(whole):
+        yield "it", whole
+    elif isinstance(whole, dict):
+        yield from whole.items()
+    elif isinstance(whole, list):
+        yield from ((f"entry {number}", value) for number, value in enumerate(whole, 1))
+    else:
+        raise DamagedFileError(path, "is broken (line 1: it holds no predictions)", FIX)
+
+
+def plain_of(files: RunFiles) -> dict[str, PlainPrediction]:
+    """Return the predictions of the first file of predictions, else of the files of single ones.
+
+    SWE-agent writes ``<id>.pred`` for each instance, and ``preds.json`` after the last.
+    """
+    if paths := prediction_files(files):
+        return read_plain(paths[0])
+    return {name: one for path in files.ending(_SINGLE) for name, one in read_plain(path).items()}
+
+
+def read_predictions_alone(files: RunFiles) -> Iterator[AttemptedInstance]:
+    """Yield the instances of a file of predictions.
+
+    Raises:
+        DamagedFileError: it is broken.
+    """
+    path = files.root if files.root.is_file() else prediction_files(files)[0]
+    resolved = verdicts_beside(files)
+    for plain in read_plain(path).values():
+        yield bare_instance(plain, resolved.get(plain.instance_id))
+
+
+def bare_instance(plain: PlainPrediction, resolved: bool | None) -> AttemptedInstance:
+    """Return an instance of which only the prediction is known."""
+    attempt = AgentAttempt(1, None, None, StepTotals(), plain.patch, None, source=plain.path)
+    winner = 1 if plain.patch.strip() else None
+    return AttemptedInstance(plain.instance_id, plain.label, (attempt,), winner, resolved)
+
+
+def verdicts_beside(files: RunFiles) -> dict[str, bool]:
+    """Return the verdicts in the result files of swebench and sb-cli at the top of a folder.
+
+    Such a file has the lists ``resolved_ids`` and ``unresolved_ids``. Files that disagree give no
+    verdict.
+    """
+    found: dict[str, bool] = {}
+    unclear: set[str] = set()
+    for path in files.paths:
+        if path.parent != files.root or path.suffix != ".json" or path.name == PREDS:
+            continue
+        value = json_at(path)
+        if not isinstance(value, dict) or "resolved_ids" not in value:
+            continue
+        for key, verdict in (("resolved_ids", True), ("unresolved_ids", False)):
+            for name in texts(value.get(key)):
+                if found.setdefault(name, verdict) is not verdict:
+                    unclear.add(name)
+    return {name: verdict for name, verdict in found.items() if name not in unclear}

@@ -1,0 +1,182 @@
+"""Read runs of SWE-agent: a ``.traj`` for each instance, and ``preds.json``.
+
+The layout is that of version 1.1 (``sweagent/types.py``, ``sweagent/agent/agents.py``). Agents that
+retry write their ``attempts``, and no other key until one is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from core.parsing.untrusted import DamagedError, json_of
+from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
+from reports.foreign.files import (
+    RunFiles,
+    action_of,
+    called,
+    checked_id,
+    content_text,
+    object_at,
+    patch_of,
+)
+from reports.foreign.model import (
+    ASSISTANT,
+    TOOL,
+    Action,
+    AgentAttempt,
+    AgentStep,
+    AttemptedInstance,
+    Observation,
+    StepTotals,
+    folded,
+)
+from reports.foreign.readers.joining import (
+    KEPT,
+    grouped,
+    instance_of,
+    joined,
+    priced,
+    step_with_kept,
+    with_kept,
+)
+
+ENDING = ".traj"
+
+
+def is_sweagent(value: object) -> bool:
+    """Tell whether the content of a file is such a trajectory."""
+    found = mapping(value)
+    own = isinstance(found.get("trajectory"), list) and isinstance(found.get("info"), dict)
+    return own or (isinstance(found.get("attempts"), list) and "instance_id" not in found)
+
+
+def read_sweagent(files: RunFiles) -> Iterator[AttemptedInstance]:
+    """Yield the instances of a run.
+
+    Raises:
+        DamagedFileError: a file is broken.
+    """
+    paths = files.paths if files.root.is_file() else files.ending(ENDING)
+    yield from joined(files, grouped(paths, ENDING), _instance)
+
+
+def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:
+    path = paths[0]
+    name, data = checked_id(path, name), object_at(path)
+    info = mapping(data.get("info"))
+    tried = objects(data.get("attempts"))
+    attempts = [_attempt(path, one, n) for n, one in enumerate(tried, 1)]
+    if not attempts:
+        return instance_of(name, [_attempt(path, data, 1)], mapping(info.get(KEPT)))
+    kept = dict(mapping(info.get(KEPT)))
+    best = whole(info.get("best_attempt_idx"))
+    if "winner" not in kept:
+        kept["winner"] = None if best is None or best >= len(attempts) else best + 1
+    return instance_of(name, attempts, kept)
+
+
+def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
+    info = mapping(data.get("info"))
+    steps = _steps(data)
+    attempt = AgentAttempt(
+        attempt=nth,
+        model=_model(data),
+        steps=steps,
+        totals=_totals(mapping(info.get("model_stats"))),
+        patch=patch_of(path, info.get("submission")) or "",
+        exit_status=str(info["exit_status"]) if info.get("exit_status") is not None else None,
+        source=path,
+    )
+    return with_kept(attempt, mapping(info.get(KEPT)))
+
+
+def _totals(stats: Mapping[str, Any]) -> StepTotals:
+    sent = whole(stats.get("tokens_sent"))
+    return StepTotals(
+        calls=whole(stats.get("api_calls")),
+        prompt_tokens=sent,
+        completion_tokens=whole(stats.get("tokens_received")),
+        cost=priced(dollars(stats.get("instance_cost")), sent),
+    )
+
+
+def _model(data: Mapping[str, Any]) -> str | None:
+    """Return the name of the model in ``replay_config``, which is JSON text in JSON."""
+    config = data.get("replay_config")
+    try:
+        config = json_of(config) if isinstance(config, str) else config
+    except DamagedError:
+        return None
+    return text(mapping(mapping(mapping(config).get("agent")).get("model")).get("name")) or None
+
+
+def _steps(data: Mapping[str, Any]) -> tuple[AgentStep, ...]:
+    """Return the conversation in ``history`` with what only ``trajectory`` holds.
+
+    These are replies that could not be read, and the observation of a last step, the submission.
+    """
+    rest = [*folded([*_messages(objects(data.get("history")))])]
+    found: list[AgentStep] = []
+    for nth, one in enumerate(objects(data.get("trajectory"))):
+        step = _taken(one, nth)
+        at = next((n for n, said in enumerate(rest) if said.by_model), len(rest))
+        found += rest[:at]
+        rest = rest[at:]
+        if rest and rest[0].text.strip() == step.text.strip():
+            found.append(_completed(rest.pop(0), step, rest[:1]))
+        else:
+            found.append(step)
+    return (*found, *rest)
+
+
+def _completed(step: AgentStep, taken: AgentStep, following: Sequence[AgentStep]) -> AgentStep:
+    """Return a step with the observation of ``taken`` unless its messages show it."""
+    shown = [o.text for o in step.observations] + [s.text for s in following if not s.by_model]
+    new = [o for o in taken.observations if not any(o.text.strip() in text for text in shown)]
+    return replace(step, observations=(*step.observations, *new)) if new else step
+
+
+def _messages(history: Sequence[Mapping[str, Any]]) -> Iterator[AgentStep]:
+    acted = False
+    for nth, message in enumerate(history):
+        step = _message(message, nth, answers=acted)
+        acted = bool(step.actions) if step.by_model else acted
+        yield step
+
+
+def _taken(one: Mapping[str, Any], nth: int) -> AgentStep:
+    place, command = f"trajectory[{nth}]", text(one.get("action"))
+    seen = text(one.get("observation"))
+    return AgentStep(
+        role=ASSISTANT,
+        text=text(one.get("response")) or text(one.get("thought")),
+        actions=(action_of("bash", {"command": command}),) if command.strip() else (),
+        observations=(Observation(seen, place=f"{place}.observation"),) if seen else (),
+        totals=StepTotals(calls=1),
+        seconds=number(one.get("execution_time")),
+        place=place,
+    )
+
+
+def _message(message: Mapping[str, Any], nth: int, *, answers: bool = False) -> AgentStep:
+    role, place = text(message.get("role")) or "unknown", f"history[{nth}]"
+    written = content_text(message.get("content"))
+    command = text(message.get("action"))
+    actions = called(message.get("tool_calls"))
+    if not actions and command.strip() and role == ASSISTANT:
+        actions = (action_of("bash", {"command": command}),)
+    ids = message.get("tool_call_ids")
+    if role == "user" and message.get("message_type") == "observation" and answers:
+        role = TOOL
+    if role == TOOL:
+        answered = text(ids[0]) if isinstance(ids, list) and ids else ""
+        actions = (Action("", {}, answered),)
+    calls = StepTotals(calls=1) if role == ASSISTANT and not message.get("is_demo") else None
+    if message.get("is_demo") is True:
+        role = "user"
+    reasoning = text(message.get("reasoning_content"))
+    step = AgentStep(role, written, reasoning, actions, (), calls or StepTotals(), place=place)
+    return step_with_kept(step, message)

@@ -1,0 +1,121 @@
+"""Recognise whose run a path holds, by its layout, and read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from core.errors import DamagedFileError, UserError
+from reports.data.jsonvalues import mapping
+from reports.data.predictions import ALL_PREDS
+from reports.foreign.files import RunFiles, json_at, objects_of_lines
+from reports.foreign.model import AttemptedInstance, AttemptedRun, RunLayout
+from reports.foreign.ours import ours_of
+from reports.foreign.readers import atif, inspect_logs, mini, openhands, predictions, sweagent
+from runs.storage.store import RESULTS_FILE, RUN_FILE, STATS_FILE, RunStore
+
+_READERS: Mapping[RunLayout, Callable[[RunFiles], Iterator[AttemptedInstance]]] = {
+    RunLayout.MINI: mini.read_mini,
+    RunLayout.SWE_AGENT: sweagent.read_sweagent,
+    RunLayout.OPENHANDS: openhands.read_openhands,
+    RunLayout.PREDICTIONS: predictions.read_predictions_alone,
+    RunLayout.INSPECT: inspect_logs.read_inspect,
+    RunLayout.ATIF: atif.read_atif,
+}
+_CONTENTS: tuple[tuple[RunLayout, Callable[[object], bool]], ...] = (
+    (RunLayout.ATIF, atif.is_atif),
+    (RunLayout.MINI, mini.is_mini),
+    (RunLayout.SWE_AGENT, sweagent.is_sweagent),
+    (RunLayout.INSPECT, inspect_logs.is_inspect),
+    (RunLayout.OPENHANDS, openhands.is_openhands),
+    (RunLayout.PREDICTIONS, predictions.are_predictions),
+    (RunLayout.PREDICTIONS, predictions.is_prediction),
+)
+_JSON = (".json", ".jsonl", ".traj")
+# Files of which one shows the layout of a folder; a folder of many JSON files is read only so far.
+_LOOKED_AT = 20
+
+
+def layout_of(path: Path) -> RunLayout | None:
+    """Return the layout of a folder or a file; None for an unknown one.
+
+    Raises:
+        UserError: there is no such path, or it holds too many files.
+        DamagedFileError: a file that has to be looked at is broken.
+    """
+    if not path.exists():
+        raise UserError(f"there is no run {path}; give a folder under predictions/, or another run")
+    if path.is_file():
+        return RunLayout.INSPECT if path.suffix == inspect_logs.ENDING else _of_content(path)
+    if _is_ours(path):
+        return RunLayout.OURS
+    return _of_folder(RunFiles.below(path))
+
+
+def _is_ours(folder: Path) -> bool:
+    if (folder / RUN_FILE).is_file():
+        return True
+    others = (predictions.PREDS, RESULTS_FILE, STATS_FILE)
+    for path in sorted(folder.glob("*.json"))[:_LOOKED_AT]:
+        if path.name not in others and not path.name.endswith(mini.ENDING):
+            with suppress(DamagedFileError):
+                found = mapping(json_at(path))
+                return found.get("instance_id") == path.stem and predictions.is_prediction(found)
+    return False
+
+
+def _of_folder(files: RunFiles) -> RunLayout | None:
+    if files.ending(mini.ENDING):
+        return RunLayout.MINI
+    if files.ending(sweagent.ENDING):
+        return RunLayout.SWE_AGENT
+    if files.named(openhands.OUTPUT, openhands.EVALUATED):
+        return RunLayout.OPENHANDS
+    if files.ending(inspect_logs.ENDING):
+        return RunLayout.INSPECT
+    if any(map(_is_trajectory, files.ending(".json")[:_LOOKED_AT])):
+        return RunLayout.ATIF
+    named = files.named(predictions.PREDS, ALL_PREDS)
+    return RunLayout.PREDICTIONS if named else None
+
+
+def _is_trajectory(path: Path) -> bool:
+    with suppress(DamagedFileError):
+        return atif.is_atif(json_at(path))
+    return False
+
+
+def _of_content(path: Path) -> RunLayout | None:
+    if path.suffix not in _JSON:
+        return None
+    value: Any = None
+    if path.suffix == ".jsonl":
+        value = next((line for _, line in objects_of_lines(path)), None)
+    else:
+        value = json_at(path)
+    return next((layout for layout, fits in _CONTENTS if fits(value)), None)
+
+
+def read_any(path: Path) -> AttemptedRun:
+    """Return the run at ``path``, of any layout; its instances are read when they are needed.
+
+    Raises:
+        UserError: the layout is unknown.
+    """
+    path = path.expanduser().resolve()
+    layout = layout_of(path)
+    if layout is RunLayout.OURS:
+        return ours_of(RunStore.of_folder(path))
+    if layout is None:
+        raise UserError(unknown(path))
+    files = RunFiles.below(path)
+    name = path.name if path.is_dir() else path.name.partition(".")[0]
+    return AttemptedRun(name, path, layout, _READERS[layout](files))
+
+
+def unknown(path: Path) -> str:
+    """Return that the layout of ``path`` is unknown, and which are known."""
+    known = ", ".join(layout.value for layout in RunLayout)
+    return f"{path} is no run that can be read; known are the layouts of {known}"
