@@ -84,10 +84,18 @@ class TestFiles:
         """
         if self.runner not in OF_PYTHON:
             alone = self._file_command(paths[0]) if len(paths) == 1 else None
-            setup = self.instance.test_setup
-            return " ; ".join([alone or self._suite_command, *(setup.show if setup else ())])
+            return alone or self._suite_command
         names = [shlex.quote(directives(self.runner, path)) for path in paths if path != ALL_TESTS]
         return " ".join([self.test_command, *names])
+
+    def reported(self, path: str, token: str) -> str:
+        """Return the command whose output holds the results; see ``with_report_file``."""
+        return with_report_file(self.command(path), self.runner, token, self.show)
+
+    @property
+    def show(self) -> tuple[str, ...]:
+        """Shell lines that print what the command has written elsewhere."""
+        return self.instance.test_setup.show if self.instance.test_setup else ()
 
     def _alone(self, path: str) -> bool:
         return self._file_command(path) is not None
@@ -105,7 +113,7 @@ class TestFiles:
     def run(self, prepared: Prepared, path: str, seconds: float) -> tuple[CommandResult, TestRun]:
         """Run the tests of ``path``; output of the code under test does not count as results."""
         token = secrets.token_hex(16)
-        command = with_report_file(self.command(path), self.runner, token)
+        command = self.reported(path, token)
         result = prepared.run(command, seconds)
         return result, read_run(result.output, self.instance, self.runner, token, self.files)
 
@@ -175,7 +183,7 @@ class Baselines:
 
     def _file(self, path: str) -> Path:
         tests = self.tests
-        command = with_report_file(tests.command(path), tests.runner, "")
+        command = tests.reported(path, "")
         base = tests.instance.base_commit
         key = json.dumps([tests.instance.instance_id, base, command, self.identity, self.longest])
         name = hashlib.sha256(key.encode()).hexdigest()[:32]
