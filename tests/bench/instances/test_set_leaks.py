@@ -14,12 +14,15 @@ from bench.cli.config import ModelChoice, RunConfig
 from bench.instances.instance import instance_id_of, split_row
 from core.git import git
 from environments.base import EnvironmentKind
+from environments.docker.containers import Container
+from environments.docker.engine import engine_answers
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.cli.reporting import report_on
 from runs.storage.store import RunStore
-from tests.bench.instances.set_images import history, mirror_of
+from tests.bench.instances.set_images import built, history, mirror_of
 from tests.bench.instances.set_rows import GOLD, ROWS
 from tests.provider import Provider
+from tests.test_leaks import noting
 
 EDIT = (
     "core.py\n```python\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n"
@@ -41,14 +44,16 @@ def placed(name: str, folder: Path) -> tuple[dict[str, Any], str]:
     return row, later
 
 
-def run(folder: Path, row: dict[str, Any], provider: Provider) -> tuple[RunStore, str]:
+def run(
+    folder: Path, row: dict[str, Any], provider: Provider, kind: EnvironmentKind
+) -> tuple[RunStore, str]:
     """Run the harness on one row; return the run and what it said."""
     (folder / "rows.json").write_text(json.dumps([row]))
-    provider.will_answer(EDIT)
+    provider.will_answer("core.py", EDIT)
     config = RunConfig(
         models=(ModelChoice.parse("gpt-4o", any_name=True),),
         api_base=provider.url,
-        environment=EnvironmentKind.NONE,
+        environment=kind,
         run="r",
     )
     options = Options(
@@ -60,34 +65,53 @@ def run(folder: Path, row: dict[str, Any], provider: Provider) -> tuple[RunStore
     return RunStore(folder / "out", "r"), "\n".join(said)
 
 
+def hides(folder: Path, others: dict[str, str], hashes: set[str]) -> None:
+    """Check the files of a run and other texts; snapshots are packs of the base commit alone."""
+    places = (folder / "out", folder / "cache")
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    texts = {str(path): path.read_bytes().decode("utf-8", "replace") for path in files}
+    for place, text in {**texts, **others}.items():
+        for hidden in ("ZQHIDDEN", GOLD[:12], *hashes):
+            assert hidden not in text + place, (place, hidden)
+
+
 @pytest.mark.parametrize("name", list(ROWS))
 def test_no_sentinel_of_any_set(
     name: str, tmp_path: Path, provider: Provider, capfd: pytest.CaptureFixture[str]
 ) -> None:
     row, later = placed(name, tmp_path)
-    store, said = run(tmp_path, row, provider)
-    # Snapshots are packs of the base commit alone.
-    places = (tmp_path / "out", tmp_path / "cache")
-    files = [path for place in places for path in place.rglob("*") if path.is_file()]
-    haystacks = {str(path): path.read_bytes().decode("utf-8", "replace") for path in files}
-    haystacks["requests"] = json.dumps(provider.requests)
-    haystacks["said"] = "\n".join([said, *capfd.readouterr()])
+    store, said = run(tmp_path, row, provider, EnvironmentKind.NONE)
+    shown = json.dumps(provider.requests)
+    printed = "\n".join([said, *capfd.readouterr()])
     # The commit of SWE-smith's bug is no secret.
-    hashes = {GOLD, GOLD[:12], *([later] if name != "smith" else [])}
-    for place, text in haystacks.items():
-        for hidden in ("ZQHIDDEN", *hashes):
-            assert hidden not in text + place, (place, hidden)
-    shown = json.dumps(provider.requests[0]["messages"])
+    hides(tmp_path, {"requests": shown, "said": printed}, {later} - {row.get("base_commit")})
     assert "It subtracts." in shown
     assert ("https://example.org/a.png" in shown) is (name == "multimodal")
     predicted = json.loads(store.prediction(instance_id_of(row)).read_text())
     assert "+    return a + b" in predicted["model_patch"]
 
 
-def test_pro_is_predicted_under_its_own_id(tmp_path: Path, provider: Provider) -> None:
-    row, _ = placed("pro", tmp_path)
-    store, _ = run(tmp_path, row, provider)
+@pytest.mark.docker
+@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+def test_pro_in_its_image_under_a_neutral_id(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, later = placed("pro", tmp_path)
+    instance, _ = split_row(row)
+    commands: list[object] = []
+    for name in ("put", "bash"):
+        monkeypatch.setattr(Container, name, noting(getattr(Container, name), commands))
+    with built(instance.image, "/app", tmp_path / "repository", {}, keeps_home=True):
+        store, said = run(tmp_path, row, provider, EnvironmentKind.DOCKER)
+    assert commands
+    texts = {"requests": json.dumps(provider.requests), "commands": repr(commands), "said": said}
+    hides(tmp_path, texts, {later})
+    predicted = json.loads(store.prediction(instance.instance_id).read_text())
+    assert predicted["instance_id"] == instance.instance_id
+    assert predicted["test_outcome"] is True
+    described = store.read_run() or {}
+    assert list(described["images"]) == [f"jefzda/sweap-images:{instance.instance_id}"]
+    assert described["dataset"]["neutral_ids"] is True
     report_on(store, ReportOptions(evaluator=EvaluatorKind.NONE), lambda _: None)
     (line,) = (store.folder / "all_preds.jsonl").read_text().splitlines()
     assert json.loads(line)["instance_id"] == row["instance_id"]
-    assert (store.read_run() or {})["dataset"]["neutral_ids"] is True
