@@ -10,19 +10,20 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from bench.instances.instance import Instance
+from bench.instances.logparser import parsed_log, parser_folders
 from bench.regression.commands import Tree, file_command, reporting_command
 from bench.regression.related import directives
 from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.testlogs import Results, TestRun, passing, read_run, with_report_file
 from core.atomic import sweep, write_json_atomic
 from core.shutdown import waited_for
-from environments import CommandResult, Prepared
+from environments import CommandResult, Prepared, UnavailableError
 
 ALL_TESTS = ""
 """Stands for the whole suite in place of a test file."""
@@ -115,7 +116,18 @@ class TestFiles:
         token = secrets.token_hex(16)
         command = self.reported(path, token)
         result = prepared.run(command, seconds)
-        return result, read_run(result.output, self.instance, self.runner, token, self.files)
+        found = read_run(result.output, self.instance, self.runner, token, self.files)
+        # A parser of the row knows a script's output; our own know more of a known runner's.
+        if self.instance.parser_source and (self.runner is Runner.SCRIPT or not found.results):
+            found = replace(found, results=self._read_by_row(found.log) or found.results)
+        return result, found
+
+    def _read_by_row(self, log: str) -> Results:
+        """Return what the row's own parser reads; nothing where no sandbox can be made for it."""
+        try:
+            return parsed_log(self.instance.parser_source, log, parser_folders())
+        except UnavailableError:
+            return {}
 
 
 @contextmanager
