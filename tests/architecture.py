@@ -27,7 +27,7 @@ REGISTERED = (
 # Files of others, which several modules may name.
 FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml", "preds.json", "result.json"}
 FILE_NAME = re.compile(r"[A-Za-z_][\w-]*\.(jsonl?|ya?ml|log|diff)")
-PATH = re.compile(rf"(?<![\w/.])({'|'.join((*ROOMS, *ABOVE_ALL, 'docs'))})/[\w/.-]*\w")
+PATH = re.compile(rf"(?<![\w/.-])({'|'.join((*ROOMS, *ABOVE_ALL, 'docs'))})/[\w/.-]*\w")
 MODULE = re.compile(rf"python -m\s+((?:{'|'.join((*ROOMS, *ABOVE_ALL))})[\w.]*\w)")
 DOTTED = re.compile(r"\w+(\.\w+)+")
 OPTION = re.compile(r"--[a-z][a-z-]*")

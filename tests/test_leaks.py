@@ -138,10 +138,10 @@ def _spy(monkeypatch: pytest.MonkeyPatch, commands: list[object]) -> None:
     from environments.docker.containers import Container
 
     for name in ("put", "bash"):
-        monkeypatch.setattr(Container, name, _noting(getattr(Container, name), commands))
+        monkeypatch.setattr(Container, name, noting(getattr(Container, name), commands))
 
 
-def _noting(method: Callable[..., Any], commands: list[object]) -> Callable[..., Any]:
+def noting(method: Callable[..., Any], commands: list[object]) -> Callable[..., Any]:
     def noted(self: Any, *args: Any, **named: Any) -> Any:
         commands.append((args, named))
         return method(self, *args, **named)

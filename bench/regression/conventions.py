@@ -28,6 +28,7 @@ _NOT_TESTS = re.compile(
 )
 # Their folder is what they are about.
 _ROOT_MODULES = frozenset({"mod", "index", "lib", "main"})
+_SHORTEST_PART = 5
 _WORD_BREAKS = re.compile(r"[^a-z0-9]")
 
 
@@ -132,7 +133,7 @@ def _is_test(convention: Convention, path: str) -> bool:
 
 
 def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read) -> dict[str, int]:
-    """Return the test files that belong to ``edited``, with scores above ``NEAR``.
+    """Return the test files that belong to ``edited``, with their scores.
 
     Args:
         edited: source files, no tests.
@@ -156,7 +157,9 @@ def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read
         for source in group:
             if convention.inside and convention.inside.search(read(source) or ""):
                 scores[source] = 2 * EXACT
-    return {path: score for path, score in scores.items() if score > NEAR}
+    # Tests that are only near count where no test has more.
+    least = NEAR if max(scores.values(), default=0) > NEAR else 0
+    return {path: score for path, score in scores.items() if score > least}
 
 
 def _use(form: str, source: str) -> re.Pattern[str]:
@@ -186,9 +189,25 @@ def _score(convention: Convention, test: str, source: str) -> int:
         return EXACT + NEAR * near
     if near and (convention.same_folder or path.stem in _ROOT_MODULES):
         return PREFIX + NEAR
-    if any(subject.startswith(_plain(name)) for name in _names(source)):
+    # A class with many tests may have a folder of its own.
+    folder = _plain(PurePosixPath(test).parent.name)
+    if any(subject.startswith(name) or folder == name for name in map(_plain, _names(source))):
         return PREFIX + NEAR * near
-    return (PACKAGE if subject and subject == _plain(path.parent.name) else 0) + NEAR * near
+    alike = any(_alike(subject, _plain(name)) for name in _names(source))
+    package = bool(subject) and subject == _plain(path.parent.name)
+    whole = path.suffix == ".rs" and _is_program_of_its_crate(test, source)
+    return PACKAGE * (alike or package or whole) + NEAR * near
+
+
+def _alike(subject: str, name: str) -> bool:
+    """Tell whether one name is a part of the other, and long enough to mean something."""
+    return min(len(subject), len(name)) >= _SHORTEST_PART and (subject in name or name in subject)
+
+
+def _is_program_of_its_crate(test: str, source: str) -> bool:
+    """Tell whether ``test`` is a test program, which tests its crate as a whole."""
+    crate, found, _ = source.rpartition("src/")
+    return bool(found) and PurePosixPath(test).parent == PurePosixPath(crate, "tests")
 
 
 def _plain(name: str) -> str:

@@ -138,7 +138,7 @@ class RegressionTests:
             if tests.test_command.startswith("tox "):
                 # tox hides the variable that the proof needs from its commands.
                 tests = replace(tests, test_command="python -m pytest")
-            command = tests.command(*wanted)
+            command = "\n".join([tests.command(*wanted), *tests.show])
             found = find_setup(self.session, packages, self.read, command, rebuild=rebuild)
             self._setups[key] = found
             self.log.info("tests: set up %s %s", found.setup.way.value, found.reason)

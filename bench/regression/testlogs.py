@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -70,14 +70,17 @@ class TestRun:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-def with_report_file(command: str, runner: Runner, token: str) -> str:
+def with_report_file(command: str, runner: Runner, token: str, show: Sequence[str] = ()) -> str:
     """Return the command whose output ``read_run`` reads with the same ``token``.
 
     Code under test prints into this output. ``token`` is a new random word per run, unknown to it.
+    The shell lines ``show`` print what the command has written elsewhere.
     """
     if runner in _WRITE_REPORTS:
-        return with_reports(command, token)
-    return with_report(command, token) if runner is Runner.PYTEST else command
+        return with_reports(command, token, show)
+    if runner is Runner.PYTEST:
+        return with_report(command, token, show)
+    return "\n".join([command, *show])
 
 
 def read_run(

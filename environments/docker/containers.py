@@ -19,7 +19,7 @@ from core.processes import CommandResult
 from core.worktree import Changes
 from environments.docker.deadline import within
 from environments.docker.engine import engine_error_types, engine_errors
-from environments.docker.execs import exit_code_of
+from environments.docker.execs import exit_code_of, output_of
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
 from environments.layout import listed
 from environments.limits import ResourceLimits
@@ -165,7 +165,7 @@ class Container:
         tail = Tail()
 
         def read() -> None:
-            for chunk in api.exec_start(exec_id, stream=True):
+            for chunk in output_of(api, exec_id):
                 tail.add(chunk)
 
         try:

@@ -18,7 +18,7 @@ _HEADINGS = re.compile(r"^_+ .* _+$|^=+ .* =+$|^(?:PASSED|FAILED|ERROR|SKIPPED|X
 # Compilers of C, Go, Java and Rust, linkers, make, Maven, Gradle, Node.
 _ERROR = re.compile(
     r"^\S+:\d+(:\d+)?: (?!warning|note)|(^|\s)(fatal )?error(\[\w+\])?: |^\[ERROR\] "
-    r"|undefined reference|^\w*(Error|Exception): |^make.*\*\*\*|^e: |^FAILURE: |^panic: "
+    r"|undefined reference|^(# )?\w*(Error|Exception): |^make.*\*\*\*|^e: |^FAILURE: |^panic: "
 )
 _TAIL_LINES = 15
 _LONGEST_LINE = 300

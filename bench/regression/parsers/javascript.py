@@ -50,7 +50,7 @@ _SPEC_COUNT = re.compile(r"^(?: +(\d+) (?:passing\b.*|tests? passed)|ℹ pass (\
 
 _TAP_TEST = re.compile(r"^( *)(not )?ok\b *(\d*)(?: -)? ?([^#]*?(?:\\#[^#]*?)*)(?: +# *(.*))?$")
 _TAP_SUBTEST = re.compile(r"^( *)# Subtest: (.+)$")
-_TAP_COUNT = re.compile(r"^# pass +(\d+)$", re.MULTILINE)
+_TAP_NOISE = re.compile(r"^ *(?:---|\.\.\.|\d+\.\.\d+|duration_ms: .*|# (?:tests|pass|fail) +\d+)$")
 
 
 def parse_jest(output: str) -> ParsedOutput:
@@ -171,15 +171,21 @@ def _spec_details(output: str) -> dict[str, str]:
 def parse_tap(output: str) -> ParsedOutput:
     """Parse TAP, with subtests as Node and node-tap indent them."""
     found: list[tuple[str, str]] = []
-    around = _Nesting()
+    reasons: dict[str, list[str]] = {}
+    around, failed = _Nesting(), ""
     for line in output.split("\n"):
         if subtest := _TAP_SUBTEST.match(line):
             around.enter(len(subtest[1]), subtest[2])
+            failed = ""
         elif test := _TAP_TEST.match(line):
             title = test[4].strip() or f"test {test[3]}"
-            found.append((around.named("", len(test[1]), title), _tap_status(test)))
+            name, status = around.named("", len(test[1]), title), _tap_status(test)
+            found.append((name, status))
+            failed = name if status == FAILED else ""
+        elif failed and not _TAP_NOISE.match(line):
+            reasons.setdefault(failed, []).append(line)
     # Producers differ in whether suites and skipped tests count.
-    return ParsedOutput(worst(found))
+    return ParsedOutput(worst(found), {name: detail(lines) for name, lines in reasons.items()})
 
 
 def _tap_status(test: re.Match[str]) -> str:

@@ -49,9 +49,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "rebench-v2": {"language": "python", "install_config": {"test_cmd": [PYTEST]}},
     "multi": {"lang": "go"},
 }
-# Sets whose images hold the later history, at the base commit.
-OTHERS = ("live", "multilang", "rebench", "rebench-v2", "gym", "multi")
-SETS = ["pro", "smith", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+# A whole run on SWE-bench Pro in its image is in test_set_leaks.py.
+OTHERS = ("pro", "live", "multilang", "rebench", "rebench-v2", "gym", "multi")
+SETS = ["smith", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
 RUN_ALL = f"#!/bin/bash\nset -e\ncd /home/thing\n{PYTEST}\n"
 HIDDEN = {"home/fix.patch": "ZQHIDDEN", "home/test.patch": "ZQHIDDEN", "home/run.sh": RUN_ALL}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.instances.evalscript import TestSetup, bare_setup
 from bench.regression.commands import Tree, file_command, find_runner, reporting_command
 from bench.regression.commands.whole import whole_suite
 from bench.regression.runners import Runner
@@ -201,3 +202,32 @@ WHOLE = {
 @pytest.mark.parametrize("command", WHOLE)
 def test_nothing_that_selects_tests_is_taken_over(command: str) -> None:
     assert whole_suite(command) == WHOLE[command]
+
+
+SCRIPT = """cd /testbed
+git checkout abc -- src/SecretTest.java
+git apply -v - <<'EOF'
++class SecretTest {}
+EOF
+cargo test secret --no-run
+make build
+: '>>>>> Start Test Output'
+mvnd test -B -pl core -Dtest=org.ex.SecretTest#a
+COMMAND
+: '>>>>> End Test Output'
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("mvnd test -B -pl core -Dtest=org.ex.SecretTest#b", "mvnd test -B"),
+        ("./runtest --single secret", None),
+    ],
+)
+def test_an_evaluation_script_gives_set_up_and_whole_suite(
+    command: str, expected: str | None
+) -> None:
+    found = bare_setup(SCRIPT.replace("COMMAND", command), ["src/SecretTest.java"])
+    setup = ("cd /testbed", "make build")
+    assert found == (TestSetup(setup, expected) if expected else None)

@@ -27,7 +27,7 @@ CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {
             "tests/whole.rs": "use thing::shapes::{area, line};\n",
             "tests/other.rs": "use thing::colours;\n",
         },
-        ["src/shapes/area.rs", "tests/area.rs", "tests/whole.rs"],
+        ["src/shapes/area.rs", "tests/area.rs", "tests/whole.rs", "tests/other.rs"],
     ),
     "rust module with tests beside": (
         "crates/a/src/parse/mod.rs",
@@ -102,9 +102,14 @@ CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {
             "tests/Http/RequestTest.php": "",
             "tests/KernelTest.php": "use App\\Http\\Request;",
+            "tests/Request/HeadersTest.php": "",
             "tests/WordTest.php": "",
         },
-        ["tests/Http/RequestTest.php", "tests/KernelTest.php"],
+        [
+            "tests/Http/RequestTest.php",
+            "tests/Request/HeadersTest.php",
+            "tests/KernelTest.php",
+        ],
     ),
     "ruby": (
         "lib/thing/word_list.rb",
@@ -134,6 +139,12 @@ def test_an_edited_test_selects_nothing() -> None:
     files = {"a_test.go": "", "a.go": ""}
     assert related_tests(["a_test.go"], [*files], files.get) == ()
     assert not has_convention(["a_test.go", "README.md", "data.json"])
+
+
+def test_tests_that_are_only_near_count_where_no_other_does() -> None:
+    files = {"a/src/test/java/x/OneTest.java": "", "a/src/test/java/y/TwoTest.java": ""}
+    found = related_tests(["a/src/main/java/x/Codec.java"], [*files], files.get)
+    assert found == ("a/src/test/java/x/OneTest.java",)
 
 
 def test_python_and_another_language_are_selected_together() -> None:

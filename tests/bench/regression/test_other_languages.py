@@ -12,7 +12,9 @@ import pytest
 from agent.conversation.testreport import TestReport
 from bench.regression.suite import TestLimits
 from core.worktree import Changes
+from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.regression.folder import FolderSession, regression_tests
+from tests.conftest import an_instance
 
 
 @dataclass(frozen=True)
@@ -183,3 +185,28 @@ def test_edits_of_tests_do_not_reach_the_run(tmp_path: Path) -> None:
     """The base commit's tests judge, also where a candidate rewrites them."""
     edits = {**edited(NODE, NODE.wrong), "test/calc.test.js": b""}
     assert run(NODE, tmp_path, edits)[0].outcome is False
+
+
+PARSER = "def parser(log):\n    return {'all': 'pass' if 'DONE' in log else 'fail'}\n"
+
+
+@pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap does not work here")
+def test_the_row_s_parser_reads_what_a_script_prints(tmp_path: Path) -> None:
+    files = {"run.sh": ". ./src/a.sh\n", "src/a.sh": "echo DONE\n", "src/a.c": ""}
+    session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
+    tests = regression_tests(
+        tmp_path, session=session, read=files.get, instance=an_instance(parser_source=PARSER)
+    )
+    tests = replace(tests, files=[*files])
+    edit: Changes = {"src/a.c": b"int a;\n"}
+    assert tests.run(edit) == TestReport(True)
+    wrong = tests.run({**edit, "src/a.sh": b"echo failed\n"})
+    assert [failure.name for failure in wrong.failures] == ["all"]
+
+
+def test_a_script_without_results_is_named(tmp_path: Path) -> None:
+    files = {"src/a.c": "", "run.sh": "echo nothing\n"}
+    session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
+    tests = replace(regression_tests(tmp_path, session=session, read=files.get), files=[*files])
+    assert tests.run({"src/a.c": b"int a;\n"}).outcome is None
+    assert tests.untested == "no result of a test in the output of 'bash run.sh'"
