@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
 from agent.workspace import Workspace
@@ -47,6 +47,14 @@ if command -v git >/dev/null; then
 fi
 true"""
 _NOT_ON_PYPI = frozenset({"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"})
+
+
+def shown_names(text: str, instances: Iterable[Instance]) -> str:
+    """Return a message as a log may keep it: names of images may show hidden data."""
+    for instance in instances:
+        if instance.image_label:
+            text = text.replace(instance.image, instance.shown_image)
+    return text
 
 
 def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> Snapshot:
