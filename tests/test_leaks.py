@@ -65,7 +65,7 @@ def validity_of(valid: str, flaky: str) -> dict[str, Any]:
     more = {"flaky_tests": ["ZQHIDDEN_FLAKY"], "reason": "ZQHIDDEN_WHY", "image": "ZQHIDDEN_IMAGE"}
     entry = {"gold": [trial], "empty": [trial], **more}
     instances = {valid: {"state": "valid", **entry}, flaky: {"state": "flaky", **entry}}
-    return {"schema_version": 1, "token": "ZQHIDDEN_TOKEN", "instances": instances}
+    return {"schema_version": 1, "evaluator": "ZQHIDDEN_EVALUATOR", "instances": instances}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from bench.instances.validity import states_in_words
 from core.money import UNKNOWN, column, in_words
 from core.plaintext import counted
+from reports.data.jsonvalues import mapping
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import page_name
 from reports.pages.markdown import NONE, NOT_EVALUATED, percent, within
@@ -87,7 +88,7 @@ def overview(run: RunData, stats: RunStats, folder: str) -> RunView:
     return RunView(
         name=run.name,
         models=run.models,
-        notes=(*_notes(stats), *_marked(run)),
+        notes=(*_left_out(run), *_notes(stats), *_marked(run)),
         cards=tuple(_cards(stats)),
         rows=_rows(run, folder),
         tables=tables(stats),
@@ -143,6 +144,12 @@ def _notes(stats: RunStats) -> Iterator[str]:
         yield f"Not valid by {stats.validity.file}: {states_in_words(states)}, listed below."
     if not stats.official and stats.evaluators:
         yield "Unofficial: not every verdict was given by swebench in its images."
+
+
+def _left_out(run: RunData) -> Iterator[str]:
+    if count := len(mapping(mapping(run.described.get("only_valid")).get("left_out"))):
+        left = counted(count, "instance")
+        yield f"Left out of the run by --only-valid: {left}. The score is one of the others."
 
 
 def _marked(run: RunData) -> Iterator[str]:

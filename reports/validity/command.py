@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from bench.instances.validity import VALIDITY_SCHEMA, Validity
 from core.errors import UserError
 from core.plaintext import one_line
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
+from reports.evaluation.evaluators.base import Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator
 from reports.evaluation.requested import RequestedEvaluation
 from reports.validity.file import (
@@ -31,6 +31,7 @@ from runs.storage.store import RunStore
 from runs.storage.versions import versions
 
 _PATIENCE = 0.5
+_AT_ONCE = (EvaluatorKind.DOCKER, EvaluatorKind.MODAL)
 
 
 def gold_command(options: ReportOptions, repeat: int, selection: Selection, say: Say) -> int:
@@ -51,21 +52,26 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
         InfrastructureError: the dataset cannot be loaded.
     """
     path = (options.validity or Path(DEFAULT_FILE)).expanduser().resolve()
-    requested = RequestedEvaluation(RunStore(path.parent, path.stem), options, {}, say)
+    store = RunStore(path.parent, path.stem)
+    requested = RequestedEvaluation(store, options, {}, say)
     kind = requested.kind
     if kind == EvaluatorKind.NONE:
         raise UserError("--gold evaluates patches: give another --evaluator than none")
-    with _locked(path, RunStore(path.parent, path.stem).logs):
+    with _locked(path, store.logs):
         dataset = requested.dataset
         rows = _selected(dataset, selection)
-        keeper = Keeper(path, _content(path, dataset, str(kind), repeat, [*rows]), say)
+
+        def make(store: RunStore, tell: Say = say) -> Evaluator:
+            return make_evaluator(kind, store, options, tell, dataset.name)
+
+        name = make(store).name
+        keeper = Keeper(path, _content(path, dataset, name, repeat, [*rows]), say)
         measurement = Measurement(
-            path.parent, path.stem, repeat, keeper.content.token, dict(versions()),
-            lambda store: make_evaluator(kind, store, options, keeper.say_once, dataset.name),
-            keeper.take,
+            path.parent, path.stem, repeat, dict(versions()),
+            lambda store: make(store, keeper.say_once), keeper.take,
         )  # fmt: skip
-        # The local evaluator works on one prediction at a time.
-        workers = 1 if kind == EvaluatorKind.LOCAL else options.workers
+        # Other evaluators work on one prediction at a time, or share a folder of their program.
+        workers = options.workers if kind in _AT_ONCE else 1
         _measure(measurement, keeper, rows, workers)
     found = {name: keeper.content.instances[name] for name in rows}
     for line in _summary(found):
@@ -120,7 +126,6 @@ def _content(
         dataset=identity,
         evaluator=evaluator,
         repeat=repeat,
-        token=known.token if known else f"validity-{secrets.token_hex(6)}",
         started=known.started if known else timestamp(),
         instances={**{name: InstanceTrials() for name in names}, **before},
     )

@@ -77,7 +77,6 @@ class ValidityFile:
         schema_version: of this format.
         evaluator: that made the trials.
         repeat: trials of each patch that a state other than ``not_evaluated`` needs.
-        token: names this file's evaluations, so that results of an earlier file are never reused.
         started: the time in UTC.
         instances: by id; those without a trial are not evaluated.
     """
@@ -86,7 +85,6 @@ class ValidityFile:
     dataset: DatasetIdentity
     evaluator: str
     repeat: int
-    token: str
     started: str
     instances: Mapping[str, InstanceTrials]
 

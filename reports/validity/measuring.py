@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +40,6 @@ class Measurement:
         out: the folder with the validity file; logs go below ``logs/NAME`` there.
         name: of the validity file, without its suffix.
         repeat: how often each patch is evaluated.
-        token: see ``ValidityFile``.
         versions: of the programs that evaluate.
         make: makes an evaluator that keeps its files in a store; each instance has its own, because
             evaluations at the same time must not share a folder.
@@ -50,7 +50,6 @@ class Measurement:
     out: Path
     name: str
     repeat: int
-    token: str
     versions: Mapping[str, str]
     make: Callable[[RunStore], Evaluator]
     keep: Keep
@@ -103,8 +102,9 @@ class Measurement:
         """Evaluate a patch once; return the image, if there was one, and the trial."""
         kind = task.prediction.model_name_or_path
         start = time.monotonic()
-        # swebench reuses results of a run id, so each trial has its own.
-        verdicts = list(evaluator.evaluate([task], f"{self.token}-{kind}-{number}"))
+        # swebench reuses results of a run id, also those of a killed command.
+        run_id = f"{kind}.{number}-{secrets.token_hex(6)}"
+        verdicts = list(evaluator.evaluate([task], run_id))
         seconds = time.monotonic() - start
         if not verdicts or not verdicts[0].conclusive:
             reason = verdicts[0].reason if verdicts else ""

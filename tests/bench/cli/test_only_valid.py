@@ -81,7 +81,7 @@ def test_nothing_but_states_is_kept_of_a_file(tmp_path: Path) -> None:
     secret = {"reason": "ZQ", "flaky_tests": ["ZQ"], "gold": [{"failed": ["ZQ"]}], "image": "ZQ"}
     for entry in data["instances"].values():
         entry |= secret
-    path.write_text(json.dumps({**data, "dataset": {"name": "ZQ"}, "token": "ZQ", "ZQ": "ZQ"}))
+    path.write_text(json.dumps({**data, "dataset": {"name": "ZQ"}, "ZQ": "ZQ"}))
     known = read_validity(path)
     assert known.states == {name: Validity(state) for name, state in STATES.items()}
     said: list[str] = []

@@ -140,7 +140,7 @@ def test_an_instance_that_other_versions_left_starts_over(tmp_path: Path) -> Non
     def left(versions: dict[str, str], *counts: int) -> list[str]:
         trials = [(Trial(True, (), "", 1.0, ""),) * count for count in counts]
         known = InstanceTrials(versions=versions, gold=trials[0], empty=trials[1])
-        work = Measurement(tmp_path, "v", 2, "t", new, unused, unused)
+        work = Measurement(tmp_path, "v", 2, new, unused, unused)
         assert work.usable(known).versions == (old if counts == (2, 2) else new)
         return [f"{kind.value} {number}" for kind, number in work.todo(known)]
 

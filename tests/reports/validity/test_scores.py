@@ -74,6 +74,14 @@ def test_the_page_has_both_scores_and_names_the_others() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("left_out", [{"b__b-1": "flaky"}, {}, None, 5])
+def test_the_page_of_a_run_says_what_the_run_left_out(left_out: object) -> None:
+    run = a_run(an_instance(), described={"only_valid": {"file": "v.json", "left_out": left_out}})
+    notes = overview(run, collect(run, DatasetSplit("", None)), "pages").notes
+    words = "Left out of the run by --only-valid: 1 instance. The score is one of the others."
+    assert (words in notes) is (left_out == {"b__b-1": "flaky"})
+
+
 def test_a_score_that_is_unknown_is_not_zero() -> None:
     valid = run_stats(resolved=(None, None, True, None, None)).scores.valid
     assert valid is not None and (valid.of, valid.share) == (2, None)
