@@ -176,6 +176,8 @@ def test_rebench(tmp_path: Path) -> None:
     }  # fmt: skip
     with samples.image([*images.values()], "/testbed"):
         rows = classic(kinds, images, install_config=config)
+        for kind, row in rows.items():
+            row["docker_image"] = images[kind]
         check("rebench", tmp_path / "out", rows, images)
 
 
