@@ -8,6 +8,7 @@ from operator import eq
 from pathlib import Path
 from typing import Any
 
+from bench.instances.instance import split_row
 from bench.repos.patches import patch_paths
 from core.parsing.untrusted import damage_at, read_object
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds
@@ -116,7 +117,7 @@ class DerivedCheck:
         expected = {
             "repo": row.get("repo"),
             "created_at": str(row.get("created_at") or ""),
-            "gold_files": list(patch_paths(str(row.get("patch") or ""))),
+            "gold_files": list(patch_paths(split_row(row)[1].patch)),
         }
         return {key: value for key, value in expected.items() if data.get(key)}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from core.errors import InfrastructureError
 from environments.docker.engine import connect, engine_answers, engine_error_types
-from environments.docker.images import RESERVE, digest, missing_images, pull_each
+from environments.docker.images import RESERVE, digest, holds, pull_each
 from environments.docker.registries import Registries
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED
@@ -63,8 +63,9 @@ class ImagePreparation:
             self._say_engine(client)
             first(client)
             self.build(names)
-            absent = missing_images({task.instance.image for task in tasks})
-            self._say_images(len({task.instance.image for task in tasks}), absent)
+            wanted = sorted({task.instance.image for task in tasks})
+            absent = [image for image in wanted if not holds(client, image)]
+            self._say_images(len(wanted), absent)
             failed = pull_each(client, absent, self.say, self.reserve)
         except engine_error_types(InfrastructureError) as error:
             return dict.fromkeys(names, " ".join(str(error).split())[:300])

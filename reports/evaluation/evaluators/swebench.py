@@ -50,6 +50,14 @@ ENGINE_STOPPED = (
     "the Docker engine stopped answering during the evaluation; start it and repeat the command"
 )
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
+# Columns by which the rows of sets with an evaluator of their own are known.
+_TOOL_COLUMNS = (
+    ("pro", ("before_repo_set_cmd",)),
+    ("live", ("test_cmds",)),
+    ("multi-swe-bench", ("org", "number")),
+    ("rebench-v2", ("install_config", "language")),
+    ("rebench", ("install_config",)),
+)
 
 
 @dataclass(frozen=True)
@@ -162,11 +170,19 @@ def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
     lacking = {task.instance.instance_id: missing for task in tasks if (missing := _lacking(task))}
     if tasks and len(lacking) == len({task.instance.instance_id for task in tasks}):
         name, missing = next(iter(lacking.items()))
+        tools = {_tool_for(task) for task in tasks}
+        fix = "--dataset lite (or the hub id) or --evaluator none"
         raise UserError(
-            f"instance {name}: the dataset lacks {missing}, "
-            "which the evaluator needs; give --dataset lite (or the hub id) or --evaluator none"
+            f"instance {name}: the dataset lacks {missing}, which the evaluator needs; "
+            f"give {fix if '' in tools else f'--evaluator {min(tools)} (docs/evaluators.md)'}"
         )
     return {name: f"the dataset's row lacks {missing}" for name, missing in lacking.items()}
+
+
+def _tool_for(task: EvaluationTask) -> str:
+    """Return the value of ``--evaluator`` for the set that a row looks like; empty if unknown."""
+    row = task.evaluation.row
+    return next((tool for tool, keys in _TOOL_COLUMNS if all(key in row for key in keys)), "")
 
 
 def _lacking(task: EvaluationTask) -> str:

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Protocol
 
 from core.errors import UserError
-from core.parsing.untrusted import read_object
+from core.parsing.untrusted import MIB, read_object
 from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
 from runs.storage.layouts import is_safe_key
 
 MODEL = "candidate"
 """The model in predictions files: a tool names folders by it, so a run's own name is not used."""
 
+_LONGEST_LOG = 64 * MIB
 _RESULT_LINE = re.compile(
     r"^(?:(?:PASSED|FAILED|SKIPPED|XFAIL|PASS|FAIL|ok|not ok|--- (?:PASS|FAIL))\b|ERROR \S)"
     r"|\s(?:\.\.\. (?:ok|FAIL|ERROR|FAILED|ignored|skipped)|PASSED|FAILED)\b"
@@ -192,8 +193,11 @@ def read_result(path: Path) -> Mapping[str, object] | None:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a log; empty if there is none."""
-    return path.read_text("utf-8", "replace") if path.is_file() else ""
+    """Return the text of a log, at most 64 MiB of it; empty if there is none."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as stream:
+        return stream.read(_LONGEST_LOG).decode("utf-8", "replace")
 
 
 def shows_results(output: str) -> bool:

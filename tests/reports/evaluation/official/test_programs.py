@@ -176,6 +176,8 @@ def test_rebench(tmp_path: Path) -> None:
     }  # fmt: skip
     with samples.image([*images.values()], "/testbed"):
         rows = classic(kinds, images, install_config=config)
+        for kind, row in rows.items():
+            row["docker_image"] = images[kind]
         check("rebench", tmp_path / "out", rows, images)
 
 
@@ -277,3 +279,20 @@ def test_smith(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             for k in kinds
         }  # fmt: skip
         check("smith", tmp_path / "out", rows, dict.fromkeys(kinds, image))
+
+
+def test_a_container_of_a_hanging_test_is_removed(tmp_path: Path) -> None:
+    """The program waits for its containers without a limit, and they outlive it."""
+    image = "swerebenchv2/own-calc:hanging"
+    row = {
+        "instance_id": "own__calc-hanging", "repo": "own/Calc", "test_patch": TEST_PATCH,
+        "install_config": {"test_cmd": "sleep 600", "log_parser": "parse_log_pytest"},
+        "image_name": image, "FAIL_TO_PASS": [F2P], "PASS_TO_PASS": [P2P],
+    }  # fmt: skip
+    said: list[str] = []
+    chosen = program("rebench-v2", timeout=8.0)
+    with samples.image([image], "/Calc"):
+        made = samples.evaluator("rebench-v2", chosen, tmp_path, said.append)
+        (verdict,) = made.evaluate([samples.task(row, samples.GOLD, "hanging", image)], "run-1")
+    assert verdict.reason.startswith("rebench-v2 was ended after 16 s; see ")
+    assert sum(line.startswith("removed what the evaluation left: container") for line in said) == 1
