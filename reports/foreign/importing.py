@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,8 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
         if name in predictions:
             raise UserError(f"{run.path} has two results on {name}; keep one")
         labels.update(dict.fromkeys([instance.label] if instance.label else []))
+        why = instance.reason or f"predicted by the run of {run.layout.value}"
+        instance = replace(instance, reason=why)
         predictions[name] = prediction(instance)
         _save_conversation(store, instance)
     if not predictions:

@@ -84,8 +84,8 @@ class _Conversation:
     def _made(self, line: str, at: int) -> bool:
         """Tell whether the model made ``line`` by earlier commands, such as ``sed``.
 
-        Then its patch, if known, has the line, it acted before, and each word of the line was said before:
-        what a command makes, it makes of the file and of the words in the command.
+        Then its patch, if known, has the line, it acted before, and each word of the line was said
+        before: a command makes a line of the file's words and of those in the command.
         """
         before = self.said[:at]
         patched = self.patch is None or line in self.patch

@@ -18,7 +18,7 @@ from core.git import git
 from tests.provider import Answer, Provider
 
 VENVS = "FOREIGN_VENVS"
-"""Names a folder with the virtual environments ``mini``, ``harbor``, ``inspect`` and ``sweagent``."""
+"""Names a folder with the virtual environments ``mini``, ``harbor``, ``inspect`` and ``sa``."""
 
 SWE_AGENT = "SWE_AGENT"
 """Names a checkout of SWE-agent, which the package index does not have."""
@@ -85,7 +85,7 @@ def _block(command: str) -> Answer:
 
 
 def run_mini(python: Path, mirrors: Path, folder: Path) -> Path:
-    """Let mini-swe-agent work on three instances: resolved after a rejected reply, wrong, crashed."""
+    """Let mini-swe-agent work on three instances: one resolved, one wrong, one crashed."""
     out, program = folder / "mini-run", Path(__file__).with_name("mini_program.py")
     out.mkdir()
     keys = ("instance_id", "problem_statement", "repo", "base_commit")

@@ -55,7 +55,7 @@ LEAKS: list[tuple[LeakKind, Talk]] = [
     (LeakKind.FUTURE, ran("git reflog", SHOW)),
     (LeakKind.FUTURE, ran("git stash; git cherry-pick 1234abc0", SHOW)),
     (LeakKind.FUTURE, ran('bash -c "git log --all -p"', SHOW)),
-    (LeakKind.FUTURE, Talk((Turn("", "git branch -v", "x"), Turn("", "git diff HEAD 9fe1ab2", "")))),
+    (LeakKind.FUTURE, Talk((LOOK, Turn("", "git diff HEAD 9fe1ab2", "")))),
     (LeakKind.NETWORK, ran("curl -s https://api.github.com/repos/demo/textkit/pulls/1")),
     (LeakKind.NETWORK, ran("python -m pip download --no-deps textkit==2.0")),
     (LeakKind.NETWORK, ran("git clone https://github.com/demo/textkit.git /tmp/x")),

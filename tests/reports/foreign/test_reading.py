@@ -179,11 +179,12 @@ def nested(depth: int) -> str:
 
 
 def bomb(path: Path) -> None:
-    path.unlink()
-    with zipfile.ZipFile(path.with_name("log.eval"), "w", zipfile.ZIP_DEFLATED) as packed:
-        with packed.open("samples/x_epoch_1.json", "w", force_zip64=True) as stream:
-            for _ in range(300):
-                stream.write(bytes(1 << 20))
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
+        packed.open("samples/x_epoch_1.json", "w", force_zip64=True) as stream,
+    ):
+        for _ in range(300):
+            stream.write(bytes(1 << 20))
 
 
 HOSTILE: list[tuple[str, str, Any]] = [
@@ -242,9 +243,7 @@ def test_links_and_pipes_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
-    path = tmp_path / "log.eval"
-    path.write_text("")
-    bomb(path)
+    bomb(tmp_path / "log.eval")
     with pytest.raises(UserError, match="bytes"):
         list(read_any(tmp_path).instances)
 
