@@ -24,30 +24,14 @@ from reports.foreign.model import (
     AgentStep,
     AttemptedInstance,
     AttemptedRun,
-    RunLayout,
 )
 from reports.foreign.ours import COMMANDS, OUTCOMES
-from reports.foreign.recognise import layout_of, read_any, unknown
+from reports.foreign.recognise import read_any
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
 UNKNOWN = "unknown"
 _UNSAFE = re.compile(r"[^\w.+-]+")
-
-
-def is_foreign(path: Path) -> bool:
-    """Tell whether another harness wrote the run at ``path``.
-
-    Raises:
-        UserError: it is a file that is no run of any known layout, or one that is broken.
-    """
-    path = path.expanduser()
-    if not path.exists():
-        return False
-    layout = layout_of(path)
-    if layout is None and path.is_file():
-        raise UserError(unknown(path))
-    return layout not in (None, RunLayout.OURS)
 
 
 def import_run(path: Path, out: Path, name: str, say: Callable[[str], None]) -> RunStore:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.foreign.importing import import_run, is_foreign
+from reports.foreign.importing import import_run
 from reports.foreign.model import AgentAttempt, RunLayout, StepTotals
-from reports.foreign.recognise import layout_of, read_any
+from reports.foreign.recognise import is_foreign, layout_of, read_any
 from tests.reports.foreign.layouts import (
     NAME,
     PATCH,
