@@ -68,11 +68,14 @@ def _gold(asked: Asked, options: ReportOptions, selection: Selection) -> int:
 
 def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, ReportOptions]:
     """Return what is asked for with runs of other harnesses replaced by their imports."""
-    from reports.foreign.importing import import_run, is_foreign
+    # The import needs most of the harness.
+    from reports.foreign.recognise import is_foreign
 
     foreign = [is_foreign(run) for run in asked.runs]
     if not any(foreign):
         return asked, options
+    from reports.foreign.importing import import_run
+
     name = options.name if len(asked.runs) == 1 else ""
     runs = tuple(
         import_run(run, asked.out, name, say).folder if other else run

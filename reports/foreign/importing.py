@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +24,14 @@ from reports.foreign.model import (
     AgentStep,
     AttemptedInstance,
     AttemptedRun,
-    RunLayout,
 )
 from reports.foreign.ours import COMMANDS, OUTCOMES
-from reports.foreign.recognise import layout_of, read_any, unknown
+from reports.foreign.recognise import read_any
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
 UNKNOWN = "unknown"
 _UNSAFE = re.compile(r"[^\w.+-]+")
-
-
-def is_foreign(path: Path) -> bool:
-    """Tell whether another harness wrote the run at ``path``.
-
-    Raises:
-        UserError: it is a file that is no run of any known layout, or one that is broken.
-    """
-    path = path.expanduser()
-    if not path.exists():
-        return False
-    layout = layout_of(path)
-    if layout is None and path.is_file():
-        raise UserError(unknown(path))
-    return layout not in (None, RunLayout.OURS)
 
 
 def import_run(path: Path, out: Path, name: str, say: Callable[[str], None]) -> RunStore:
@@ -100,6 +85,8 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
         if name in predictions:
             raise UserError(f"{run.path} has two results on {name}; keep one")
         labels.update(dict.fromkeys([instance.label] if instance.label else []))
+        why = instance.reason or f"predicted by the run of {run.layout.value}"
+        instance = replace(instance, reason=why)
         predictions[name] = prediction(instance)
         _save_conversation(store, instance)
     if not predictions:

@@ -98,6 +98,21 @@ def _of_content(path: Path) -> RunLayout | None:
     return next((layout for layout, fits in _CONTENTS if fits(value)), None)
 
 
+def is_foreign(path: Path) -> bool:
+    """Tell whether another harness wrote the run at ``path``.
+
+    Raises:
+        UserError: it is a file that is no run of any known layout, or one that is broken.
+    """
+    path = path.expanduser()
+    if not path.exists():
+        return False
+    layout = layout_of(path)
+    if layout is None and path.is_file():
+        raise UserError(unknown(path))
+    return layout not in (None, RunLayout.OURS)
+
+
 def read_any(path: Path) -> AttemptedRun:
     """Return the run at ``path``, of any layout; its instances are read when they are needed.
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.plaintext import one_line
+from reports.data.predictions import IMPORTED
 from reports.data.provenance import Groups
 from reports.statistics.methods.intervals import wilson
 from reports.submission.meta import Meta
 from reports.submission.summary import Lists, Shares, summary_lines
 
 _BUILTIN = "builtin"
-_GROUPS = ("run", "times", "versions", "dataset", "prices", "models", "evaluation")
+_GROUPS = ("run", "times", IMPORTED, "versions", "dataset", "prices", "models", "evaluation")
 # The parameters that are needed to repeat the run and contain no local path.
 _PARAMETERS = (
     "tries", "temperatures", "environment", "tests", "require_tests", "all_attempts",
@@ -98,6 +99,9 @@ def _percent(part: int, whole: int) -> str:
 
 def _checklist(meta: Meta, facts: Facts) -> Iterator[str]:
     yield "## Checklist\n"
+    if IMPORTED in facts.described:
+        yield from _of_others(meta, facts)
+        return
     yield f"- [x] Is a pass@1 submission: one prediction per instance. {_attempts(facts)}"
     yield (
         "- [x] Does not use SWE-bench test knowledge (`PASS_TO_PASS`, `FAIL_TO_PASS`). The harness "
@@ -113,6 +117,20 @@ def _checklist(meta: Meta, facts: Facts) -> Iterator[str]:
             "harness gave it the issue and a checkout of one commit, and cannot speak for more."
         )
     yield ""
+
+
+def _of_others(meta: Meta, facts: Facts) -> Iterator[str]:
+    """Yield the checklist of a run of another harness, for its authors to answer."""
+    made = facts.described[IMPORTED]
+    layout = str(made.get("layout", "")) if isinstance(made, Mapping) else ""
+    yield "- [ ] Is a pass@1 submission: one prediction per instance."
+    yield "- [ ] Does not use SWE-bench test knowledge (`PASS_TO_PASS`, `FAIL_TO_PASS`)."
+    yield "- [ ] Does not use the `hints` field of SWE-bench."
+    yield f"- [ ] {_web(meta)}"
+    yield (
+        f"\nThe run was made by another harness ({one_line(layout)}) and imported; its authors "
+        "have to check these boxes.\n"
+    )
 
 
 def _attempts(facts: Facts) -> str:

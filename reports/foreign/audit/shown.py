@@ -68,7 +68,7 @@ def _may_write(action: Action) -> bool:
 @dataclass(frozen=True)
 class _Conversation:
     said: Sequence[Utterance]
-    patch: str
+    patch: str | None
     literal: bool
 
     def shown(self, line: str) -> Utterance | None:
@@ -84,11 +84,12 @@ class _Conversation:
     def _made(self, line: str, at: int) -> bool:
         """Tell whether the model made ``line`` by earlier commands, such as ``sed``.
 
-        Then its patch has the line, it acted before, and each word of the line was said before:
-        what a command makes, it makes of the file and of the words in the command.
+        Then its patch, if known, has the line, it acted before, and each word of the line was said
+        before: a command makes a line of the file's words and of those in the command.
         """
         before = self.said[:at]
-        if line not in self.patch or not any(one.writes for one in before):
+        patched = self.patch is None or line in self.patch
+        if not patched or not any(one.writes for one in before):
             return False
         known = {word for one in before for word in _WORD.findall(one.text)}
         return known.issuperset(_WORD.findall(line))
@@ -112,7 +113,7 @@ def shown_leaks(
         fields: the instance's hidden fields (``hidden_of``).
         base: returns the lines that are in the base commit; None without a mirror.
     """
-    conversation = _Conversation(utterances(attempt), attempt.patch or "", attempt.literal)
+    conversation = _Conversation(utterances(attempt), attempt.patch, attempt.literal)
     for hidden in fields:
         places = {line: conversation.shown(line) for line in (*hidden.marks, *hidden.lines)}
         marks, lines = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from core.atomic import write_json_atomic
 from core.errors import UserError
 from core.plaintext import counted
+from core.redaction import Redactor
 from reports.cli.options import ExportLayout
 from reports.foreign.export.atif import atif_files
 from reports.foreign.export.mini import mini_files
@@ -41,11 +43,12 @@ def export_command(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--export {layout.value} {folder}: it exists; delete it or name another")
     run = read_any(path)
+    redact = Redactor.of_environment(os.environ)
     predictions: dict[str, dict[str, Any]] = {}
     for instance in run.instances:
         name = instance.instance_id
         for file, content in _WRITERS[layout](instance, run.agent):
-            write_json_atomic(folder / file, content)
+            write_json_atomic(folder / file, redact.of(content))
         if instance.patch is not None:
             predictions[name] = {
                 "model_name_or_path": instance.label or run.name,
@@ -53,6 +56,6 @@ def export_command(
                 "model_patch": instance.patch if instance.winner is not None else "",
             }
     if layout is not ExportLayout.ATIF:
-        write_json_atomic(folder / PREDS, predictions)
+        write_json_atomic(folder / PREDS, redact.of(predictions))
     say(f"exported {counted(len(predictions), 'instance')} as {layout.value}: {folder}")
     return 0

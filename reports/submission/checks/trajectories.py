@@ -10,8 +10,9 @@ from typing import Any
 
 from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors
-from bench.repos.patches import submittable_patch
 from core.parsing.untrusted import line_of
+from reports.data.jsonvalues import mapping
+from reports.data.predictions import predicted_patch
 from reports.submission.checks.conversations import Trajectory, texts_in, trajectory_of_json
 from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.checks.hidden import base_lookup, hidden_of
@@ -211,11 +212,12 @@ def _our_attempts(file: File, line: PatchLine, tag: str) -> Iterator[PackageFind
 def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | None:
     """Return the submittable patch of an attempt, None if there is no such attempt."""
     for attempt in attempts:
-        recorded = attempt.get("recorded")
-        patch = recorded.get("model_patch") if isinstance(recorded, dict) else None
+        recorded = mapping(attempt.get("recorded"))
+        patch = recorded.get("model_patch")
         if attempt.get("attempt") == number and isinstance(patch, str):
             # JSON may contain half a character (a lone surrogate).
-            return submittable_patch(patch.encode("utf-8", "replace").decode()).patch.strip()
+            writable = patch.encode("utf-8", "replace").decode()
+            return predicted_patch({**recorded, "model_patch": writable}).patch.strip()
     return None
 
 

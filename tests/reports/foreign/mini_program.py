@@ -1,7 +1,6 @@
-"""Run mini-swe-agent's own SWE-bench loop on prepared checkouts; it is run by its own Python.
+"""Run mini-swe-agent's own SWE-bench loop on prepared checkouts; its own Python runs this file.
 
-Arguments: a folder for results, the address of a model, ``tools`` or ``text``, and a file of rows
-with ``checkout``.
+Arguments: the folder for results, the address of a model, and a file of rows with ``checkout``.
 """
 
 from __future__ import annotations
@@ -12,27 +11,35 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SUBMIT = "mini-swe-agent submits"
+AGENT = {
+    "system_template": "You work in a shell.",
+    "instance_template": "Resolve this issue:\n{{task}}",
+    "step_limit": 20,
+    "cost_limit": 3.0,
+}
+OBSERVATION = "exit code {{output.returncode}}\n{{output.output}}"
 
 
-def main(out: Path, address: str, kind: str, rows: list[dict[str, Any]]) -> None:
-    """Work on each row as its command ``mini-extra swebench`` does."""
-    from minisweagent.config import get_config_from_spec  # type: ignore[import-not-found]
+def main(out: Path, address: str, rows: list[dict[str, Any]]) -> None:
+    """Work on each row as the command ``mini-extra swebench`` does."""
     from minisweagent.run.benchmarks.swebench import (  # type: ignore[import-not-found]
         RunBatchProgressManager,
         process_instance,
     )
 
-    spec = "swebench.yaml" if kind == "tools" else "swebench_backticks.yaml"
-    config = get_config_from_spec(f"benchmarks/{spec}" if False else spec)
+    model = {
+        "model_name": "gpt-4o",
+        "model_kwargs": {"api_base": address, "api_key": "none"},
+        "observation_template": OBSERVATION,
+        "format_error_template": "Call the tool.",
+    }
     for row in rows:
-        config["environment"] = {"environment_class": "local", "cwd": row["checkout"]}
-        config["model"] |= {"model_name": "gpt-4o"}
-        config["model"]["model_kwargs"] = {"api_base": address, "api_key": "none"}
+        environment = {"environment_class": "local", "cwd": row["checkout"]}
+        config = {"agent": AGENT, "model": model, "environment": environment}
         progress = RunBatchProgressManager(1, out / "exit_statuses.yaml")
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # one that fails is recorded as failed
             process_instance(row, out, config, progress)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], json.loads(Path(sys.argv[4]).read_text()))
+    main(Path(sys.argv[1]), sys.argv[2], json.loads(Path(sys.argv[3]).read_text()))

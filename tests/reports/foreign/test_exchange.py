@@ -1,0 +1,239 @@
+"""Runs of others work in every report, and our runs come back from the layouts of others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli.cli import run_cli
+from core.errors import UserError
+from reports.cli.command_line import main
+from reports.cli.options import ExportLayout, SubmissionOptions
+from reports.data.rundata import read_run
+from reports.evaluation.evaluators.base import VerdictStatus
+from reports.foreign.export.command import export_command
+from reports.foreign.importing import import_run
+from reports.foreign.model import AgentStep, AttemptedInstance
+from reports.foreign.recognise import read_any
+from reports.submission.commands import submission_command
+from runs.storage.store import RunStore
+from tests.reports.evaluated_run import demo, judge, make_run, write_meta
+from tests.reports.foreign.layouts import NAME, PATCH, Talk, Turn, atif, inspect_json, mini
+from tests.reports.foreign.peers import CRASHED, RESOLVED, WRONG
+from tests.reports.foreign.test_reading import SAMPLES, TALK
+
+Report = Callable[..., tuple[int, str, str]]
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    return make_run(tmp_path_factory.mktemp("ours"), cache)
+
+
+@pytest.fixture
+def report(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Report:
+    """Run ``report.py`` in this process; return exit code, output and error output."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        common = ["--cache", str(cache), "--out", str(tmp_path / "out")]
+        monkeypatch.setattr(sys, "argv", ["report.py", *map(str, words), *common])
+        code = run_cli(main, "report.py")
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def plain(path: Path) -> dict[str, AttemptedInstance]:
+    """Return the instances of a run without the places in its files."""
+
+    def step(one: AgentStep) -> AgentStep:
+        seen = tuple(replace(o, place="") for o in one.observations)
+        return replace(one, place="", observations=seen)
+
+    return {
+        i.instance_id: replace(
+            i,
+            attempts=tuple(
+                replace(a, source=Path(), steps=a.steps and tuple(map(step, a.steps)))
+                for a in i.attempts
+            ),
+        )
+        for i in read_any(path).instances
+    }
+
+
+@pytest.mark.parametrize("layout", ExportLayout)
+def test_an_exported_run_comes_back_with_the_same_attempts(
+    layout: ExportLayout, ours: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    assert export_command(ours, layout, tmp_path / "run", said.append) == 0
+    before = plain(ours)
+    assert plain(tmp_path / "run") == before
+    assert max(len(i.attempts) for i in before.values()) == 6
+    # As a run of ours again, it has the same predictions, costs and outcomes.
+    store = import_run(tmp_path / "run", tmp_path / "out", "", said.append)
+    first, second = (
+        read_run(RunStore.of_folder(folder), demo().rows) for folder in (ours, store.folder)
+    )
+    for a, b in zip(first.instances, second.instances, strict=True):
+        assert (a.patch, a.plausible, a.status) == (b.patch, b.plausible, b.status)
+        outcomes = [
+            [(t.edit, t.lint, t.test, t.status, t.cost) for t in i.attempts] for i in (a, b)
+        ]
+        assert outcomes[0] == outcomes[1]
+    assert first.cost == second.cost
+    with pytest.raises(UserError, match="it exists"):
+        export_command(ours, layout, tmp_path / "run", said.append)
+
+
+@pytest.mark.parametrize("layout", ExportLayout)
+def test_a_run_of_others_is_exported_too(layout: ExportLayout, tmp_path: Path) -> None:
+    export_command(SAMPLES / "sweagent", layout, tmp_path / "run", lambda _: None)
+    assert plain(tmp_path / "run") == plain(SAMPLES / "sweagent")
+
+
+def test_counts_costs_and_patches_are_those_of_the_originals(
+    report: Report, tmp_path: Path
+) -> None:
+    code, out, _ = report(SAMPLES / "mini", "--evaluator", "none", "--no-page")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == f"imported 3 instances of mini-swe-agent: {tmp_path}/out/predictions/mini"
+    for expected in (
+        "generated 2", "no generation 1", "plausible – unknown: the other harness does not say",
+        "cost $0.0174",
+    ):  # fmt: skip
+        assert expected in lines
+    path = tmp_path / "out/predictions/mini/all_preds.jsonl"
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {w["instance_id"]: w for w in written} == json.loads(
+        (SAMPLES / "mini/preds.json").read_text()
+    )
+    _, out, _ = report(SAMPLES / "mini", "--json")
+    effort = json.loads(out)["effort"]
+    assert (effort["calls"]["known"], effort["calls"]["complete"]) == (7, True)
+    assert (effort["cached_tokens"]["known"], effort["cached_tokens"]["complete"]) == (0, False)
+
+
+def test_an_import_is_kept_until_its_files_change(report: Report, tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    shutil.copytree(SAMPLES / "mini", folder)
+    store = import_run(folder, tmp_path / "out", "", lambda _: None)
+    judge(store.folder, [RESOLVED])
+    said: list[str] = []
+    assert import_run(folder, tmp_path / "out", "", said.append).folder == store.folder
+    assert said == []
+    shutil.rmtree(folder / WRONG)
+    preds = json.loads((folder / "preds.json").read_text())
+    del preds[WRONG]
+    (folder / "preds.json").write_text(json.dumps(preds))
+    import_run(folder, tmp_path / "out", "", said.append)
+    assert said == [f"imported 2 instances of mini-swe-agent: {store.folder}"]
+    run = read_run(store)
+    assert [(i.instance_id, i.resolved) for i in run.instances] == [
+        (RESOLVED, True), (CRASHED, False)
+    ]  # fmt: skip
+    other = mini(TALK, tmp_path / "x/theirs")
+    code, _, error = report(other, "--table")
+    assert code == 2
+    assert "is not the import of" in error
+    assert report(other, "--table", "--name", "again")[0] == 0
+
+
+def test_no_text_of_others_becomes_html_or_a_command(report: Report, tmp_path: Path) -> None:
+    turn = Turn(HOSTILE, f"touch {tmp_path}/ran", HOSTILE)
+    folder = mini(Talk((turn,), prompt=HOSTILE, patch=PATCH + HOSTILE), tmp_path / "run")
+    assert report(folder, "--evaluator", "none")[0] == 0
+    pages = [p.read_text() for p in (tmp_path / "out/predictions/run/report").rglob("*.html")]
+    assert len(pages) == 2
+    assert any("alert(1)" in page for page in pages)
+    assert not any(HOSTILE in page for page in pages)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_comparison_with_ours(report: Report, ours: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "out/predictions/mine"
+    shutil.copytree(ours, mine)
+    judge(mine, [WRONG])
+    theirs = import_run(SAMPLES / "sweagent", tmp_path / "out", "", lambda _: None)
+    judge(theirs.folder, [RESOLVED])
+    code, out, _ = report(mine, SAMPLES / "sweagent", "--compare", "--no-page")
+    assert code == 0
+    assert "## mine and sweagent" in out
+    assert RESOLVED in out.partition("## mine and sweagent")[2]
+    assert report(mine, SAMPLES / "sweagent", "--evaluator", "none", "--name", "both")[0] == 0
+
+
+def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) -> None:
+    folder = atif(TALK, tmp_path / "theirs")
+    (folder / "trial/result.json").write_text(
+        json.dumps({"task_name": NAME, "verifier_result": {"rewards": {"reward": 1.0}}})
+    )
+    code, out, _ = report(folder, "--evaluator", "none")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 0
+    assert "patch unknown 1" in lines
+    assert "resolved 1 100.0 % of the selected" in lines
+    run = read_run(RunStore.of_folder(tmp_path / "out/predictions/theirs"))
+    assert run.instances[0].patch_known is False
+    assert (tmp_path / "out/predictions/theirs/all_preds.jsonl").read_text().strip() == ""
+    log = inspect_json(TALK, tmp_path / "log")
+    _, out, _ = report(log, "--evaluator", "none", "--no-page")
+    assert "cost           unknown" in out
+
+
+def test_the_verdict_in_a_log_is_taken_as_recorded(tmp_path: Path) -> None:
+    store = import_run(inspect_json(TALK, tmp_path / "log"), tmp_path / "out", "", lambda _: None)
+    verdict = read_run(store).instances[0].verdict
+    assert verdict is not None
+    assert (verdict.status, verdict.official) == (VerdictStatus.RESOLVED, False)
+
+
+def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
+    store = import_run(SAMPLES / "sweagent", tmp_path / "out", "", lambda _: None)
+    judge(store.folder, [RESOLVED])
+    meta = write_meta(tmp_path / "meta", {})
+    options = SubmissionOptions("lite", meta, dataset="demo", cache=cache, allow_partial=True)
+    said: list[str] = []
+    # Whether hints and test knowledge were used, only the authors can say.
+    assert submission_command([store.folder], tmp_path / "package", options, said.append) == 1
+    assert [line.partition("README.md: ")[2] for line in said[3:-1]] == [
+        "a box of the checklist is open; check it"
+    ]
+    readme = next((tmp_path / "package").rglob("README.md")).read_text()
+    assert "[x]" not in readme
+    assert "another harness (SWE-agent)" in readme
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--export", "atif", "x"], "writes one run"),
+        (["--audit", "missing", "--dataset", "demo"], "there is no run"),
+        (["--audit", "RUN"], "pass --dataset"),
+        (["--audit", "RUN", "RUN", "--dataset", "demo"], "--audit takes one path"),
+        (["FILE"], "known are the layouts"),
+    ],
+)
+def test_wrong_requests_give_one_line(
+    words: list[str], error: str, report: Report, tmp_path: Path
+) -> None:
+    run = mini(TALK, tmp_path / "run")
+    (tmp_path / "file.json").write_text("[1]")
+    places: dict[str, Any] = {"RUN": run, "FILE": tmp_path / "file.json"}
+    code, out, said = report(*(places.get(word, word) for word in words))
+    assert (code, out) == (2, "")
+    assert error in said
+    assert said.count("\n") == 1

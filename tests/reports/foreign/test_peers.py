@@ -1,0 +1,146 @@
+"""Runs that other programs make and read for real; each has a virtual environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import site
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.setup import build_mirrors
+from environments.docker.engine import engine_answers
+from reports.cli.options import ExportLayout, ReportOptions
+from reports.foreign.audit.command import audit_command
+from reports.foreign.export.command import export_command
+from reports.foreign.recognise import read_any
+from tests.reports.evaluated_run import make_run
+from tests.reports.foreign.layouts import inspect_eval, inspect_json
+from tests.reports.foreign.peers import (
+    CRASHED,
+    PACKAGES,
+    RESOLVED,
+    ROWS,
+    SWE_AGENT,
+    VENVS,
+    WRONG,
+    python_of,
+    run_mini,
+    run_sweagent,
+)
+from tests.reports.foreign.test_exchange import plain
+from tests.reports.foreign.test_reading import SAMPLES, TALK
+
+pytestmark = pytest.mark.long
+VALIDATE = """
+import sys
+from pathlib import Path
+from harbor.models.trajectories import Trajectory
+for path in sorted(Path(sys.argv[1]).rglob("*.json")):
+    found = Trajectory.model_validate_json(path.read_text())
+    print(path.stem, len(found.subagent_trajectories or ()))
+"""
+READ = """
+import json, sys
+from pathlib import Path
+import inspect_ai
+from reports.foreign.recognise import read_any
+for instance in read_any(Path(sys.argv[1])).instances:
+    attempt = instance.attempts[0]
+    print(json.dumps([instance.instance_id, instance.resolved, attempt.patch, attempt.model,
+                      attempt.totals.counts(), [s.text for s in attempt.steps],
+                      [a.arguments for s in attempt.steps for a in s.actions],
+                      [o.text for s in attempt.steps for o in s.observations]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def venvs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("venvs")
+
+
+def figures(folder: Path) -> list[Any]:
+    """Return what must not differ between two runs of the same replies."""
+    return [
+        (i.instance_id, i.winner, i.patch, i.cost, a.totals.calls, a.totals.completion_tokens,
+         a.exit_status, [(s.role, s.text) for s in a.steps or () if s.by_model])
+        for i in sorted(read_any(folder).instances, key=lambda one: one.instance_id)
+        for a in i.attempts
+    ]  # fmt: skip
+
+
+def test_exported_trajectories_pass_the_official_models(
+    venvs: Path, tmp_path: Path, cache: Path
+) -> None:
+    python = python_of("harbor", venvs)
+    runs = {"ours": make_run(tmp_path, cache), "mini": SAMPLES / "mini"}
+    for name, run in runs.items():
+        export_command(run, ExportLayout.ATIF, tmp_path / name, lambda _: None)
+        command = [python, "-c", VALIDATE, tmp_path / name]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        subagents = 6 if name == "ours" else 1
+        expected = [f"{one} {subagents}" for one in sorted(plain(run))]
+        assert said.splitlines() == expected
+
+
+def test_mini_swe_agent_for_real(venvs: Path, tmp_path: Path, cache: Path) -> None:
+    mirrors = build_mirrors(cache / "demo-mirrors")
+    run = run_mini(python_of("mini", venvs), mirrors, tmp_path)
+    by_id = {i.instance_id: i for i in read_any(run).instances}
+    assert by_id[RESOLVED].patch == ROWS[RESOLVED]["patch"]
+    stats = json.loads((run / RESOLVED / f"{RESOLVED}.traj.json").read_text())["info"][
+        "model_stats"
+    ]
+    assert by_id[RESOLVED].cost == Decimal(repr(round(stats["instance_cost"], 10)))
+    assert by_id[CRASHED].winner is None
+    # The samples are what it writes.
+    assert [row[:5] for row in figures(run)] == [row[:5] for row in figures(SAMPLES / "mini")]
+    options = ReportOptions(dataset="demo", cache=cache)
+    assert audit_command(run, options, lambda _: None) == 0
+
+
+def test_sweagent_for_real(tmp_path: Path, cache: Path) -> None:
+    source, given = os.environ.get(SWE_AGENT), os.environ.get(VENVS)
+    if not source or not given or not engine_answers():
+        pytest.skip(f"needs {SWE_AGENT} (its checkout), {VENVS} (with `sa`) and a Docker engine")
+    mirrors = build_mirrors(cache / "demo-mirrors")
+    run = run_sweagent(Path(given) / "sa/bin/python", Path(source), mirrors, tmp_path)
+    shutil.move(run, tmp_path / "moved")
+    assert figures(tmp_path / "moved") == figures(SAMPLES / "sweagent")
+    by_id = {i.instance_id: i for i in read_any(tmp_path / "moved").instances}
+    assert by_id[RESOLVED].patch == ROWS[RESOLVED]["patch"]
+    assert by_id[WRONG].patch not in (None, "", ROWS[WRONG]["patch"])
+    options = ReportOptions(dataset="demo", cache=cache)
+    assert audit_command(tmp_path / "moved", options, lambda _: None) == 0
+
+
+def test_logs_are_read_alike_by_the_reader_of_inspect_ai(venvs: Path, tmp_path: Path) -> None:
+    given = os.environ.get(VENVS)
+    python = Path(given or venvs) / "inspect/bin/python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
+        install = [python, "-m", "pip", "install", "-q", *PACKAGES["inspect"]]
+        if subprocess.run(install, capture_output=True, check=False).returncode:
+            pytest.skip("the package index does not give inspect_ai")
+    # Its own packages come first, then those of this environment.
+    paths = [str(Path(__file__).parents[3]), *site.getsitepackages()]
+    program = f"import sys; sys.path += {paths}\n{READ}"
+    for layout in (inspect_json, inspect_eval):
+        log = layout(TALK, tmp_path / layout.__name__)
+        command = [python, "-c", program, log]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        (instance,) = read_any(log).instances
+        attempt = instance.attempts[0]
+        steps = attempt.steps or ()
+        assert json.loads(said) == [
+            instance.instance_id, instance.resolved, attempt.patch, attempt.model,
+            attempt.totals.counts(), [s.text for s in steps],
+            [dict(a.arguments) for s in steps for a in s.actions],
+            [o.text for s in steps for o in s.observations],
+        ]  # fmt: skip

@@ -1,0 +1,256 @@
+"""Runs of other harnesses are read as their files say; what these do not hold is unknown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UserError
+from reports.foreign.importing import import_run
+from reports.foreign.model import AgentAttempt, RunLayout, StepTotals
+from reports.foreign.recognise import is_foreign, layout_of, read_any
+from tests.reports.foreign.layouts import (
+    NAME,
+    PATCH,
+    Talk,
+    Turn,
+    atif,
+    inspect_eval,
+    inspect_json,
+    mini,
+    mini_text,
+    openhands,
+    openhands_old,
+    openhands_pairs,
+    sweagent,
+    sweagent_steps,
+)
+from tests.reports.foreign.peers import CRASHED, RESOLVED, ROWS, WRONG
+
+SAMPLES = Path(__file__).parents[2] / "data/foreign"
+"""Made by mini-swe-agent 2.4.6 and SWE-agent 1.1.0 against a loopback model (``peers.py``)."""
+
+TALK = Talk((Turn("I look.", "ls", "a.py"), Turn("I edit.", "sed -i s/1/2/ a.py", "")))
+OPENHANDS = StepTotals(None, 10, 4, 2, Decimal("0.5"))
+KNOWN: list[tuple[Callable[[Talk, Path], Path], RunLayout, StepTotals, str | None, bool | None]] = [
+    (mini, RunLayout.MINI, StepTotals(2, 20, None, 4, Decimal("0.5")), "Submitted", None),
+    (mini_text, RunLayout.MINI, StepTotals(2, 20, None, 4, Decimal("0.5")), "Submitted", None),
+    (sweagent, RunLayout.SWE_AGENT, StepTotals(2, 10, None, 2, Decimal("0.5")), "submitted", None),
+    (sweagent_steps, RunLayout.SWE_AGENT, StepTotals(2, 10, None, 2, Decimal("0.5")), "submitted",
+     None),
+    (openhands, RunLayout.OPENHANDS, OPENHANDS, None, None),
+    (openhands_old, RunLayout.OPENHANDS, OPENHANDS, None, True),
+    (openhands_pairs, RunLayout.OPENHANDS, OPENHANDS, None, None),
+    (inspect_json, RunLayout.INSPECT, StepTotals(2, 10, 4, 2, None), None, True),
+    (inspect_eval, RunLayout.INSPECT, StepTotals(2, 10, 4, 2, None), None, True),
+    (atif, RunLayout.ATIF, StepTotals(None, 20, None, 4, Decimal("0.5")), None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layout", "kind", "totals", "status", "resolved"), KNOWN)
+def test_each_layout_is_recognised_and_read(
+    layout: Callable[[Talk, Path], Path],
+    kind: RunLayout,
+    totals: StepTotals,
+    status: str | None,
+    resolved: bool | None,
+    tmp_path: Path,
+) -> None:
+    path = layout(TALK, tmp_path / "run")
+    assert layout_of(path) is kind
+    (instance,) = read_any(path).instances
+    (attempt,) = instance.attempts
+    assert (instance.instance_id, instance.resolved) == (NAME, resolved)
+    assert (attempt.totals, attempt.exit_status) == (totals, status)
+    assert attempt.patch == (None if layout is atif else PATCH)
+    assert attempt.model == (None if kind is RunLayout.SWE_AGENT else "m")
+    steps = [step for step in attempt.steps or () if step.by_model]
+    assert [step.text for step in steps] == ["I look.", "I edit."]
+    assert [action.arguments["command"] for s in steps for action in s.actions] == [
+        "ls", "sed -i s/1/2/ a.py"
+    ]  # fmt: skip
+    assert [seen.text for seen in steps[0].observations] == ["a.py"]
+    assert [s.text for s in attempt.steps or () if s.role == "user"] == ["Resolve the issue."]
+
+
+def attempts(folder: str) -> dict[str, tuple[AgentAttempt, int | None, str | None]]:
+    run = read_any(SAMPLES / folder)
+    return {i.instance_id: (i.attempts[0], i.winner, i.label) for i in run.instances}
+
+
+def test_a_real_run_of_mini_swe_agent() -> None:
+    found = attempts("mini")
+    attempt, winner, label = found[RESOLVED]
+    assert (attempt.patch, winner, label) == (ROWS[RESOLVED]["patch"], 1, "gpt-4o")
+    # The reply that it rejected was billed, too: 4 calls of 10 cents a 1,000 tokens or so.
+    assert attempt.totals == StepTotals(4, 3900, None, 170, Decimal("0.01145"))
+    replies = [step for step in attempt.steps or () if step.by_model]
+    assert [step.text for step in replies] == ["I only talk.", *["I run it."] * 3]
+    assert [step.place for step in replies][:2] == ["messages[2].extra.response", "messages[3]"]
+    assert replies[1].observations[0].text.startswith("exit code 0\n")
+    assert found[WRONG][0].totals.cost == Decimal("0.006")
+    crashed, winner, _ = found[CRASHED]
+    assert (crashed.patch, crashed.exit_status, winner) == ("", "BadRequestError", None)
+
+
+def test_a_real_run_of_sweagent() -> None:
+    found = attempts("sweagent")
+    attempt, winner, label = found[RESOLVED]
+    assert (attempt.patch, winner, label) == (ROWS[RESOLVED]["patch"], 1, "sweagent-run")
+    assert (attempt.model, attempt.exit_status) == ("gpt-4o", "submitted")
+    assert attempt.totals == StepTotals(4, 897, None, 214, Decimal("0.01145"))
+    replies = [step for step in attempt.steps or () if step.by_model]
+    places = [step.place for step in replies]
+    # The rejected reply stands only in `trajectory`, before the others.
+    assert places == ["trajectory[0]", "history[2]", "history[4]", "history[6]"]
+    assert [bool(step.observations) for step in replies] == [False, True, True, True]
+
+
+def preds(folder: Path, value: object, name: str = "preds.json") -> Path:
+    folder.mkdir(exist_ok=True)
+    text = value if isinstance(value, str) else json.dumps(value)
+    (folder / name).write_text(text)
+    return folder
+
+
+ONE = {"instance_id": "a__b-1", "model_name_or_path": "m", "model_patch": PATCH}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("preds.json", {"a__b-1": ONE}),
+        ("preds.json", [ONE]),
+        ("all_preds.jsonl", json.dumps(ONE) + "\n\n"),
+        ("all_preds.jsonl", json.dumps(ONE) + "\\n" + json.dumps({**ONE, "instance_id": "a__b-2"})),
+    ],
+)
+def test_files_of_predictions_alone(name: str, value: object, tmp_path: Path) -> None:
+    path = preds(tmp_path / "run", value, name)
+    (path / "m.r1.json").write_text(json.dumps({"resolved_ids": ["a__b-1"], "unresolved_ids": []}))
+    assert layout_of(path) is RunLayout.PREDICTIONS
+    first, *_ = read_any(path).instances
+    assert (first.label, first.patch, first.resolved, first.cost) == ("m", PATCH, True, None)
+    (attempt,) = first.attempts
+    assert (attempt.steps, attempt.totals, attempt.model) == (None, StepTotals(), None)
+
+
+def test_the_file_of_predictions_decides_and_adds_instances(tmp_path: Path) -> None:
+    folder = mini(TALK, tmp_path / "run")
+    other = {**ONE, "model_patch": ""}
+    preds(folder, {NAME: {**ONE, "instance_id": NAME, "model_patch": "other"}, "a__b-1": other})
+    known, bare = read_any(folder).instances
+    assert (known.patch, known.label) == ("other", "m")
+    assert (bare.instance_id, bare.patch, bare.winner) == ("a__b-1", "", None)
+
+
+def test_attempts_of_one_instance(tmp_path: Path) -> None:
+    path = openhands(TALK, tmp_path / "run") / "output.jsonl"
+    line = json.loads(path.read_text())
+    failed = {**line, "attempt": 1, "test_result": {}, "history": [], "error": "died"}
+    path.write_text("\n".join(map(json.dumps, [{**line, "attempt": 2}, failed])))
+    (instance,) = read_any(path).instances
+    first, second = instance.attempts
+    assert (instance.winner, first.steps, first.patch, first.error) == (2, None, None, "died")
+    assert (second.attempt, instance.patch, instance.cost) == (2, PATCH, Decimal("1.0"))
+
+
+def test_prices_that_were_not_known_are_not_zero(tmp_path: Path) -> None:
+    folder = mini(TALK, tmp_path / "run")
+    path = next(folder.rglob("*.traj.json"))
+    data = json.loads(path.read_text())
+    data["info"]["model_stats"]["instance_cost"] = 0.0
+    data["info"]["config"]["model"]["cost_tracking"] = "ignore_errors"
+    path.write_text(json.dumps(data))
+    (instance,) = read_any(folder).instances
+    assert instance.cost is None
+
+
+def nested(depth: int) -> str:
+    return '{"info": {}, "messages": ' + "[" * depth + "]" * depth + "}"
+
+
+def bomb(path: Path) -> None:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
+        packed.open("samples/x_epoch_1.json", "w", force_zip64=True) as stream,
+    ):
+        for _ in range(300):
+            stream.write(bytes(1 << 20))
+
+
+HOSTILE: list[tuple[str, str, Any]] = [
+    ("x.traj.json", "", "is broken"),
+    ("x.traj.json", "[1]", "no JSON object"),
+    ("x.traj.json", nested(5000), "levels deep"),
+    ("x.traj.json", '{"a": ' + "9" * 9000 + "}", "a number is too long"),
+    ("x.traj.json", '{"instance_id": "../../etc", "info": {}}', "cannot be an instance id"),
+    ("x.traj.json", '{"info": {"submission": 7}}', "is no text"),
+    ("x.traj.json", '{"info": {"submission": "\\ud800"}}', "half a character"),
+    ("x.traj", "{", "line 1"),
+    ("preds.json", '{"a": 1}', "`model_patch`"),
+    ("preds.json", "[]", "no instance"),
+    ("all_preds.jsonl", '{"instance_id": "a", "model_patch": ""}\n' * 2, "two predictions of a"),
+    ("output.jsonl", '{"instance_id": null}\n', "cannot be an instance id"),
+    ("output.jsonl", '{"instance_id": "a"}\n{"instance_id": "a"}\n', "attempt 1 on a twice"),
+    ("output.jsonl", "\xff{", "line 1"),
+    ("t.json", '{"schema_version": "ATIF-v1.8"}', "no `steps`"),
+    ("l.eval", "PK", "is broken"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "words"), HOSTILE)
+def test_damaged_files_give_one_clear_line(
+    name: str, text: str, words: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / name).write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=words) as caught:
+        import_run(folder, tmp_path / "out", "", lambda _: None)
+    assert "\n" not in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+def test_wrong_types_and_numbers_count_as_unknown(tmp_path: Path) -> None:
+    extra = {"cost": float("nan"), "response": [1], "actions": "x"}
+    said = {"role": "assistant", "content": {"a": 1}, "tool_calls": 5, "extra": extra}
+    odd = [said, 7, {"role": ["x"], "content": [None, {"text": 5}]}, {"role": "tool"}]
+    stats = {"instance_cost": -1, "api_calls": 1e300}
+    data = {"info": {"model_stats": stats, "config": 3, "exit_status": {}}, "messages": odd}
+    (tmp_path / "a.traj.json").write_text(json.dumps(data))
+    (instance,) = read_any(tmp_path).instances
+    assert instance.attempts[0].totals == StepTotals()
+    assert instance.attempts[0].patch is None
+    import_run(tmp_path, tmp_path / "out", "x", lambda _: None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_links_and_pipes_are_left_out(tmp_path: Path) -> None:
+    folder = mini(TALK, tmp_path / "run")
+    (tmp_path / "secret.traj.json").write_text("{")
+    (folder / "b.traj.json").symlink_to(tmp_path / "secret.traj.json")
+    os.mkfifo(folder / "c.traj.json")
+    assert [i.instance_id for i in read_any(folder).instances] == [NAME]
+
+
+def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    bomb(tmp_path / "log.eval")
+    with pytest.raises(UserError, match="bytes"):
+        list(read_any(tmp_path).instances)
+
+
+def test_what_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    assert not is_foreign(tmp_path)
+    assert not is_foreign(tmp_path / "missing")
+    with pytest.raises(UserError, match="known are the layouts of"):
+        is_foreign(tmp_path / "x.json")
