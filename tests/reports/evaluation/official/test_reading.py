@@ -51,7 +51,7 @@ def made(name: str, tmp_path: Path) -> tuple[OfficialTool, EvaluationTask, Evalu
     folder.inputs.mkdir()
     folder.outputs.mkdir()
     return (
-        official_tool(name, chosen, ()),
+        official_tool(name, chosen),
         samples.task(row_of(name), GOLD, "neutral-1", ""),
         folder,
     )
