@@ -24,6 +24,7 @@ from bench.cli.preflight import preflight
 from bench.cli.selection import dated
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
+from bench.instances.project import shown_names
 from core.address import recorded_address
 from core.atomic import check_folder
 from core.errors import UserError
@@ -141,7 +142,7 @@ class _Session:
             say(changed)
         plan = self._plan(coordinator, say)
         todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
-        self._pull(todo, say)
+        self._pull(todo, lambda text: say(shown_names(text, todo)))
         recordings = make_recordings(self.config, self.options)
         return [InstanceJob(instance, recordings) for instance in todo], plan
 

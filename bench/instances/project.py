@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
 from agent.workspace import Workspace
@@ -38,15 +38,28 @@ _CONDA_FILES = {
 # Later commits hold the fix. The last tag stays, because packages take their version from it.
 # Folders named .git below are submodules, whose history lay in the repository's.
 _ONE_COMMIT = """g="git -c safe.directory=* -c user.name=base -c user.email=base@localhost"
+list=/harness/tracked
 tag=$($g describe --tags --abbrev=0 2>/dev/null)
+$g ls-files -z >$list 2>/dev/null
 find . -name .git -prune -exec rm -rf {} + || exit 1
 if command -v git >/dev/null; then
-    git init -q . && $g add -A && $g commit -q --no-verify --allow-empty -m base || exit 1
+    git init -q . && ADD && $g commit -q --no-verify --allow-empty -m base || exit 1
     [ -z "$tag" ] || $g tag "$tag"
     chown -R --reference=. .git
 fi
-true"""
+rm -f $list"""
+# What the image built is not tracked, and may be large.
+_ADD_TRACKED = "{ $g update-index --add --remove -z --stdin <$list || $g add -A; }"
+_ADD_ALL = "$g add -A"
 _NOT_ON_PYPI = frozenset({"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"})
+
+
+def shown_names(text: str, instances: Iterable[Instance]) -> str:
+    """Return a message as a log may keep it: names of images may show hidden data."""
+    for instance in instances:
+        if instance.image_label:
+            text = text.replace(instance.image, instance.shown_image)
+    return text
 
 
 def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> Snapshot:
@@ -95,7 +108,7 @@ def cleaning_lines(place: ImagePlace) -> Iterator[str]:
     if place.removed:
         yield f"rm -rf -- {shlex.join(place.removed)} || exit 1"
     if place.one_commit:
-        yield _ONE_COMMIT
+        yield _ONE_COMMIT.replace("ADD", _ADD_ALL if place.fresh_tree else _ADD_TRACKED, 1)
 
 
 def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.errors import InfrastructureError
 from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import (
@@ -65,9 +66,13 @@ class DockerEnvironment:
         image = project.image
         if isinstance(image, UnavailableError):
             raise image
-        with engine_errors():
-            if not holds(self.client, image.name):
-                pull(self.client, image.name)
+        try:
+            with engine_errors():
+                if not holds(self.client, image.name):
+                    pull(self.client, image.name)
+        except InfrastructureError as error:
+            words = str(error).replace(image.name, image.shown or image.name)
+            raise InfrastructureError(words) from None
         labels = {LABEL: "1", f"{LABEL}.instance": project.key}
         labels |= label_of(self.run_key) if self.run_key else {}
         containers = Containers(

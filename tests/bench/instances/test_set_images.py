@@ -13,11 +13,12 @@ from agent.conversation.testreport import describe
 from agent.workspace import Workspace
 from bench.cli.config import TestChoice
 from bench.instances.instance import Instance, TestSetup, split_row
-from bench.instances.project import project_of, snapshot_of
+from bench.instances.project import project_of, shown_names, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, make_checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.snapshots import Snapshots
+from core.errors import InfrastructureError
 from core.git import git
 from environments import UnavailableError
 from environments.docker.engine import connect, engine_answers
@@ -79,7 +80,7 @@ def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     mirror_of(repository, tmp_path / "mirrors" / f"{instance.repo.replace('/', '__')}.git")
     if not instance.place.fresh_tree:
         git("checkout", "--quiet", base, cwd=repository)
-    write(repository, {"left_by_the_image": "built"})
+    write(repository, {"left_by_the_image": "built\n"})
     snapshots = Snapshots(tmp_path / "snapshots")
     snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
@@ -117,7 +118,8 @@ def test_candidates_of_every_set_in_its_image(laid_out: tuple[Instance, Checkout
         with session.prepare({}) as prepared:
             hides_what_it_must(prepared, instance)
             base = prepared.run(command, 60).output
-        assert f"PASSED {DOUBLE}" in base and "FAILED" not in base, base
+        assert f"PASSED {DOUBLE}" in base or f"{DOUBLE} PASSED" in base, base
+        assert "FAILED" not in base, base
         # Commands of which one file of tests cannot be told to run.
         if instance.set_name == "Multi-SWE-bench" or setup_of(instance).show:
             with session.prepare({"core.py": BROKEN.encode()}) as prepared:
@@ -174,3 +176,18 @@ def test_users_and_images_without_a_repository(laid_out: tuple[Instance, Checkou
     elsewhere = replace(instance, place=replace(instance.place, folder="/nowhere"))
     with pytest.raises(UnavailableError, match="no repository in /nowhere"):
         DockerEnvironment(connect(), "sets").start(project_of(elsewhere, checkout))
+
+
+@needs_engine
+def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> None:
+    """A name of SWE-bench Pro's images holds the gold commit, and this ends in a log."""
+    base, _ = history(tmp_path / "repository")
+    instance = replace(instance_of("pro", base, ""), image="127.0.0.1:9/gold:ZQHIDDEN")
+    mirror_of(tmp_path / "repository", tmp_path / "Own__Thing.git")
+    snapshot = snapshot_of(instance, Mirrors(tmp_path), Snapshots(tmp_path / "snapshots"))
+    checkout = make_checkout(snapshot, tmp_path / "checkout")
+    with pytest.raises(InfrastructureError, match="cannot pull jefzda/sweap-images:Own__Thing-"):
+        DockerEnvironment(connect(), "sets").start(project_of(instance, checkout))
+    missing = [replace(instance, image="x:GOLD", image_label="x:neutral"), instance]
+    said = shown_names("pull x:GOLD and 127.0.0.1:9/gold:ZQHIDDEN", missing)
+    assert said == f"pull x:neutral and {instance.shown_image}"
