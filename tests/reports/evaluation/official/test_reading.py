@@ -161,3 +161,10 @@ def test_lists_of_names_are_read_and_never_run(value: object, names: list[str]) 
 )
 def test_lines_of_results_are_told_from_others(line: str, expected: bool) -> None:
     assert shows_results(f"x\n{line}\ny") is expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("sb-cli", "run-1"), ("rebench", "run-1-x")])
+def test_only_the_service_knows_patches_again(name: str, expected: str, tmp_path: Path) -> None:
+    tool, task, folder = made(name, tmp_path)
+    ((*words,),) = tool.commands([task], folder)
+    assert words[words.index("--run_id") + 1] == expected
