@@ -61,6 +61,7 @@ def _coder(task: Task) -> Coder:
         on_failure=task.on_failure,
         messages=task.transcript.messages,
         calls=task.transcript.calls,
+        image_urls=task.image_urls,
     )
 
 

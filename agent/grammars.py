@@ -22,6 +22,7 @@ _BY_SUFFIX = {
     ".cxx": "cpp",
     ".hh": "cpp",
     ".hpp": "cpp",
+    ".hxx": "cpp",
     ".java": "java",
     ".js": "javascript",
     ".jsx": "javascript",

@@ -52,6 +52,7 @@ class Task:
         on_failure: whether the good edits of a reply are kept when others fail.
         submodules: folders of other repositories; the checkout holds none of their files.
         brief: what the built-in agent's messages hold; other agents may ignore it.
+        image_urls: addresses of the issue's images, for models that take them.
     """
 
     root: Path
@@ -71,6 +72,7 @@ class Task:
     on_failure: OnFailure = OnFailure.KEEP
     submodules: frozenset[str] = frozenset()
     brief: Brief = field(default_factory=harness_brief)
+    image_urls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -63,15 +63,36 @@ class VenvSpec:
 class ImageSpec:
     """A container image with the project's files and dependencies.
 
+    Its entry point never runs.
+
     Attributes:
         name: repository and tag.
         setup: shell lines that install the project; they run in a container without network.
         test_command: runs all tests.
+        folder: absolute path of the project in the image.
+        user: that commands run as; empty for the image's.
+        keeps_home: ``HOME`` stays the image's; else it is an empty folder that any user may write.
+        fresh_tree: the tracked files of the image's repository are replaced by those of the
+            project's root.
+        cleaning: shell lines that root runs in ``folder`` before anything else, after
+            ``fresh_tree``; they must end with 0.
+        shown: stands for ``name`` in messages; empty for ``name`` itself.
     """
 
     name: str
     setup: tuple[str, ...]
     test_command: str
+    folder: str = "/testbed"
+    user: str = ""
+    keeps_home: bool = False
+    fresh_tree: bool = False
+    cleaning: tuple[str, ...] = ()
+    shown: str = ""
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether commands run in an image that is made of this one."""
+        return self.fresh_tree or bool(self.cleaning)
 
 
 @dataclass(frozen=True)

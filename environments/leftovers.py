@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from environments.docker.engine import engine_errors
 from environments.docker.environment import label_of
 from environments.local.cgroups import remove_groups
 
-__all__ = ["remove_containers", "remove_groups", "remove_named"]
+__all__ = ["remove_containers", "remove_groups", "remove_mounted", "remove_named"]
 
 
 def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 - no types
@@ -50,6 +52,22 @@ def remove_named(client: Any, names: re.Pattern[str]) -> list[str]:  # noqa: ANN
     with engine_errors():
         found = client.containers.list(all=True, ignore_removed=True)
         return _remove([container for container in found if names.fullmatch(container.name)])
+
+
+def remove_mounted(client: Any, folders: Sequence[Path]) -> list[str]:  # noqa: ANN401
+    """Remove the containers that have anything below ``folders`` mounted; return their names.
+
+    Raises:
+        InfrastructureError: the engine failed.
+    """
+    with engine_errors():
+        found = client.containers.list(all=True, ignore_removed=True)
+        return _remove([container for container in found if _mounts(container, folders)])
+
+
+def _mounts(container: Any, folders: Sequence[Path]) -> bool:  # noqa: ANN401
+    sources = [Path(str(mount.get("Source"))) for mount in container.attrs.get("Mounts") or ()]
+    return any(source.is_relative_to(folder) for source in sources for folder in folders)
 
 
 def _remove(containers: list[Any]) -> list[str]:

@@ -36,12 +36,14 @@ class Message:
     Attributes:
         tool_calls: the calls of an ``assistant`` message.
         tool_call_id: the call that a ``tool`` message answers.
+        images: addresses of images that belong to the message.
     """
 
     role: str
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    images: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the message for a trajectory, without empty parts."""
@@ -128,11 +130,18 @@ class Traits:
         context: the most tokens of a request and its reply; None when unknown.
         prefill: the model continues a last message of the role ``assistant``.
         reminder: ``system`` is the system message, ``user`` the end of the last user message.
+        images: the model takes images.
     """
 
     context: int | None = None
     prefill: bool = False
     reminder: Reminder = Reminder.SYSTEM
+    images: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the traits for a trajectory; without ``images``, as before there were any."""
+        plain = asdict(self)
+        return plain if self.images else {k: plain[k] for k in plain if k != "images"}
 
 
 @dataclass(frozen=True)
@@ -259,4 +268,5 @@ def _identity(request: Request) -> str | list[list[Any]]:
 def _parts(message: Message) -> list[Any]:
     # The ids of calls differ each time, so they do not count.
     calls = [[call.name, call.arguments] for call in message.tool_calls]
-    return [message.role, message.content, *([calls] if calls else [])]
+    shown = [{"images": list(message.images)}] if message.images else []
+    return [message.role, message.content, *([calls] if calls else []), *shown]

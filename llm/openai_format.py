@@ -114,7 +114,14 @@ def _as_sent(message: Message, marked: bool) -> dict[str, Any]:
         sent["cache_control"] = _MARKER
     elif marked:
         sent["content"] = [{"type": "text", "text": content, "cache_control": _MARKER}]
+    if message.images:
+        parts = sent["content"] if marked else [{"type": "text", "text": content}]
+        sent["content"] = [*parts, *map(_image_as_sent, message.images)]
     return sent
+
+
+def _image_as_sent(address: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": _encodable(address)}}
 
 
 def _call_as_sent(call: ToolCall) -> dict[str, Any]:

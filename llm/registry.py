@@ -167,6 +167,7 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
         # Thinking and prefill exclude each other.
         prefill=bool(entry.get("supports_assistant_prefill")) and not settings.reasoning_effort,
         tools=entry.get("supports_function_calling"),
+        images=entry.get("supports_vision"),
         context=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens")),
         max_output=_tokens(entry.get("max_output_tokens")),
     )
@@ -176,7 +177,7 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
 def traits(settings: ModelSettings) -> Traits:
     """Return the traits of a model with the filled ``settings``."""
     reminder = settings.reminder or Reminder.SYSTEM
-    return Traits(settings.context, bool(settings.prefill), reminder)
+    return Traits(settings.context, bool(settings.prefill), reminder, bool(settings.images))
 
 
 @cache  # litellm takes a millisecond, and each call asks

@@ -133,7 +133,8 @@ def _number(value: object) -> float | None:
 def _traits(raw: Mapping[str, Any] | None) -> Traits | None:
     if raw is None:
         return None
-    return Traits(raw["context"], bool(raw["prefill"]), Reminder(raw["reminder"]))
+    images = bool(raw.get("images"))
+    return Traits(raw["context"], bool(raw["prefill"]), Reminder(raw["reminder"]), images)
 
 
 def _call(raw: Mapping[str, Any]) -> RecordedCall:

@@ -50,6 +50,7 @@ class ModelSettings:
         cache_markers: whether the provider caches only marked messages.
         prefill: whether the model continues a last message of the role ``assistant``.
         tools: whether the model can call functions.
+        images: whether the model takes images.
         context: tokens of the window.
         max_output: tokens of the longest reply; sent as the limit if a rule sets it.
     """
@@ -61,6 +62,7 @@ class ModelSettings:
     cache_markers: StrictBool | None = None
     prefill: StrictBool | None = None
     tools: StrictBool | None = None
+    images: StrictBool | None = None
     context: Tokens | None = None
     max_output: Tokens | None = None
 

@@ -49,6 +49,10 @@ def counter_name(name: str) -> str:
     return f"litellm {version('litellm')} {_bare(name)}"
 
 
+# Anthropic scales an image down to about 1,600 tokens; OpenAI counts 1,105 for a large one.
+_PER_IMAGE = 1600
+
+
 def _bare(name: str) -> str:
     return "" if _ON_A_HUB.search(name) else name.rpartition("/")[2]
 
@@ -57,7 +61,8 @@ def size(messages: Request, count: Count) -> int:
     """Return the tokens of ``messages``, or of a text to continue."""
     if isinstance(messages, str):
         return count(messages)
-    return sum(_PER_MESSAGE + count(_text(message)) for message in messages)
+    texts = sum(_PER_MESSAGE + count(_text(message)) for message in messages)
+    return texts + _PER_IMAGE * sum(len(message.images) for message in messages)
 
 
 def most_tokens(text: str) -> int:

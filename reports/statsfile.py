@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
+from reports.statistics.denominators import UsedValidity
 
 
 def stats_json(stats: RunStats) -> dict[str, Any]:
     """Return statistics as ``stats.json`` holds them; dollars are texts, exact."""
     plain: dict[str, Any] = TypeAdapter(RunStats).dump_python(stats, mode="json")
+    if stats.validity is None:
+        # Without a validity file there is one score, as in files of earlier versions.
+        del plain["validity"], plain["scores"]["valid"]
     return plain
+
+
+def validity_of(plain: Mapping[str, Any]) -> UsedValidity | None:
+    """Return what ``stats.json`` says of a validity file; None if nothing that can be read."""
+    with suppress(ValidationError):
+        return TypeAdapter(UsedValidity).validate_python(plain.get("validity"))
+    return None
 
 
 def stats_schema() -> dict[str, Any]:

@@ -20,20 +20,22 @@ ROOMS = ("core", "llm", "agent", "environments", "runs", "bench", "reports", "ex
 SCRIPTS = ("harness.py", "report.py")
 ABOVE_ALL = ("demo", "benchmarks", "tests")
 MOST_MODULES, MOST_LINES, FEW_LINES = 12, 300, 30
-# Modules that a look-up table names: formats, environments and evaluators.
+# Modules that a look-up table names: formats, environments, evaluators and adapters.
 REGISTERED = (
-    "agent/formats", "environments", "reports/evaluation/evaluators",
+    "agent/formats", "environments", "reports/evaluation/evaluators", "bench/instances/adapters",
 )  # fmt: skip
 # Files of others, which several modules may name.
 FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml", "preds.json", "result.json"}
 FILE_NAME = re.compile(r"[A-Za-z_][\w-]*\.(jsonl?|ya?ml|log|diff)")
-PATH = re.compile(rf"(?<![\w/.])({'|'.join((*ROOMS, *ABOVE_ALL, 'docs'))})/[\w/.-]*\w")
+PATH = re.compile(rf"(?<![\w/.-])({'|'.join((*ROOMS, *ABOVE_ALL, 'docs'))})/[\w/.-]*\w")
 MODULE = re.compile(rf"python -m\s+((?:{'|'.join((*ROOMS, *ABOVE_ALL))})[\w.]*\w)")
 DOTTED = re.compile(r"\w+(\.\w+)+")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
 # The loader splits a row. Of all that harness.py imports, it alone may name the evaluation half.
-LOADER = ("bench/instances/instance.py", "bench/instances/dataset.py")
+LOADER = (
+    "bench/instances/instance.py", "bench/instances/hidden.py", "bench/instances/dataset.py",
+)  # fmt: skip
 BANNED = (
     "mend", "anew", "begun", "whoever", "nobody knows", "blot out", "parcel", "clerks", "crew",
     "flights", "mailbox", "last rites",

@@ -59,6 +59,15 @@ def row() -> dict[str, Any]:
     return found
 
 
+def validity_of(valid: str, flaky: str) -> dict[str, Any]:
+    """Return a validity file with a sentinel wherever it may name tests, patches or reasons."""
+    trial = {"resolved": False, "failed": ["ZQHIDDEN_FAILED"], "reason": "ZQHIDDEN_REASON"}
+    more = {"flaky_tests": ["ZQHIDDEN_FLAKY"], "reason": "ZQHIDDEN_WHY", "image": "ZQHIDDEN_IMAGE"}
+    entry = {"gold": [trial], "empty": [trial], **more}
+    instances = {valid: {"state": "valid", **entry}, flaky: {"state": "flaky", **entry}}
+    return {"schema_version": 1, "evaluator": "ZQHIDDEN_EVALUATOR", "instances": instances}
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -82,7 +91,10 @@ def test_no_sentinel_in_any_message_command_log_or_file(
             pytest.skip("no Docker engine answers")
         build_images(["demo__textkit-1"])
     dataset = tmp_path / "rows.json"
-    dataset.write_text(json.dumps([row()]))
+    flaky = {**row(), "instance_id": "demo__textkit-9"}
+    dataset.write_text(json.dumps([row(), flaky]))
+    validity = tmp_path / "validity.json"
+    validity.write_text(json.dumps(validity_of(row()["instance_id"], "demo__textkit-9")))
     provider.will_answer("textkit/slug.py", EDIT)
     commands: list[object] = []
     _spy(monkeypatch, commands)
@@ -95,15 +107,17 @@ def test_no_sentinel_in_any_message_command_log_or_file(
     )
     options = Options(
         dataset=str(dataset), out=tmp_path / "out", cache=tmp_path / "cache",
-        repos=build_mirrors(cache / "demo-mirrors"),
+        repos=build_mirrors(cache / "demo-mirrors"), only_valid=validity,
     )  # fmt: skip
     said: list[str] = []
     assert run_command(config, options, said.append) == 0
-    files = [p for p in [*tmp_path.rglob("*")] if p.is_file() and p != dataset]
+    files = [p for p in [*tmp_path.rglob("*")] if p.is_file() and p not in (dataset, validity)]
     assert any(p.suffix == ".md" for p in files)
     assert len(provider.requests) == 2
     prediction = json.loads((tmp_path / "out/predictions/r/demo__textkit-1.json").read_text())
     assert prediction["test_outcome"] is (None if kind is EnvironmentKind.NONE else True)
+    described = json.loads((tmp_path / "out/predictions/r/run.json").read_text())
+    assert described["only_valid"]["left_out"] == {"demo__textkit-9": "flaky"}
     haystacks = {str(p): p.read_bytes().decode("utf-8", "replace") for p in files}
     haystacks["requests"] = json.dumps(provider.requests)
     haystacks["commands"] = repr(commands)
@@ -124,10 +138,10 @@ def _spy(monkeypatch: pytest.MonkeyPatch, commands: list[object]) -> None:
     from environments.docker.containers import Container
 
     for name in ("put", "bash"):
-        monkeypatch.setattr(Container, name, _noting(getattr(Container, name), commands))
+        monkeypatch.setattr(Container, name, noting(getattr(Container, name), commands))
 
 
-def _noting(method: Callable[..., Any], commands: list[object]) -> Callable[..., Any]:
+def noting(method: Callable[..., Any], commands: list[object]) -> Callable[..., Any]:
     def noted(self: Any, *args: Any, **named: Any) -> Any:
         commands.append((args, named))
         return method(self, *args, **named)
@@ -168,11 +182,12 @@ def test_imports_run_one_way() -> None:
 
 
 def test_only_the_loader_and_reports_can_name_the_hidden_half() -> None:
-    allowed = {TOP / "bench/instances/instance.py", TOP / "bench/instances/dataset.py"}
+    allowed = {TOP / f"bench/instances/{name}.py" for name in ("instance", "hidden", "dataset")}
     for folder in HARNESS:
         for path in (TOP / folder).rglob("*.py"):
             if path not in allowed:
                 assert "bench.instances.instance.Evaluation" not in imports(path), path
+                assert "bench.instances.hidden.Evaluation" not in imports(path), path
                 # `agent` imports nothing from `bench`, so its `rows` have another meaning.
                 hidden = {"rows", "split_row"} if folder in ("runs", "bench") else {"split_row"}
                 assert not hidden & _attributes(path), path

@@ -56,7 +56,8 @@ class Coder:
 
     ``messages`` and ``calls`` grow during the conversation, so the caller can save them even
     after an exception. Until the window is full, each request begins with the one before, so
-    providers can cache it. The brief is that of ``checks``.
+    providers can cache it. The brief is that of ``checks``. ``image_urls`` go with the first
+    message to a model that takes images.
     """
 
     workspace: Workspace
@@ -68,6 +69,7 @@ class Coder:
     on_failure: OnFailure = OnFailure.KEEP
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    image_urls: tuple[str, ...] = ()
     _edit: Outcome = None
     _counts: list[ReplyCounts] = field(default_factory=list)
     _partial: str = ""
@@ -174,7 +176,9 @@ class Coder:
         reminded = self.model.traits.reminder in (Reminder.USER, Reminder.BOTH)
         text = self._with_changed(step.text)
         text = f"{text}\n\n{self._rules}" if reminded else text
-        return [*self.messages, *received, Message("user", text)]
+        first = len(self.messages) == 1 and self.model.traits.images
+        images = self.image_urls if first else ()
+        return [*self.messages, *received, Message("user", text, images=images)]
 
     def _with_changed(self, message: str) -> str:
         """Return ``message`` with the files that changed since the model last had them."""

@@ -135,6 +135,7 @@ class Attempt:
             submodules=frozenset(self.checkout.snapshot.submodules),
             transcript=Transcript(),
             log=self.access.log.info,
+            image_urls=self.instance.image_urls,
         )
 
     def _rendered_map(self, turn: Turn) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -86,7 +86,7 @@ class AttemptRecord:
             "edit_format": self.edit_format,
             "temperature": self.temperature,
             "status": self.status.value,
-            "traits": asdict(self.traits) if self.traits else None,
+            "traits": self.traits.as_json() if self.traits else None,
             "messages": [message.as_json() for message in self.messages],
             "calls": [call.as_json() for call in self.calls],
             "reflections": self.reflections,

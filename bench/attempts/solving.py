@@ -19,7 +19,7 @@ from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
 from bench.cli.config import TestChoice
 from bench.instances.instance import Instance
-from bench.instances.project import project_of
+from bench.instances.project import project_of, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, LeakError, make_checkout, renew_checkout
 from bench.repos.snapshots import Snapshot
@@ -77,8 +77,7 @@ class Solver:
         """
         config, instance = self.services.config, self.instance
         self._step(WorkStep.CHECKOUT)
-        mirror = self.services.mirrors.get(instance.repo, instance.base_commit)
-        snapshot = self.services.snapshots.get(mirror, instance.repo, instance.base_commit)
+        snapshot = snapshot_of(instance, self.services.mirrors, self.services.snapshots)
         make_spread(self.services.worker.work)
         folder = Path(
             tempfile.mkdtemp(dir=self.services.worker.work, prefix=f"{instance.instance_id}.")

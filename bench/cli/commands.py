@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,10 +21,14 @@ from bench.attempts.prior import plausible_instances
 from bench.attempts.solving import InstanceJob
 from bench.cli.config import RunConfig, TestChoice, validated
 from bench.cli.preflight import preflight
+from bench.cli.selection import dated
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
+from bench.instances.project import shown_names
+from bench.instances.validity import Validity, not_valid
 from core.address import recorded_address
 from core.atomic import check_folder
+from core.errors import UserError
 from core.plaintext import counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
@@ -38,7 +42,7 @@ from runs.progress.summary_json import RunSummary, over_budget_words, summary_wo
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
 from runs.session import RunSession, model_use
-from runs.storage.manifest import all_versions, note_images, timestamp
+from runs.storage.manifest import all_versions, note_images, note_left_out, timestamp
 from runs.storage.store import RunStore
 from runs.upkeep import held_run
 
@@ -54,9 +58,12 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
         make_agent(config)
-    dataset = load_dataset(options.dataset, options.split)
+    dataset = load_dataset(options.dataset, options.split, options.dataset_config)
     notes = (lambda _: None) if options.dry_run and options.as_json else say
-    selected = _recorded(config, options, options.selection.apply(dataset.instances()), notes)
+    instances = dated(dataset.instances(), options.since, options.until)
+    selected = _recorded(config, options, options.selection.apply(instances), notes)
+    left_out = not_valid(options.only_valid, [i.instance_id for i in selected], notes)
+    selected = [i for i in selected if i.instance_id not in left_out]
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     for option, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(option, folder)
@@ -66,7 +73,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     check_remains(store)
     containers = config.environment is EnvironmentKind.DOCKER
     with held_run(store, options.cache, say, containers=containers):
-        return _Session(config, options, store, dataset, selected, say).run()
+        return _Session(config, options, store, dataset, selected, left_out, say).run()
 
 
 def _labelled(config: RunConfig) -> RunConfig:
@@ -110,13 +117,18 @@ def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) ->
 
 @dataclass(frozen=True)
 class _Session:
-    """The start of a run whose lock this process holds."""
+    """The start of a run whose lock this process holds.
+
+    Attributes:
+        left_out: by ``--only-valid``, with their states.
+    """
 
     config: RunConfig
     options: Options
     store: RunStore
     dataset: Dataset
     selected: Sequence[Instance]
+    left_out: Mapping[str, Validity]
     say: Say
 
     def run(self) -> int:
@@ -124,8 +136,8 @@ class _Session:
         config, options, store = self.config, self.options, self.store
         kind = make_kind(config, options, store, self.say)
         if config.environment is EnvironmentKind.DOCKER:
-            images = {instance.image for instance in self.selected}
-            kind = replace(kind, finish=partial(note_images, store, images))
+            shown = {instance.image: instance.shown_image for instance in self.selected}
+            kind = replace(kind, finish=partial(note_images, store, shown, shown))
         summary = RunSession(
             store, options.cache, options.scale, options.money, kind,
             model_use(config, options.money), self._choose, self.say,
@@ -138,7 +150,7 @@ class _Session:
             say(changed)
         plan = self._plan(coordinator, say)
         todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
-        self._pull(todo, say)
+        self._pull(todo, lambda text: say(shown_names(text, todo)))
         recordings = make_recordings(self.config, self.options)
         return [InstanceJob(instance, recordings) for instance in todo], plan
 
@@ -158,8 +170,14 @@ class _Session:
         return found
 
     def _open(self, ids: Sequence[str]) -> None:
-        description = describe_run(self.config, self.dataset.identity())
+        identity = self.dataset.identity()
+        if changed := changed_dataset(self.store, identity):
+            self.say(changed)
+        description = describe_run(self.config, identity)
         open_run(self.store, description, ids, self.options.given)
+        if self.options.only_valid:
+            states = {name: state.value for name, state in self.left_out.items()}
+            note_left_out(self.store, self.options.only_valid.name, states)
 
     def _pull(self, todo: Sequence[Instance], say: Say) -> None:
         """Pull the images before the work begins, where a registry's limit can be waited for."""
@@ -177,7 +195,7 @@ class _Session:
         untestable = sum(instance.test_setup is None for instance in todo)
         if untestable:
             which = counted(untestable, "instance")
-            say(f"not pulled: images of {which} whose rows have no usable eval_script")
+            say(f"not pulled: images of {which} whose rows have no usable test command")
         return {instance.image for instance in todo if instance.test_setup is not None}
 
     def _print(self, summary: RunSummary) -> None:
@@ -187,12 +205,35 @@ class _Session:
         self.say(summary_words(summary))
 
 
+def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
+    """Return in words that the set has another revision with the same rows; empty if it has not.
+
+    Raises:
+        UserError: its rows are not those that the run was started with.
+    """
+    recorded = (store.read_run() or {}).get("dataset") or {}
+    before = recorded.get("revision")
+    same_set = recorded.get("name") == dataset.name and recorded.get("split") == dataset.split
+    known = same_set and before and dataset.revision and store.has_results()
+    if not known or before == dataset.revision:
+        return ""
+    if recorded.get("sha256") == dataset.sha256:
+        return (
+            f"the dataset {dataset.name} has the same rows at revision {dataset.revision} as at "
+            f"{before}, with which the run was started"
+        )
+    raise UserError(
+        f"the rows of {dataset.name} changed since the run was started, from revision {before} to "
+        f"{dataset.revision}: go on with --dataset {dataset.name}@{before}, or choose another --run"
+    )
+
+
 def describe_run(config: RunConfig, dataset: DatasetIdentity) -> dict[str, Any]:
     """Return what ``run.json`` says of a new run."""
     return {
         "run": config.run_name,
         "model_name_or_path": config.model_name_or_path,
-        "dataset": asdict(dataset),
+        "dataset": dataset.as_json(),
         "config": config.as_json(),
         "deciding": config.deciding(dataset.sha256),
         "versions": all_versions(),

@@ -26,17 +26,30 @@ class Options(Start, RunFolders, CallRetries):
 
     dataset: str = option(
         "lite",
-        "lite, verified, full, demo, a hub id, a file or a folder.",
+        "lite, pro, live or another set, demo, a hub id, NAME@REVISION, a file or a folder.",
         "--dataset",
         "-d",
         panel=INSTANCES,
     )
+    dataset_config: str = option(
+        "", "Configuration of a dataset that has several.", "--dataset-config", panel=INSTANCES
+    )
     split: str = option("test", "Split of the dataset.", "--split", panel=INSTANCES)
+    since: str = option(
+        "", "Instances created on this day or later: YYYY-MM[-DD].", "--since", panel=INSTANCES
+    )
+    until: str = option("", "Instances created on this day or earlier.", "--until", panel=INSTANCES)
     selection: Selection = field(default_factory=Selection)
     prior: tuple[Path, ...] = option(
         (),
         "Skip what this earlier run has a plausible patch for; repeatable.",
         "--prior",
+        panel=INSTANCES,
+    )
+    only_valid: Path | None = option(
+        None,
+        "Leave out what this file of report.py --gold does not call valid.",
+        "--only-valid",
         panel=INSTANCES,
     )
     repos: Folder | None = option(

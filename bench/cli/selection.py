@@ -12,6 +12,7 @@ from core.errors import UserError
 from core.options import option, option_group
 
 INSTANCES = "Instances"
+_DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
 
 
 def read_ids(text: str) -> tuple[str, ...]:
@@ -76,6 +77,34 @@ class Selection:
         if not chosen:
             raise UserError(f"--slice {self.part!r} selects no {noun}; check it")
         return chosen
+
+
+def dated(instances: Sequence[Instance], since: str, until: str) -> tuple[Instance, ...]:
+    """Return the instances created from ``since`` to ``until``: days, months, or empty for any.
+
+    Raises:
+        UserError: one is no date, an instance has none, or nothing is left.
+    """
+    for name, value in (("--since", since), ("--until", until)):
+        if value and not _DATE.fullmatch(value):
+            raise UserError(f"{name} {value!r} is no date: give YYYY-MM-DD or YYYY-MM")
+    if not (since or until):
+        return tuple(instances)
+    if undated := [instance.instance_id for instance in instances if not instance.created_at]:
+        raise UserError(
+            f"--since and --until need `created_at`, which {len(undated)} rows lack, as that of "
+            f"{undated[0]}; leave them out"
+        )
+
+    def kept(created: str) -> bool:
+        # A month stands for all of its days.
+        early = since and created[: len(since)] < since
+        return not (early or (until and created[: len(until)] > until))
+
+    chosen = tuple(instance for instance in instances if kept(instance.created_at))
+    if not chosen:
+        raise UserError(f"no instance was created from {since or '…'} to {until or '…'}")
+    return chosen
 
 
 def _slice(text: str) -> slice:

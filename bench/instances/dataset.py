@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from bench.instances.bundled import BUNDLED
 from bench.instances.hub import Row, rows_of_hub
-from bench.instances.instance import Instance, split_row
+from bench.instances.instance import Instance, instance_id_of, split_row
+from bench.instances.sets import ALIASES, DatasetName
 from core.errors import UserError
 
-ALIASES = {
-    "lite": "SWE-bench/SWE-bench_Lite",
-    "verified": "SWE-bench/SWE-bench_Verified",
-    "full": "SWE-bench/SWE-bench",
-    "multilingual": "SWE-bench/SWE-bench_Multilingual",
-    "multimodal": "SWE-bench/SWE-bench_Multimodal",
-}
-_HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
+__all__ = ["ALIASES", "Dataset", "DatasetIdentity", "load_dataset", "rows_of_path"]
+
+# Left out of ``run.json`` where they are empty: few datasets have them.
+_RARE = ("config", "neutral_ids")
 _FILES = (".json", ".jsonl", ".parquet")
 _SUPPORTED = (
     "supported are .json (a list of rows), .jsonl (a row a line), .parquet, a folder saved by "
@@ -39,12 +37,21 @@ class DatasetIdentity:
         name: a hub id, a path or ``demo``.
         sha256: hash of the rows in any order.
         revision: the hub's commit; empty if there is none or it is unknown.
+        config: of a set on the hub that has several; else empty.
+        neutral_ids: the harness's ids are not the set's own.
     """
 
     name: str
     split: str
     sha256: str
     revision: str = ""
+    config: str = ""
+    neutral_ids: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for ``run.json``, without what most datasets do not have."""
+        plain = asdict(self)
+        return {key: plain[key] for key in plain if plain[key] or key not in _RARE}
 
 
 @dataclass(frozen=True)
@@ -55,41 +62,68 @@ class Dataset:
     split: str
     rows: tuple[Row, ...]
     revision: str = ""
+    config: str = ""
 
     def identity(self) -> DatasetIdentity:
         """Return what a run records of the dataset; this hashes all rows."""
         lines = sorted(json.dumps(row, sort_keys=True, default=str) for row in self.rows)
         data = "\n".join(lines).encode("utf-8", "surrogatepass")
         sha256 = hashlib.sha256(data).hexdigest()
-        return DatasetIdentity(self.name, self.split, sha256, self.revision)
+        return DatasetIdentity(
+            self.name, self.split, sha256, self.revision, self.config, bool(self.official_ids)
+        )
 
     def instances(self) -> tuple[Instance, ...]:
         """Return the harness's halves of the rows; the other halves are dropped here."""
         return tuple(split_row(row)[0] for row in self.rows)
 
+    @cached_property
+    def by_id(self) -> Mapping[str, Row]:
+        """The rows by the id under which the harness knows them."""
+        return {instance_id_of(row): row for row in self.rows}
 
-def load_dataset(name: str, split: str) -> Dataset:
-    """Load the rows of one split.
+    @cached_property
+    def by_any_id(self) -> Mapping[str, Row]:
+        """The rows by the harness's ids, and by the sets' own, which other harnesses use."""
+        own = {official: self.by_id[name] for name, official in self.official_ids.items()}
+        return {**own, **self.by_id}
+
+    def statements(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the problem statements of those of ``ids`` that the dataset has."""
+        held = [self.by_id[name] for name in ids if name in self.by_id]
+        instances = [split_row(row)[0] for row in held]
+        return {one.instance_id: one.problem_statement for one in instances}
+
+    @cached_property
+    def official_ids(self) -> Mapping[str, str]:
+        """The sets' own ids by the harness's, where they differ and the rows have them."""
+        named = ((name, str(row.get("instance_id") or name)) for name, row in self.by_id.items())
+        return {name: own for name, own in named if own != name}
+
+
+def load_dataset(name: str, split: str, config: str = "") -> Dataset:
+    """Load the rows of one split of ``NAME`` or ``NAME@REVISION``.
 
     Raises:
         UserError: there is no such dataset, or it cannot be read.
         InfrastructureError: the hub cannot be reached.
     """
-    revision = ""
+    asked = DatasetName.parse(name)
     bundled = BUNDLED.get(name)
     path = bundled.path if bundled else Path(name).expanduser()
     if path.suffix in _FILES or path.exists():
-        rows = rows_of_path(path, split)
+        if config:
+            raise UserError(f"--dataset-config {config}: the dataset {name} is not on the hub")
         resolved = name if bundled else str(path.resolve())
-    elif name in ALIASES or _HUB_ID.match(name):
-        resolved = ALIASES.get(name, name)
-        rows, revision = rows_of_hub(resolved, split)
-    else:
+        return Dataset(resolved, split, _checked(resolved, rows_of_path(path, split)))
+    if not asked.hub_id:
         raise UserError(
             f"unknown dataset {name!r}: give {', '.join([*ALIASES, *BUNDLED])}, a hub id, a "
             f"file or a folder; {_SUPPORTED}"
         )
-    return Dataset(resolved, split, _checked(resolved, rows), revision)
+    split = asked.split(split)
+    rows, revision = rows_of_hub(asked.hub_id, split, asked.revision, config)
+    return Dataset(asked.hub_id, split, _checked(asked.hub_id, rows), revision, config)
 
 
 def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -99,7 +133,7 @@ def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     for number, row in enumerate(checked, 1):
         if not isinstance(row, Mapping):
             raise UserError(f"the dataset {name}: row {number} is not an object with keys")
-    ids = [row.get("instance_id") for row in checked]
+    ids = [instance_id_of(row) for row in checked]
     if len(set(ids)) != len(ids):
         double = next(i for i in ids if ids.count(i) > 1)
         raise UserError(f"the dataset {name} has the instance {double} twice")

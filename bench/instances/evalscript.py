@@ -11,6 +11,9 @@ import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from bench.regression.commands.whole import whole_suite
+from bench.regression.runners import OF_PYTHON, runner_of
+
 START_MARKER = ">>>>> Start Test Output"
 END_MARKER = ">>>>> End Test Output"
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
@@ -27,12 +30,19 @@ _SELECTS = re.compile(r"\s(-k|-m|--deselect|--ignore|--last-failed)\b")
 
 @dataclass(frozen=True)
 class TestSetup:
-    """How tests run in an instance's image: shell lines, then a command without names of files."""
+    """How tests run in an instance's image: shell lines, then a command without names of files.
+
+    Attributes:
+        setup: lines that activate, install or rebuild the changed tree.
+        command: runs all tests.
+        show: lines that print the results after ``command``, if it does not print them itself.
+    """
 
     __test__ = False
 
     setup: tuple[str, ...]
     command: str
+    show: tuple[str, ...] = ()
 
 
 def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:
@@ -45,12 +55,19 @@ def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:
     end = next((i for i, line in enumerate(lines) if END_MARKER in line), None)
     if start is None or end is None or not start < end - 1:
         return None
-    command = bare_command(lines[end - 1])
-    setup = [line for line in lines[:start] if line.strip() and not _DROPPED.match(line)]
-    setup += [line for line in lines[start + 1 : end - 1] if not _DROPPED.match(line)]
+    command = bare_command(lines[end - 1]) or whole_suite(lines[end - 1])
+    # Other commands of a runner name hidden tests too: one a line, or to compile them.
+    around = [*lines[:start], *lines[start + 1 : end - 1]]
+    setup = [line for line in around if not _DROPPED.match(line) and _keeps_its_tests(line)]
     if command is None or _names_one(command, hidden_paths):
         return None
-    return TestSetup(tuple(line for line in setup if not _names_one(line, hidden_paths)), command)
+    shown = (line for line in setup if line.strip() and not _names_one(line, hidden_paths))
+    return TestSetup(tuple(shown), command)
+
+
+def _keeps_its_tests(line: str) -> bool:
+    runner = runner_of(line)
+    return runner is None or runner in OF_PYTHON
 
 
 def _names_one(line: str, hidden_paths: Collection[str]) -> bool:

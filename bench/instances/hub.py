@@ -13,15 +13,18 @@ from core.errors import InfrastructureError, UserError
 Row = Mapping[str, Any]
 
 _REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _TIMEOUT = 10.0
 
 
-def rows_of_hub(name: str, split: str) -> tuple[Iterable[Row], str]:
+def rows_of_hub(
+    name: str, split: str, revision: str = "", config: str = ""
+) -> tuple[Iterable[Row], str]:
     """Return the rows of one split, and the hub's commit; empty where it is not known.
 
     Raises:
-        UserError: there is no such dataset or split.
-        InfrastructureError: the hub cannot be reached.
+        UserError: there is no such dataset, split, revision or configuration.
+        InfrastructureError: the hub cannot be reached, or the cache has another revision.
     """
     # Without a network the library retries for 23 s and warns each time.
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
@@ -31,16 +34,28 @@ def rows_of_hub(name: str, split: str) -> tuple[Iterable[Row], str]:
 
     try:
         with _offline_if_unreachable(name):
-            found = load_from_hub(name, split=split)
-            return list(found), revision_of(found.info.download_checksums or ())
+            found = load_from_hub(name, config or None, split=split, revision=revision or None)
+            held = revision_of(found.info.download_checksums or ())
+            _check_revision(name, revision, held)
+            return list(found), held
     except DatasetNotFoundError as error:
         raise UserError(f"the hub has no dataset {name} that you may read: {error}") from error
     except ValueError as error:
-        raise UserError(f"the dataset {name} has no split {split!r}: {error}") from error
+        wanted = f"split {split!r}" + (f" in the configuration {config!r}" if config else "")
+        raise UserError(f"the dataset {name} has no {wanted}: {error}") from error
     except InfrastructureError:
         raise
     except Exception as error:  # the client raises errors of many libraries
         raise InfrastructureError(f"cannot load {name} from the hub: {error}") from error
+
+
+def _check_revision(name: str, asked: str, held: str) -> None:
+    """Refuse other rows than those asked for: offline, the library takes what its cache has."""
+    if _COMMIT.fullmatch(asked) and held and not held.startswith(asked):
+        raise InfrastructureError(
+            f"cannot load {name}@{asked}: the hub is not reached, and the local cache has the "
+            f"revision {held}"
+        )
 
 
 @contextmanager

@@ -1,165 +1,111 @@
-"""Instances, split into the half that the harness may know and the half for reports only.
+"""Rows, split into the half that the harness may know and the half for reports only.
 
 ``split_row`` is the only place with both halves of a row. The second half cannot reach an attempt:
-it has another type, which ``bench.attempts`` and ``agent`` never accept.
+it has another type, which ``bench.attempts`` and ``agent`` never accept. The first half is made by
+the adapter of the row's set, from the columns that it may see.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from bench.instances.evalscript import TestSetup, bare_setup
+from bench.instances.adapters import ADAPTERS, adapter_of, nearest
+from bench.instances.adapters.base import TEST_SETUP, SetAdapter, own_id
+from bench.instances.evalscript import bare_setup
+from bench.instances.hidden import Evaluation, evaluation_of
+from bench.instances.shape import ImagePlace, Instance, Spec, TestSetup, derived_image
 from bench.repos.patches import patch_paths
 from core.errors import UserError
 from runs.storage.layouts import is_safe_key
 
-_REQUIRED = ("instance_id", "repo", "base_commit", "problem_statement")
-_TEXTS = ("patch", "test_patch", "hints_text", "eval_script", "image", "log_parser")
+__all__ = [
+    "Evaluation", "ImagePlace", "Instance", "Spec", "TestSetup",
+    "derived_image", "instance_id_of", "split_row",
+]  # fmt: skip
+
+_PLAIN_TEXTS = ("instance_id", "repo", "base_commit", "problem_statement")
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-
-
-@dataclass(frozen=True)
-class Spec:
-    """How SWE-bench installs and tests one version of a repository (its ``MAP_REPO_VERSION``)."""
-
-    python: str = "3"
-    packages: str = ""
-    pip_packages: tuple[str, ...] = ()
-    pre_install: tuple[str, ...] = ()
-    install: str = ""
-    test_cmd: str = ""
-
-    @classmethod
-    def of(cls, raw: object) -> Spec:
-        """Read a row's ``spec``, a mapping or its JSON text; unknown keys are left out.
-
-        Raises:
-            ValueError: it is neither.
-        """
-        raw = json.loads(raw) if isinstance(raw, str) else raw
-        if not isinstance(raw, Mapping):
-            raise ValueError("not a mapping")
-        command = raw.get("test_cmd") or ""
-        return cls(
-            python=str(raw.get("python", "3")),
-            packages=str(raw.get("packages") or ""),
-            pip_packages=tuple(raw.get("pip_packages") or ()),
-            pre_install=tuple(raw.get("pre_install") or ()),
-            install=str(raw.get("install") or ""),
-            test_cmd=str(command[-1] if isinstance(command, list) else command),
-        )
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One SWE-bench problem: what the harness may know of it."""
-
-    instance_id: str
-    repo: str
-    base_commit: str
-    problem_statement: str
-    version: str
-    image: str
-    log_parser: str = ""
-    spec: Spec | None = None
-    test_setup: TestSetup | None = None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The half that only ``report.py`` may know: the gold patch and the hidden tests.
-
-    Attributes:
-        row: all fields, for the evaluator.
-    """
-
-    instance_id: str
-    patch: str
-    test_patch: str
-    fail_to_pass: tuple[str, ...]
-    pass_to_pass: tuple[str, ...]
-    hints_text: str
-    row: Mapping[str, Any]
+_SHOWN_COLUMNS = 12
 
 
 def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
     """Split a dataset row into the harness's half and the reports' half.
 
     Raises:
-        UserError: a required field is missing or has the wrong type.
+        UserError: a required field is missing or has the wrong type, or the set is unknown.
     """
-    name = row.get("instance_id", "?")
-    for key in _REQUIRED:
+    adapter = _adapter(row)
+    name = adapter.identify(row)
+    try:
+        _check_types(row)
+        evaluation = evaluation_of(row, name, plants_bug="patch" in adapter.visible)
+        instance = adapter.read(_visible(row, adapter, evaluation.test_patch))
+        instance = replace(instance, set_name=adapter.name)
+        _check(instance)
+    except UserError as error:
+        raise UserError(f"instance {name}: {error}{_looks(adapter)}") from error
+    return instance, evaluation
+
+
+def instance_id_of(row: Mapping[str, Any]) -> str:
+    """Return the id under which the harness knows ``row``, also if ``row`` is damaged."""
+    adapter = adapter_of(row)
+    return adapter.identify(row) if adapter else own_id(row)
+
+
+def _looks(adapter: SetAdapter) -> str:
+    return f" (the row looks like {adapter.name})"
+
+
+def _adapter(row: Mapping[str, Any]) -> SetAdapter:
+    """Return the adapter for ``row``, which has the columns that it needs."""
+    found = adapter_of(row)
+    adapter = found or nearest(row)
+    missing = [key for key in adapter.required if not _present(row, key)]
+    if found is None and 2 * len(missing) > len(adapter.required):
+        held = ", ".join(sorted(map(str, row))[:_SHOWN_COLUMNS])
+        known = ", ".join(adapter.name for adapter in ADAPTERS)
+        raise UserError(
+            f"a row of no known set: it has the columns {held or 'of an empty row'}; "
+            f"known sets: {known}"
+        )
+    if missing:
+        name = row.get("instance_id") or "?"
+        words = missing[0].replace("|", "` or `")
+        raise UserError(
+            f"instance {name}: the field `{words}` is missing; fix the dataset{_looks(adapter)}"
+        )
+    return adapter
+
+
+def _present(row: Mapping[str, Any], key: str) -> bool:
+    return any(row.get(name) not in (None, "", [], {}) for name in key.split("|"))
+
+
+def _check_types(row: Mapping[str, Any]) -> None:
+    for key in _PLAIN_TEXTS:
         value = row.get(key)
-        if value is None or value == "":
-            raise UserError(f"instance {name}: the field `{key}` is missing; fix the dataset")
-        if not isinstance(value, str):
+        if value is not None and not isinstance(value, str):
             kind = type(value).__name__
-            raise UserError(
-                f"instance {name}: the field `{key}` must be a text, not {kind}; fix the dataset"
-            )
-    if not is_safe_key(name):
-        raise UserError(f"instance {name!r}: an id holds only letters, digits and ._+-")
-    if not _COMMIT.fullmatch(row["base_commit"]):
-        raise UserError(f"instance {name}: `base_commit` is not a commit hash")
-    if not _REPO.fullmatch(row["repo"]):
-        raise UserError(f"instance {name}: `repo` is not of the form owner/name")
-    for key in _TEXTS:
-        if not isinstance(row.get(key) or "", str):
-            raise UserError(f"instance {name}: `{key}` is not a text")
-    return _instance(row), _evaluation(row)
+            raise UserError(f"the field `{key}` must be a text, not {kind}; fix the dataset")
 
 
-def _instance(row: Mapping[str, Any]) -> Instance:
-    hidden = patch_paths(row.get("test_patch") or "")
-    script = row.get("eval_script") or ""
-    return Instance(
-        instance_id=row["instance_id"],
-        repo=row["repo"],
-        base_commit=row["base_commit"],
-        problem_statement=row["problem_statement"],
-        version=str(row.get("version") or ""),
-        image=row.get("image") or derived_image(row["instance_id"]),
-        log_parser=row.get("log_parser") or "",
-        spec=_spec(row) if row.get("spec") else None,
-        test_setup=bare_setup(script, hidden) if script else None,
-    )
+def _visible(row: Mapping[str, Any], adapter: SetAdapter, test_patch: str) -> dict[str, Any]:
+    """Return the columns that the adapter may see; a script without what it has of the others."""
+    shown = {key: value for key, value in row.items() if key in adapter.visible}
+    if TEST_SETUP in adapter.visible and row.get("eval_script"):
+        shown[TEST_SETUP] = bare_setup(row["eval_script"], patch_paths(test_patch))
+    return shown
 
 
-def _spec(row: Mapping[str, Any]) -> Spec:
-    try:
-        return Spec.of(row["spec"])
-    except (ValueError, TypeError) as error:
-        raise UserError(f"instance {row['instance_id']}: `spec` cannot be read: {error}") from error
-
-
-def _evaluation(row: Mapping[str, Any]) -> Evaluation:
-    return Evaluation(
-        instance_id=row["instance_id"],
-        patch=row.get("patch") or "",
-        test_patch=row.get("test_patch") or "",
-        fail_to_pass=_names(row, "FAIL_TO_PASS"),
-        pass_to_pass=_names(row, "PASS_TO_PASS"),
-        hints_text=row.get("hints_text") or "",
-        row=row,
-    )
-
-
-def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Return the names of tests in a list or its JSON text."""
-    value = row.get(key) or []
-    try:
-        names = json.loads(value) if isinstance(value, str) else value
-        return tuple(str(name) for name in names)
-    except (ValueError, TypeError) as error:
-        raise UserError(f"instance {row['instance_id']}: `{key}` is not a list") from error
-
-
-def derived_image(instance_id: str) -> str:
-    """Return the official image for an instance whose row names none (as in swebench 5)."""
-    return f"swebench/sweb.eval.x86_64.{instance_id.lower().replace('__', '_1776_')}:latest"
+def _check(instance: Instance) -> None:
+    if not is_safe_key(instance.instance_id):
+        raise UserError("an id holds only letters, digits and ._+-")
+    if not _COMMIT.fullmatch(instance.base_commit):
+        raise UserError("`base_commit` is not a commit hash")
+    if not _REPO.fullmatch(instance.repo):
+        raise UserError("`repo` is not of the form owner/name")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
 from agent.workspace import Workspace
-from bench.instances.instance import Instance, Spec
+from bench.instances.instance import ImagePlace, Instance, Spec
 from bench.repos.checkout import Checkout
+from bench.repos.mirrors import Mirrors
+from bench.repos.snapshots import Snapshot, Snapshots
 from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import DamagedError
 from environments import ImageSpec, Project, UnavailableError, VenvSpec
@@ -33,7 +35,41 @@ _CONDA_FILES = {
     "matplotlib/matplotlib": ("environment.yml",),
     "pydata/xarray": ("ci/requirements/environment.yml", "environment.yml"),
 }
+# Later commits hold the fix. The last tag stays, because packages take their version from it.
+# Folders named .git below are submodules, whose history lay in the repository's.
+_ONE_COMMIT = """g="git -c safe.directory=* -c user.name=base -c user.email=base@localhost"
+list=/harness/tracked
+tag=$($g describe --tags --abbrev=0 2>/dev/null)
+$g ls-files -z >$list 2>/dev/null
+find . -name .git -prune -exec rm -rf {} + || exit 1
+if command -v git >/dev/null; then
+    git init -q . && ADD && $g commit -q --no-verify --allow-empty -m base || exit 1
+    [ -z "$tag" ] || $g tag "$tag"
+    chown -R --reference=. .git
+fi
+rm -f $list"""
+# What the image built is not tracked, and may be large.
+_ADD_TRACKED = "{ $g update-index --add --remove -z --stdin <$list || $g add -A; }"
+_ADD_ALL = "$g add -A"
 _NOT_ON_PYPI = frozenset({"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"})
+
+
+def shown_names(text: str, instances: Iterable[Instance]) -> str:
+    """Return a message as a log may keep it: names of images may show hidden data."""
+    for instance in instances:
+        if instance.image_label:
+            text = text.replace(instance.image, instance.shown_image)
+    return text
+
+
+def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> Snapshot:
+    """Return the commit that attempts at ``instance`` start from.
+
+    Raises:
+        UserError, InfrastructureError: as ``Mirrors.get`` and ``Snapshots.get``.
+    """
+    mirror = mirrors.get(instance.repo, instance.base_commit)
+    return snapshots.get(mirror, instance.repo, instance.base_commit, instance.bug)
 
 
 def project_of(instance: Instance, base: Checkout) -> Project:
@@ -52,8 +88,27 @@ def project_of(instance: Instance, base: Checkout) -> Project:
 def _image(instance: Instance) -> ImageSpec | UnavailableError:
     setup = instance.test_setup
     if setup is None:
-        return UnavailableError("the row has no eval_script whose test runner is known")
-    return ImageSpec(instance.image, setup.setup, setup.command)
+        return UnavailableError("the row has no test command that is known without hidden data")
+    place = instance.place
+    return ImageSpec(
+        name=instance.image,
+        setup=(*place.activation, *setup.setup),
+        test_command=setup.command,
+        folder=place.folder,
+        user=place.user,
+        keeps_home=place.keeps_home,
+        fresh_tree=place.fresh_tree,
+        cleaning=tuple(cleaning_lines(place)),
+        shown=instance.shown_image,
+    )
+
+
+def cleaning_lines(place: ImagePlace) -> Iterator[str]:
+    """Yield shell lines that remove hidden data from an image before anything runs in it."""
+    if place.removed:
+        yield f"rm -rf -- {shlex.join(place.removed)} || exit 1"
+    if place.one_commit:
+        yield _ONE_COMMIT.replace("ADD", _ADD_ALL if place.fresh_tree else _ADD_TRACKED, 1)
 
 
 def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:

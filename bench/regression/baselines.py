@@ -10,18 +10,20 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from bench.instances.instance import Instance
+from bench.instances.logparser import parsed_log, parser_folders
+from bench.regression.commands import Tree, file_command, reporting_command
 from bench.regression.related import directives
-from bench.regression.runners import Runner
+from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.testlogs import Results, TestRun, passing, read_run, with_report_file
 from core.atomic import sweep, write_json_atomic
 from core.shutdown import waited_for
-from environments import CommandResult, Prepared
+from environments import CommandResult, Prepared, UnavailableError
 
 ALL_TESTS = ""
 """Stands for the whole suite in place of a test file."""
@@ -54,7 +56,12 @@ class Baseline:
 
 @dataclass(frozen=True)
 class TestFiles:
-    """Runs test files of an instance; ``files`` are the tracked files of the base commit."""
+    """Runs test files of an instance.
+
+    Attributes:
+        files: the tracked files of the base commit.
+        read: returns the text of one of them.
+    """
 
     __test__ = False
 
@@ -62,18 +69,65 @@ class TestFiles:
     runner: Runner
     test_command: str
     files: Collection[str]
+    read: Callable[[str], str | None] = lambda _: None
+
+    def runnable(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return those of ``paths`` that can be run alone, one for each command."""
+        if self.runner in OF_PYTHON:
+            return tuple(paths)
+        commands = {self._file_command(path): path for path in reversed(paths)}
+        return tuple(path for path in paths if path in commands.values() and self._alone(path))
 
     def command(self, *paths: str) -> str:
-        """Return the command that runs the tests of ``paths``, or all tests for ALL_TESTS."""
+        """Return the command that runs the tests of ``paths``, or all tests for ALL_TESTS.
+
+        Runners of other languages than Python take one file; all tests stand for several.
+        """
+        if self.runner not in OF_PYTHON:
+            alone = self._file_command(paths[0]) if len(paths) == 1 else None
+            return alone or self._suite_command
         names = [shlex.quote(directives(self.runner, path)) for path in paths if path != ALL_TESTS]
         return " ".join([self.test_command, *names])
+
+    def reported(self, path: str, token: str) -> str:
+        """Return the command whose output holds the results; see ``with_report_file``."""
+        return with_report_file(self.command(path), self.runner, token, self.show)
+
+    @property
+    def show(self) -> tuple[str, ...]:
+        """Shell lines that print what the command has written elsewhere."""
+        return self.instance.test_setup.show if self.instance.test_setup else ()
+
+    def _alone(self, path: str) -> bool:
+        return self._file_command(path) is not None
+
+    def _file_command(self, path: str) -> str | None:
+        if path == ALL_TESTS:
+            return None
+        tree = Tree(self.files, self.read)
+        return file_command(self._suite_command, self.runner, path, tree)
+
+    @property
+    def _suite_command(self) -> str:
+        return reporting_command(self.test_command, self.runner, self.read)
 
     def run(self, prepared: Prepared, path: str, seconds: float) -> tuple[CommandResult, TestRun]:
         """Run the tests of ``path``; output of the code under test does not count as results."""
         token = secrets.token_hex(16)
-        command = with_report_file(self.command(path), self.runner, token)
+        command = self.reported(path, token)
         result = prepared.run(command, seconds)
-        return result, read_run(result.output, self.instance, self.runner, token, self.files)
+        found = read_run(result.output, self.instance, self.runner, token, self.files)
+        # A parser of the row knows a script's output; our own know more of a known runner's.
+        if self.instance.parser_source and (self.runner is Runner.SCRIPT or not found.results):
+            found = replace(found, results=self._read_by_row(found.log) or found.results)
+        return result, found
+
+    def _read_by_row(self, log: str) -> Results:
+        """Return what the row's own parser reads; nothing where no sandbox can be made for it."""
+        try:
+            return parsed_log(self.instance.parser_source, log, parser_folders())
+        except UnavailableError:
+            return {}
 
 
 @contextmanager
@@ -141,7 +195,7 @@ class Baselines:
 
     def _file(self, path: str) -> Path:
         tests = self.tests
-        command = with_report_file(tests.command(path), tests.runner, "")
+        command = tests.reported(path, "")
         base = tests.instance.base_commit
         key = json.dumps([tests.instance.instance_id, base, command, self.identity, self.longest])
         name = hashlib.sha256(key.encode()).hexdigest()[:32]

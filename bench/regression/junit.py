@@ -8,13 +8,22 @@ docs/environments.md.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 _SCRIPT = """{command} --junitxml=/tmp/{token}.xml
-code=$?
+code=$?{show}
 printf '\\n%s\\n' {token}
 cat /tmp/{token}.xml 2>/dev/null
 rm -f /tmp/{token}.xml
+exit $code"""
+# Reports of an earlier build may lie in the image.
+_SCRIPT_OF_MANY = """: >/tmp/{token}
+{command}
+code=$?{show}
+printf '\\n%s\\n' {token}
+find . \\( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TEST-*.xml' \
+-o -path '*/build/test-results/*.xml' \\) -newer /tmp/{token} -exec cat {{}} + 2>/dev/null
+rm -f /tmp/{token}
 exit $code"""
 _STATUSES = {"failure": "FAILED", "error": "ERROR", "skipped": "SKIPPED"}
 _XFAIL = "pytest.xfail"
@@ -23,9 +32,24 @@ _OLD_XFAIL = "expected test failure"  # pytest before 4.1 gives no type, and thi
 _ORDER = ("PASSED", "XFAIL", "SKIPPED", "FAILED", "ERROR")
 
 
-def with_report(command: str, token: str) -> str:
-    """Return shell lines that run a pytest ``command``, print its report and exit with its code."""
-    return _SCRIPT.format(command=command, token=token)
+def with_report(command: str, token: str, show: Sequence[str] = ()) -> str:
+    """Return shell lines that run a pytest ``command``, print its report and exit with its code.
+
+    The lines ``show`` run in between.
+    """
+    return _SCRIPT.format(command=command, token=token, show=_lines(show))
+
+
+def _lines(show: Sequence[str]) -> str:
+    return "".join(f"\n{line}" for line in show)
+
+
+def with_reports(command: str, token: str, show: Sequence[str] = ()) -> str:
+    """Return shell lines that run ``command`` and print the reports that Maven or Gradle wrote.
+
+    They are read with ``split_report`` as well.
+    """
+    return _SCRIPT_OF_MANY.format(command=command, token=token, show=_lines(show))
 
 
 def split_report(output: str, token: str) -> tuple[str, str]:

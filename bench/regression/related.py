@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
+from bench.regression.conventions import conventions_of, scores_by_convention
 from bench.regression.runners import Runner
 from bench.repos.patches import SOURCE_ROOTS, is_test_path
 
@@ -23,22 +24,36 @@ def related_tests(
 ) -> tuple[str, ...]:
     """Return the test files that are related to ``edited``, the most related first, at most eight.
 
-    A test file scores for its name (``test_x.py`` for ``x.py``, also with the folder in front, as
-    in ``test_ext_x.py``), for the name of its package (``test_pkg.py`` for ``pkg/x.py``), for an
-    import of the module, and for a ``tests`` folder beside the module. Ties go to the shorter
-    path, then to alphabetical order.
+    A test file of Python scores for its name (``test_x.py`` for ``x.py``, also with the folder in
+    front, as in ``test_ext_x.py``), for the name of its package (``test_pkg.py`` for
+    ``pkg/x.py``), for an import of the module, and for a ``tests`` folder beside the module;
+    those of other languages score by ``conventions``. Ties go to the shorter path, then to
+    alphabetical order.
     """
-    sources = [path for path in edited if path.endswith(".py") and not is_test_path(path)]
-    tests = [path for path in files if is_test_path(path) and _TEST_MODULE.match(_name(path))]
+    sources = [path for path in edited if not is_test_path(path)]
+    scores = _python_scores([path for path in sources if path.endswith(".py")], files, read)
+    scores |= scores_by_convention(sources, files, read)
+    return tuple(sorted(scores, key=lambda p: (-scores[p], len(p), p))[:_MOST_FILES])
+
+
+def has_convention(edited: Iterable[str]) -> bool:
+    """Tell whether one of ``edited`` is a source file in a language whose tests are known."""
+    sources = [path for path in edited if not is_test_path(path)]
+    return any(path.endswith(".py") for path in sources) or bool(conventions_of(sources))
+
+
+def _python_scores(
+    sources: Sequence[str], files: Sequence[str], read: Callable[[str], str | None]
+) -> dict[str, int]:
     if not sources:
-        return ()
+        return {}
+    tests = [path for path in files if is_test_path(path) and _TEST_MODULE.match(_name(path))]
     scores = {path: sum(_name_score(path, source) for source in sources) for path in tests}
     patterns = [_import_pattern(source) for source in sources]
     for path in tests:
         text = read(path) or ""
         scores[path] += _IMPORT * sum(bool(pattern.search(text)) for pattern in patterns)
-    pointing = [path for path, score in scores.items() if score > _NEAR]
-    return tuple(sorted(pointing, key=lambda p: (-scores[p], len(p), p))[:_MOST_FILES])
+    return {path: score for path, score in scores.items() if score > _NEAR}
 
 
 def _name(path: str) -> str:

@@ -14,6 +14,7 @@ from agent.conversation.testreport import Failure, TestReport
 from bench.cli.config import TestChoice
 from bench.instances.instance import Instance
 from bench.regression.baselines import ALL_TESTS, Baseline, Baselines, TestFiles, died, no_spare
+from bench.regression.commands import find_runner
 from bench.regression.configuration.testconfig import tree_under_test
 from bench.regression.feedback import failures_of
 from bench.regression.proof import (
@@ -26,13 +27,15 @@ from bench.regression.proof import (
     needs_rebuild,
     setup_failures,
 )
-from bench.regression.related import related_tests
-from bench.regression.runners import Runner, runner_of
+from bench.regression.related import has_convention, related_tests
+from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.testlogs import broken
 from environments import Changes, CommandResult, Prepared, Session, Setup
 
 # The rest is for candidates that are slower than the baseline.
 _SHARE_OF_TIMEOUT = 0.5
+# No file of tests can be named on their command lines.
+_WHOLE_ONLY = frozenset({Runner.CTEST, Runner.SCRIPT})
 
 
 @dataclass(frozen=True)
@@ -80,13 +83,11 @@ class RegressionTests:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
         tree = tree_under_test(changes, self.files, self.read)
         self.tested, self.untested = tree.changes, ""
-        if self._tests is None:
-            return self._unknown(f"unknown runner in {self.session.test_command!r}")
         # The prediction must install, including edits that the tests run without.
         built = build_files(tree.configuration)
         whole = {**tree.changes, **{path: changes[path] for path in built}}
         wanted = self._wanted(tuple(tree.changes))
-        builds = concerns_build(whole)
+        builds = concerns_build(whole) and self._tests.runner in OF_PYTHON
         if not tree.changes or not (wanted or builds):
             return self._unknown("")
         proven = self._setup(tree.changes, wanted)
@@ -94,7 +95,7 @@ class RegressionTests:
             return self._unknown(proven.reason)
         selected = self._selected(proven, wanted)
         if not (selected or builds):
-            return self._unknown("")
+            return self._unknown(self._unreadable(wanted))
         return self._report(proven, tree.changes, whole, selected)
 
     def _unknown(self, reason: str) -> TestReport:
@@ -102,19 +103,30 @@ class RegressionTests:
         self.untested = reason
         return TestReport(None)
 
+    def _unreadable(self, wanted: Sequence[str]) -> str:
+        """Return why no result is known of a command whose runner is unknown."""
+        hidden = self._tests.runner is Runner.SCRIPT and ALL_TESTS in wanted
+        return f"no result of a test in the output of {self.session.test_command!r}" * hidden
+
     @cached_property
-    def _tests(self) -> TestFiles | None:
+    def _tests(self) -> TestFiles:
         command = self.session.test_command
-        runner = runner_of(command)
-        return TestFiles(self.instance, runner, command, self.files) if runner else None
+        runner = find_runner(command, self.instance.log_parser, self.read)
+        return TestFiles(self.instance, runner, command, self.files, self.read)
 
     def _wanted(self, edited: Sequence[str]) -> Sequence[str]:
-        """Return the test files to run, the most related first."""
+        """Return the test files to run, the most related first.
+
+        Where none of them can be run alone, all tests take their place.
+        """
         if self.choice is TestChoice.ALL:
             return (ALL_TESTS,)
-        if self.choice is TestChoice.RELATED:
-            return related_tests(edited, self.files, self.read)
-        return ()
+        if self.choice is not TestChoice.RELATED:
+            return ()
+        related = related_tests(edited, self.files, self.read)
+        alone = self._tests.runnable(related)
+        whole = related or self._tests.runner in _WHOLE_ONLY
+        return alone or ((ALL_TESTS,) if whole and has_convention(edited) else ())
 
     def _setup(self, changes: Changes, wanted: Sequence[str]) -> ProvenSetup:
         """Return how to set the tree up so that the tests import the edited packages from it."""
@@ -122,12 +134,11 @@ class RegressionTests:
         rebuild = needs_rebuild(changes, packages)
         key = (rebuild, *(package.file for package in packages))
         if key not in self._setups:
-            assert self._tests is not None
             tests = self._tests
             if tests.test_command.startswith("tox "):
                 # tox hides the variable that the proof needs from its commands.
                 tests = replace(tests, test_command="python -m pytest")
-            command = tests.command(*wanted)
+            command = "\n".join([tests.command(*wanted), *tests.show])
             found = find_setup(self.session, packages, self.read, command, rebuild=rebuild)
             self._setups[key] = found
             self.log.info("tests: set up %s %s", found.setup.way.value, found.reason)
@@ -178,7 +189,6 @@ class RegressionTests:
             yield baseline_of
 
     def _baselines_on(self, proven: ProvenSetup) -> Baselines:
-        assert self._tests is not None
         if proven.setup not in self._baselines:
             self._baselines[proven.setup] = Baselines(
                 tests=self._tests,
@@ -238,7 +248,6 @@ class RegressionTests:
         self, prepared: Prepared, path: str, baseline: Baseline
     ) -> tuple[Failure, ...]:
         """Return what newly fails in ``path`` in both of two runs; a run that dies is a failure."""
-        assert self._tests is not None
         failed: set[str] | None = None
         dead = True
         for _ in range(2):
@@ -250,7 +259,7 @@ class RegressionTests:
                 return ()
         runner = self._tests.runner
         names = sorted(failed or ()) or [path or "the test suite"]
-        found = failures_of(run.log, runner, names, self._ended(result))
+        found = failures_of(run.log, runner, names, self._ended(result), run.details)
         return tuple(replace(one, name=_full_name(runner, path, one.name)) for one in found)
 
     def _ended(self, result: CommandResult) -> str:

@@ -1,16 +1,18 @@
-"""From test output to results per test: by pytest's report file, or else by swebench's parsers."""
+"""From test output to results per test: by report files, swebench's parsers or those for others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from bench.instances.instance import Instance
 from bench.regression.crosscheck import cross_checked, limited_output, one_per_line
-from bench.regression.junit import report_results, split_report, with_report
-from bench.regression.runners import Runner, runner_of
+from bench.regression.junit import report_results, split_report, with_report, with_reports
+from bench.regression.parsers import ParsedOutput, parse_output
+from bench.regression.parsers.documents import parse_xml
+from bench.regression.runners import OF_PYTHON, Runner, runner_of
 
 Results = Mapping[str, str]
 """Test name to swebench's status: PASSED, FAILED, ERROR, SKIPPED, XFAIL."""
@@ -25,12 +27,22 @@ _FALLBACK_PARSERS = {
     Runner.DJANGO: "parse_log_django",
     Runner.SYMPY: "parse_log_sympy",
     Runner.UNITTEST: "parse_log_django",
+    Runner.GO: "parse_log_gotest",
+    Runner.CARGO: "parse_log_cargo",
+    Runner.JEST: "parse_log_jest",
+    Runner.VITEST: "parse_log_vitest",
+    Runner.MAVEN: "parse_log_maven",
+    Runner.GRADLE: "parse_log_gradle_custom",
+    Runner.PHPUNIT: "parse_log_phpunit",
+    Runner.MINITEST: "parse_log_minitest",
+    Runner.CTEST: "parse_log_googletest",
 }
+_WRITE_REPORTS = frozenset({Runner.MAVEN, Runner.GRADLE, Runner.SCRIPT})
 
 
 def fallback_parser(command: str) -> str:
     """Return the name of swebench's parser for the output of ``command``."""
-    return _FALLBACK_PARSERS[runner_of(command) or Runner.PYTEST]
+    return _FALLBACK_PARSERS.get(runner_of(command) or Runner.PYTEST, "parse_log_tap")
 
 
 @dataclass(frozen=True)
@@ -48,20 +60,27 @@ class TestRun:
     Attributes:
         log: the output without the report.
         results: status per test; empty if the output contradicts itself or was cut off.
+        details: why tests failed, where the parser knows; not for runners of Python.
     """
 
     __test__ = False
 
     log: str
     results: Results
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
-def with_report_file(command: str, runner: Runner, token: str) -> str:
+def with_report_file(command: str, runner: Runner, token: str, show: Sequence[str] = ()) -> str:
     """Return the command whose output ``read_run`` reads with the same ``token``.
 
     Code under test prints into this output. ``token`` is a new random word per run, unknown to it.
+    The shell lines ``show`` print what the command has written elsewhere.
     """
-    return with_report(command, token) if runner is Runner.PYTEST else command
+    if runner in _WRITE_REPORTS:
+        return with_reports(command, token, show)
+    if runner is Runner.PYTEST:
+        return with_report(command, token, show)
+    return "\n".join([command, *show])
 
 
 def read_run(
@@ -71,9 +90,32 @@ def read_run(
     if runner is Runner.PYTEST:
         log, report = split_report(output, token)
         return TestRun(log, report_results(report, files))
+    if runner not in OF_PYTHON:
+        return _other_run(output, instance, runner, token)
     text = limited_output(output)
     parsed = _parsed(one_per_line(text, runner), instance, runner)
     return TestRun(output, cross_checked(parsed, text, runner))
+
+
+def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> TestRun:
+    """Read the output of a runner of another language: its reports, or else what it printed."""
+    log, reports = split_report(output, token) if runner in _WRITE_REPORTS else (output, "")
+    parsed = parse_xml(reports)
+    # The set knows better than a guess what a script prints.
+    if not parsed.results and runner is Runner.SCRIPT and instance.log_parser in _registry():
+        parsed = ParsedOutput(_by_name(log, instance))
+    if not parsed.results:
+        parsed = parse_output(log, runner)
+    return TestRun(log, parsed.results, parsed.details)
+
+
+def _by_name(output: str, instance: Instance) -> dict[str, str]:
+    """Parse with swebench's parser for the row; empty where it fails on this output."""
+    parser = _registry()[instance.log_parser]
+    try:
+        return dict(parser(limited_output(output), _Parsed(instance.repo, instance.version)))
+    except (ValueError, LookupError, TypeError, AttributeError, SyntaxError):
+        return {}
 
 
 def _parsed(output: str, instance: Instance, runner: Runner) -> dict[str, str]:

@@ -21,11 +21,26 @@ from core.worktree import differences, stamps
 _HEADER = b"diff --git "
 _TEST_FOLDERS = frozenset({"tests", "__tests__", "e2e"})
 _ROOT_TEST_FOLDERS = frozenset({"test", "testing", "tests", "spec"})
-_TEST_NAME = re.compile(r"^(test_.*|.*_tests?|tests)\.pyi?$|\.(test|spec)\.[jt]sx?$")
+_TEST_NAME = re.compile(
+    r"^(test_.*|.*_tests?|tests)\.pyi?$|\.(test|spec)\.[cm]?[jt]sx?$|_test\.go$|_(test|spec)\.rb$"
+    r"|^(test_.*|.*_(unit)?tests?)\.(c|cc|cpp|cxx)$|^(tests|.*_tests)\.rs$"
+)
+# Sources of Maven, Gradle and PHPUnit; folders of the others' tests, unless they lie in sources.
+_JVM_TEST = re.compile(r"(^|/)src/(test/|\w*Test/.*\.(java|kt|kts|groovy|scala)$)")
+_PHP_TEST = re.compile(r"(^|/)[tT]ests/(.*/)?\w+\.php$")
+_OTHER_TEST = re.compile(
+    r"^(?!(.*/)?(src|lib|app|main)/).*/(test|spec)/.*\.([cm]?[jt]sx?|rb|c|cc|cpp|cxx|h|hpp)$"
+)
 TEST_CONFIGURATION = frozenset(
     {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "conftest.py", ".coveragerc"}
 )
 """Names of files that only configure tests."""
+
+RUNNER_CONFIGURATION = re.compile(
+    r"(jest|vitest|ava)\.(config|workspace|setup)\.[\w.]+|karma\.conf\.\w+|\.mocharc(\.\w+)?"
+    r"|phpunit\.xml(\.dist)?|\.rspec"
+)
+"""Names of files that only configure the runners of other languages."""
 
 STARTUP_MODULES = frozenset({"sitecustomize", "usercustomize"})
 """Modules that Python imports when it starts."""
@@ -78,7 +93,11 @@ def is_test_path(path: str) -> bool:
         return False
     folders = frozenset(parts[:-1])
     in_root = len(parts) > 1 and parts[0] in _ROOT_TEST_FOLDERS
-    return bool(folders & _TEST_FOLDERS) or in_root or bool(_TEST_NAME.search(parts[-1]))
+    if folders & _TEST_FOLDERS or in_root or _TEST_NAME.search(parts[-1]):
+        return True
+    # A package of Python may be called "test", as `django.test` is.
+    others = (_JVM_TEST, _PHP_TEST, _OTHER_TEST)
+    return parts[-1][-3:] != ".py" and any(one.search(path) for one in others)
 
 
 def is_excluded(path: str, *, new: bool) -> bool:
@@ -90,7 +109,8 @@ def is_excluded(path: str, *, new: bool) -> bool:
         return False
     built = set(parts[:-1]) & _BUILD_FOLDERS or any(p.endswith(_BUILD_SUFFIXES) for p in parts)
     named = parts[-1] in _NEW_ONLY_NAMES or parts[0] in _RUNNER_NAMES
-    return bool(built) or named or _shadows_an_import(path)
+    configures = RUNNER_CONFIGURATION.fullmatch(parts[-1])
+    return bool(built or configures) or named or _shadows_an_import(path)
 
 
 def _shadows_an_import(path: str) -> bool:

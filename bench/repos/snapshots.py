@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from bench.repos.planting import plant
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError
 from core.git import GitError, git
@@ -102,13 +105,16 @@ class Snapshots:
 
     root: Path
 
-    def get(self, mirror: Path, repo: str, commit: str) -> Snapshot:
+    def get(self, mirror: Path, repo: str, commit: str, bug: str = "") -> Snapshot:
         """Return the snapshot of ``commit``; safe with concurrent calls and kills.
 
+        With ``bug``, a patch, it is the snapshot of a new commit that has it applied.
+
         Raises:
-            InfrastructureError: git or the disk failed.
+            InfrastructureError: git or the disk failed, or the patch does not fit.
         """
-        target = self.root / repo.replace("/", "__") / commit
+        name = f"{commit}-{_short_hash(bug)}" if bug else commit
+        target = self.root / repo.replace("/", "__") / name
         found = _read(target)
         if found:
             return found
@@ -116,7 +122,11 @@ class Snapshots:
 
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
-            return _read(target) or _make(mirror, commit, target)
+            return _read(target) or _make(mirror, commit, target, bug)
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _read(folder: Path) -> Snapshot | None:
@@ -127,9 +137,12 @@ def _read(folder: Path) -> Snapshot | None:
         return None
 
 
-def _make(mirror: Path, commit: str, target: Path) -> Snapshot:
+def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
     try:
-        with scratch_folder(target) as temporary:
+        with scratch_folder(target) as temporary, tempfile.TemporaryDirectory() as scratch:
+            if bug:
+                planted = Path(scratch) / "planted"
+                mirror, commit = planted, plant(mirror, commit, bug, planted)
             _pack(mirror, commit, temporary)
             index = {"GIT_INDEX_FILE": str(temporary / INDEX)}
             git("read-tree", commit, cwd=mirror, env=index)

@@ -19,7 +19,7 @@ from core.processes import CommandResult
 from core.worktree import Changes
 from environments.docker.deadline import within
 from environments.docker.engine import engine_error_types, engine_errors
-from environments.docker.execs import exit_code_of
+from environments.docker.execs import exit_code_of, output_of
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
 from environments.layout import listed
 from environments.limits import ResourceLimits
@@ -37,7 +37,8 @@ _KILLED = 137
 class Containers:
     """Starts containers in one engine; ``check`` raises when the run stops.
 
-    ``options`` of the engine's SDK take the place of those that are used otherwise.
+    ``options`` of the engine's SDK take the place of those that are used otherwise; without a
+    ``user`` commands run as the image's, and without a ``home`` they have its ``HOME``.
     """
 
     client: Any
@@ -45,6 +46,9 @@ class Containers:
     limits: ResourceLimits
     check: Callable[[], None] = lambda: None
     options: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = FOLDER
+    user: str = ""
+    home: str = HOME
 
     @contextmanager
     def started(self, image: str) -> Iterator[Container]:
@@ -61,7 +65,7 @@ class Containers:
         try:
             with engine_errors():
                 made = self._make(image, name)
-            yield Container(self.client, made, self.limits, self.check)
+            yield Container(self.client, made, self.limits, self.check, self.folder)
         finally:
             with engine_errors(), contextlib.suppress(NotFound):
                 self.client.api.remove_container(name, force=True, v=True)
@@ -86,22 +90,24 @@ class Containers:
             "cap_drop": ["ALL"],
             "cap_add": _CAPABILITIES,
             "security_opt": ["no-new-privileges"],
-            "environment": {"HOME": HOME},
-            "working_dir": FOLDER,
+            "environment": {"HOME": self.home} if self.home else {},
+            "working_dir": self.folder,
             "labels": dict(self.labels),
         }
+        options |= {"user": self.user} if self.user else {}
         options |= self.options
         return self.client.containers.run(image, name=name, detach=True, **options)
 
 
 @dataclass(frozen=True)
 class Container:
-    """A running container."""
+    """A running container; ``folder`` has the work tree."""
 
     client: Any
     made: Any
     limits: ResourceLimits
     check: Callable[[], None]
+    folder: str = FOLDER
 
     def put(self, changes: Changes, files: Mapping[str, str]) -> None:
         """Apply ``changes`` to the work tree and write ``files``, which have absolute paths.
@@ -112,10 +118,12 @@ class Container:
         gone = [path for path, data in changes.items() if data is None]
         with engine_errors():
             if gone:  # first: a folder may take the place of a file
-                self.made.put_archive("/", _tar({}, {_GONE: os.fsdecode(listed(gone))}))
+                self.made.put_archive(
+                    "/", _tar(self.folder, {}, {_GONE: os.fsdecode(listed(gone))})
+                )
                 words = ["bash", "-c", f"xargs -0 rm -rf -- <{_GONE}"]
-                self.made.exec_run(words, workdir=FOLDER)
-            self.made.put_archive("/", _tar(changes, files))
+                self.made.exec_run(words, workdir=self.folder, user="0")
+            self.made.put_archive("/", _tar(self.folder, changes, files))
 
     def bash(
         self, words: Sequence[str], timeout: float, environment: Mapping[str, str] | None = None
@@ -152,12 +160,12 @@ class Container:
         """
         api = self.client.api
         exec_id = api.exec_create(
-            self.made.id, list(argv), workdir=FOLDER, environment=dict(environment)
+            self.made.id, list(argv), workdir=self.folder, environment=dict(environment)
         )["Id"]
         tail = Tail()
 
         def read() -> None:
-            for chunk in api.exec_start(exec_id, stream=True):
+            for chunk in output_of(api, exec_id):
                 tail.add(chunk)
 
         try:
@@ -201,8 +209,8 @@ def in_memory(size: int) -> str:
     return f"rw,exec,mode=1777,size={size}"
 
 
-def _tar(changes: Changes, files: Mapping[str, str]) -> bytes:
-    """Return an archive of ``files`` and of the changed files below the work folder."""
+def _tar(root: str, changes: Changes, files: Mapping[str, str]) -> bytes:
+    """Return an archive of ``files`` and of the changed files below the work tree ``root``."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo(HARNESS.lstrip("/"))
@@ -213,7 +221,7 @@ def _tar(changes: Changes, files: Mapping[str, str]) -> bytes:
             add_file(archive, name.lstrip("/"), text.encode("utf-8", "surrogateescape"))
         for path, data in changes.items():
             if data is not None:
-                add_file(archive, f"{FOLDER.lstrip('/')}/{path}", data)
+                add_file(archive, f"{root.lstrip('/')}/{path}", data)
     return buffer.getvalue()
 
 

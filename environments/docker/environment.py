@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.errors import InfrastructureError
 from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import (
     AS_GIVEN,
     FailedCommand,
+    ImageSpec,
     Project,
     Session,
     Setup,
     SetupWay,
     UnavailableError,
 )
+from environments.docker.cleaning import cleaned_image
 from environments.docker.containers import LABEL, Containers
 from environments.docker.engine import engine_errors
 from environments.docker.images import holds, pull
 from environments.docker.setupscript import (
+    HOME,
     SETUP_SCRIPT,
     SETUP_VARIABLES,
     command_script,
@@ -60,59 +66,88 @@ class DockerEnvironment:
         image = project.image
         if isinstance(image, UnavailableError):
             raise image
-        with engine_errors():
-            if not holds(self.client, image.name):
-                pull(self.client, image.name)
+        try:
+            with engine_errors():
+                if not holds(self.client, image.name):
+                    pull(self.client, image.name)
+        except InfrastructureError as error:
+            words = str(error).replace(image.name, image.shown or image.name)
+            raise InfrastructureError(words) from None
         labels = {LABEL: "1", f"{LABEL}.instance": project.key}
         labels |= label_of(self.run_key) if self.run_key else {}
-        containers = Containers(self.client, labels, self.limits, self.check)
-        return DockerSession(containers, image.name, image.setup, image.test_command)
+        containers = Containers(
+            self.client, labels, self.limits, self.check,
+            folder=image.folder, user=image.user, home="" if image.keeps_home else HOME,
+        )  # fmt: skip
+        cleaned = cleaned_image(containers, image, project.root) if image.is_cleaned else ""
+        return DockerSession(containers, image, project.revision, cleaned)
 
 
 @dataclass(frozen=True)
 class DockerSession:
-    """Sets trees up in containers of ``image`` with the shell lines of ``setup``."""
+    """Sets trees up in containers of an image with the shell lines of its set-up.
+
+    Attributes:
+        revision: of the project's files.
+        cleaned: the id of the image that was made of ``image``; empty if there is none.
+    """
 
     containers: Containers
-    image: str
-    setup: tuple[str, ...]
-    test_command: str
+    image: ImageSpec
+    revision: str
+    cleaned: str = ""
+
+    @property
+    def test_command(self) -> str:
+        """The command of the image; see ``Session``."""
+        return self.image.test_command
 
     @property
     def identity(self) -> str:
-        """The image's id."""
+        """The image's id, and what it was cleaned with."""
         with engine_errors():
-            return f"docker:{self.containers.client.images.get(self.image).id}"
+            found = f"docker:{self.containers.client.images.get(self.image.name).id}"
+        if not self.cleaned:
+            return found
+        spec = self.image
+        made = json.dumps([spec.cleaning, spec.fresh_tree and self.revision])
+        return f"{found}:{hashlib.sha256(made.encode()).hexdigest()[:16]}"
 
     @property
     def ways(self) -> tuple[SetupWay, ...]:
         """All where the set-up installs the project; see ``Session``."""
-        installs = any(map(installs_project, self.setup))
+        installs = any(map(installs_project, self.image.setup))
         return tuple(SetupWay) if installs else (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
 
     def installs(self, setup: Setup) -> bool:
         """Return True unless the installation is left out; see ``Session``."""
-        return any(map(installs_project, setup_lines(self.setup, setup)))
+        return any(map(installs_project, setup_lines(self.image.setup, setup)))
 
     @contextmanager
     def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[DockerPrepared]:
         """Set ``changes`` up in a container and save its files as an image; see ``Session``."""
-        from docker.errors import ImageNotFound
-
         token = secrets.token_hex(16)
-        script = setup_script([*setup_lines(self.setup, setup)], token)
-        with self.containers.started(self.image) as container:
+        folder = self.image.folder
+        script = setup_script([*setup_lines(self.image.setup, setup, folder)], token, folder)
+        with self.containers.started(self.cleaned or self.image.name) as container:
             container.put(changes, {SETUP_SCRIPT: script})
             result = container.bash([SETUP_SCRIPT], _SETUP_SECONDS, SETUP_VARIABLES)
             image = container.commit()
         try:
             yield DockerPrepared(self.containers, image, failed_commands(result.output, token))
         finally:
-            with engine_errors(), contextlib.suppress(ImageNotFound):
-                self.containers.client.images.remove(image, force=True, noprune=True)
+            self._remove(image)
 
     def stop(self) -> None:
-        """Do nothing: containers and images are removed right after use."""
+        """Remove the session's image; others are removed right after use."""
+        if self.cleaned:
+            self._remove(self.cleaned)
+
+    def _remove(self, image: str) -> None:
+        from docker.errors import ImageNotFound
+
+        with engine_errors(), contextlib.suppress(ImageNotFound):
+            self.containers.client.images.remove(image, force=True, noprune=True)
 
 
 @dataclass(frozen=True)
@@ -130,4 +165,4 @@ class DockerPrepared:
     def run(self, command: str, timeout: float) -> CommandResult:
         """Run ``command`` in a new container; see ``Prepared``."""
         with self.containers.started(self.image) as container:
-            return container.bash(["-c", command_script(command)], timeout)
+            return container.bash(["-c", command_script(command, container.folder)], timeout)

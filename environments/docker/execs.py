@@ -88,14 +88,54 @@ def run_exec(
         stack.callback(connection.close)
         raw = getattr(connection, "_sock", connection)
         stack.callback(_hang_up, raw)
+        early = bytearray(early_bytes(connection))
         if stdin:
             raw.settimeout(_START_SECONDS)
             raw.sendall(stdin)
         raw.settimeout(_POLL)
-        ended = _pump(lambda: api.exec_inspect(made), raw, sinks, timeout, check)
+        ended = _pump(lambda: api.exec_inspect(made), raw, early, sinks, timeout, check)
         seconds = time.monotonic() - sinks.started
         code = exit_code_of(api, made) if ended else None
         return ExecEnd(-1 if ended and code is None else code, seconds)
+
+
+def output_of(api: Any, made: str) -> Iterator[bytes]:  # noqa: ANN401
+    """Start an exec and yield its output until that is closed."""
+    connection = api.exec_start(made, socket=True)
+    raw = getattr(connection, "_sock", connection)
+    try:
+        frames = bytearray(early_bytes(connection))
+        raw.settimeout(None)
+        while True:
+            yield from (data for _, data in _frames(frames))
+            chunk = raw.recv(1 << 16)
+            if not chunk:
+                return
+            frames += chunk
+    finally:
+        _hang_up(raw)
+        connection.close()
+
+
+def early_bytes(connection: Any) -> bytes:  # noqa: ANN401
+    """Return the output that came in one piece with the head of the engine's reply.
+
+    On a busy machine a command may have written before the head is read. The HTTP library then has
+    these bytes in its buffer, and the SDK, which reads the socket below it, loses them.
+    """
+    buffered = getattr(connection, "_response", None)
+    for name in ("raw", "_fp", "fp"):
+        buffered = getattr(buffered, name, None)
+    if buffered is None or not hasattr(buffered, "peek"):
+        return b""
+    raw = getattr(connection, "_sock", connection)
+    raw.setblocking(False)
+    try:
+        return bytes(buffered.peek() or b"")
+    except (OSError, ValueError):
+        return b""
+    finally:
+        raw.settimeout(_START_SECONDS)
 
 
 def _hang_up(raw: Any) -> None:  # noqa: ANN401
@@ -108,29 +148,32 @@ def _hang_up(raw: Any) -> None:  # noqa: ANN401
 def _pump(
     inspect: Callable[[], Any],
     raw: Any,  # noqa: ANN401
+    frames: bytearray,
     sinks: Sinks,
     timeout: float,
     check: Callable[[], None],
 ) -> bool:
     """Read until the command has ended; tell whether it did in time.
 
-    Its children may keep the output open, so the engine is asked too.
+    ``frames`` was read before. Its children may keep the output open, so the engine is asked too.
     """
-    frames, asked = bytearray(), time.monotonic()
+    asked = time.monotonic()
     while not sinks.late(timeout):
         check()
+        for stream, data in _frames(frames):
+            sinks.take(stream, data)
         try:
             chunk = raw.recv(1 << 16)
             if not chunk:
                 return True
             frames += chunk
-            for stream, data in _frames(frames):
-                sinks.take(stream, data)
         except TimeoutError:
             if time.monotonic() - asked > _ASK:
                 if not inspect()["Running"]:
                     return True
                 asked = time.monotonic()
+    for stream, data in _frames(frames):
+        sinks.take(stream, data)
     return False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 
 from environments.base import FailedCommand, Setup, SetupWay
 
@@ -31,7 +32,7 @@ def installs_project(line: str) -> bool:
     return bool(pip and _PROJECT.search(line[pip.end() :])) or bool(_SETUP_PY.search(line))
 
 
-def setup_lines(lines: Iterable[str], setup: Setup) -> Iterator[str]:
+def setup_lines(lines: Iterable[str], setup: Setup, folder: str = FOLDER) -> Iterator[str]:
     """Yield the image's set-up ``lines``, changed as the way of ``setup`` says.
 
     INSTALLED and ON_PATH leave the installation out.
@@ -42,17 +43,17 @@ def setup_lines(lines: Iterable[str], setup: Setup) -> Iterator[str]:
         elif setup.way is SetupWay.NO_ISOLATION:
             yield _PIP.sub(lambda m: f"{m[0]} --no-build-isolation --no-deps", line, count=1)
     if setup.way is SetupWay.ON_PATH:
-        places = ":".join(f"{FOLDER}/{root}".rstrip("/") for root in setup.roots or ("",))
+        places = ":".join(f"{folder}/{root}".rstrip("/") for root in setup.roots or ("",))
         yield f"export PYTHONPATH={places}${{PYTHONPATH:+:$PYTHONPATH}}"
 
 
-def setup_script(lines: Sequence[str], token: str) -> str:
+def setup_script(lines: Sequence[str], token: str, folder: str = FOLDER) -> str:
     """Return the script that runs set-up ``lines``, then prints ``token`` and the failed commands.
 
     The lines share one shell, whose exported variables ``command_script`` restores. The trap
     catches the same failures as ``set -e`` would.
     """
-    head = ["exec 2>&1", f"mkdir -p {HOME}", f": >{_FAILED}", f"cd {FOLDER}"]
+    head = ["exec 2>&1", f"mkdir -p {HOME}", f": >{_FAILED}", f"cd {quote(folder)}"]
     trap = f"""trap 'printf "%s\\0" "$BASH_COMMAND" >>{_FAILED}' ERR"""
     tail = ["trap - ERR", f"export -p >{_ENVIRONMENT}", f"printf '\\n%s\\n' {token}"]
     return "\n".join([*head, trap, *lines, *tail, f"cat {_FAILED}", "exit 0", ""])
@@ -67,6 +68,6 @@ def failed_commands(output: str, token: str) -> tuple[FailedCommand, ...]:
     return tuple(FailedCommand(name, log[-_SHOWN:]) for name in names)
 
 
-def command_script(command: str) -> str:
+def command_script(command: str, folder: str = FOLDER) -> str:
     """Return the script that runs ``command`` with the variables that set-up exported."""
-    return "\n".join(["exec 2>&1", f". {_ENVIRONMENT}", f"cd {FOLDER}", command])
+    return "\n".join(["exec 2>&1", f". {_ENVIRONMENT}", f"cd {quote(folder)}", command])

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from bench.cli.cli import About
+from bench.cli.selection import Selection
 from core.atomic import check_folder
 from core.errors import UserError
 from core.options import built, command
@@ -20,14 +21,13 @@ from reports.data.jsonvalues import mapping
 from runs.storage.store import RunStore
 
 
-@command(ReportOptions, Asked, SubmissionOptions, About)
+@command(ReportOptions, Asked, SubmissionOptions, Selection, About)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
     asked = built(Asked, values)
-    if asked.audit or asked.export:
-        raise typer.Exit(_exchange(asked, values))
-    values["cache"] = values["cache"] or _recorded(asked.runs, "cache")
-    values["repos"] = values["repos"] or _recorded(asked.runs, "repos")
+    named = asked.runs or tuple(filter(None, [asked.audit]))
+    values["cache"] = values["cache"] or _recorded(named, "cache")
+    values["repos"] = values["repos"] or _recorded(named, "repos")
     options = built(ReportOptions, values)
     looks = options.table or options.as_json or options.compare or options.verify
     if options.evaluator not in (None, EvaluatorKind.NONE) or not looks:
@@ -37,6 +37,13 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
     """Do what is asked for; the modules of a command are imported when it runs."""
+    selection = built(Selection, values)
+    if asked.gold:
+        return _gold(asked, options, selection)
+    if selection != Selection():
+        raise UserError("--instances, --filter, --slice and --shuffle are for --gold alone")
+    if asked.audit or asked.export:
+        return _exchange(asked, options)
     # What was asked for stands alone on standard output, so that it can be sent to a file.
     alone = options.table or options.as_json
     say = partial(print, file=sys.stderr, flush=True) if alone else print
@@ -48,6 +55,16 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
     from reports.cli.commands import report_command
 
     return report_command(asked.runs, options, say, print)
+
+
+def _gold(asked: Asked, options: ReportOptions, selection: Selection) -> int:
+    from reports.validity.command import gold_command
+
+    if asked.runs or options.dataset:
+        raise UserError("--gold names a dataset and takes no run and no --dataset; leave them out")
+    # Such a command takes hours, and its lines are often sent to a file.
+    say = partial(print, flush=True)
+    return gold_command(replace(options, dataset=asked.gold), asked.repeat, selection, say)
 
 
 def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, ReportOptions]:
@@ -68,9 +85,8 @@ def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, Re
     return replace(asked, runs=runs), replace(options, name="") if name else options
 
 
-def _exchange(asked: Asked, values: dict[str, Any]) -> int:
+def _exchange(asked: Asked, options: ReportOptions) -> int:
     """Search a run for hidden data, or write it in another layout."""
-    options = built(ReportOptions, values)
     if asked.audit:
         from reports.foreign.audit.command import audit_command
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.money import UNKNOWN, column, dollars, in_words
+from core.plaintext import one_line
 from reports.pages.markdown import percent, within
 from reports.statistics.collect import RunStats
 from reports.statistics.denominators import short_split
@@ -38,6 +39,10 @@ def count_lines(stats: RunStats) -> Iterator[str]:
     if scores.split and scores.split.of != counts.selected:
         of = f"{scores.split.of} of {short_split(scores.split_name)}"
         yield f"               {'':5s}  {percent(scores.split.share)} of the {of}"
+    if scores.valid and stats.validity:
+        of = f"{scores.valid.of} valid by {one_line(stats.validity.file)}"
+        yield f"  of them valid {scores.valid.count:4d}  {percent(scores.valid.share)} of the {of}"
+        yield f"               {'':5s}  95 % interval {within(scores.valid.interval)}"
     yield f"unresolved     {counts.unresolved:5d}"
     yield f"not evaluated  {counts.not_evaluated:5d}"
     yield f"cost           {_dollars(stats.effort.dollars)}"

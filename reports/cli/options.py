@@ -15,12 +15,14 @@ Say = Callable[[str], None]
 
 
 class EvaluatorKind(str, Enum):
-    """Who gives the verdicts."""
+    """Who gives the verdicts, besides official programs of other task sets."""
 
     DOCKER = "docker"
     MODAL = "modal"
     LOCAL = "local"
     NONE = "none"
+
+    __str__ = str.__str__  # the name as the user writes it, also of an official program's
 
 
 class ExportLayout(str, Enum):
@@ -62,6 +64,10 @@ class Asked:
         None, "Write the leaderboard's package of one run there.", "--submission"
     )
     validate: Path | None = option(None, "Check the leaderboard's package there.", "--validate")
+    gold: str = option(
+        "", "Evaluate this dataset's gold and empty patches; write --validity.", "--gold"
+    )
+    repeat: int = option(3, "How often --gold evaluates each patch.", "--repeat", least=1)
     audit: Path | None = option(
         None, "Search the trajectories of a run of any harness for hidden data.", "--audit"
     )
@@ -75,9 +81,11 @@ class Asked:
 class ReportOptions:
     """How to report on runs; timeouts in seconds."""
 
-    evaluator: EvaluatorKind | None = option(
+    evaluator: str | None = option(
         None,
-        "Who evaluates (modal: untested); default: docker if an engine answers.",
+        "Who evaluates: docker, local, none, modal (untested), or the official program of a task "
+        "set: pro, live, live-python, multi-swe-bench, rebench, rebench-v2, gym, smith, sb-cli. "
+        "Default: docker if an engine answers.",
         "--evaluator",
     )
     dataset: str = option("", "Default: as the run recorded it.", "--dataset", "-d")
@@ -97,6 +105,17 @@ class ReportOptions:
     verify: bool = option(False, "Compute derived files again and say what differs.", "--verify")
     all_attempts: bool = option(
         False, "Evaluate the patches of all attempts, as pass@k needs it.", "--all-attempts"
+    )
+    validity: Path | None = option(
+        None,
+        "Also state the score of the instances that this file of --gold calls valid.",
+        "--validity",
+    )
+    evaluator_dir: Folder | None = option(
+        None, "Checkout of the official program, where it has one.", "--evaluator-dir", given=Path
+    )
+    evaluator_python: str = option(
+        "", "Interpreter of the official program; default: this one.", "--evaluator-python"
     )
 
     @property

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.instances.dataset import Dataset
+from bench.instances.validity import read_validity
 from core.atomic import write_json_atomic
 from core.plaintext import one_line
 from core.redaction import Redactor
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
+from reports.data.jsonvalues import texts
 from reports.data.predictions import ALL_PREDS, Prediction, read_predictions, write_all_preds
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_run
@@ -20,6 +22,7 @@ from reports.evaluation.evaluators.base import Verdict
 from reports.evaluation.requested import RequestedEvaluation
 from reports.evaluation.results import leaderboard_lists
 from reports.statistics.collect import RunStats, collect
+from reports.statistics.denominators import UsedValidity
 from reports.statsfile import stats_json
 from runs.storage.manifest import note_evaluation
 from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
@@ -64,9 +67,13 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
         UserError, InfrastructureError: it cannot be read, or nothing can be evaluated.
     """
     predictions = read_predictions(store)
+    described = store.read_run() or {}
+    used = _validity(options, described, predictions)
     reads = options.only_reads
-    path = store.folder / ALL_PREDS if reads else write_all_preds(store, predictions)
-    requested = RequestedEvaluation(store, options, store.read_run() or {}, say)
+    requested = RequestedEvaluation(store, options, described, say)
+    path = store.folder / ALL_PREDS
+    if not reads:
+        write_all_preds(store, predictions, requested.official_ids())
     evaluated = requested.evaluate(predictions)
     verdicts = evaluated.verdicts
     dataset = requested.dataset_at_hand()
@@ -77,21 +84,32 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     if options.all_attempts:
         lacking = requested.evaluate_others(run)
         run = read_run(store, _rows(dataset))
-    stats = collect(run, requested.split())
+    stats = collect(run, requested.split(), used)
     if not reads:
         _write(store, predictions, verdicts, stats)
         note_evaluation(store, evaluation(run.instances))
-    asked = requested.kind is not EvaluatorKind.NONE
+    asked = requested.kind != EvaluatorKind.NONE
     lacking = lacking + stats.counts.not_evaluated + len(evaluated.failed)
     page = None
     if options.page and not reads:
         # Imported here: matplotlib takes half a second, which only pages need.
         from reports.pages.write import write_pages
 
-        issues = {str(r["instance_id"]): str(r["problem_statement"]) for r in _rows(dataset)}
+        issues = dataset.statements(p.instance_id for p in predictions) if dataset else {}
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
     return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))
+
+
+def _validity(
+    options: ReportOptions, described: Mapping[str, Any], predictions: Sequence[Prediction]
+) -> UsedValidity | None:
+    """Return what ``--validity`` says of the selected instances; read before any evaluation."""
+    if options.validity is None:
+        return None
+    predicted = {prediction.instance_id for prediction in predictions}
+    selected = {*texts(described.get("selected")), *predicted}
+    return UsedValidity.of(read_validity(options.validity), selected)
 
 
 def _rows(dataset: Dataset | None) -> Sequence[Mapping[str, Any]]:

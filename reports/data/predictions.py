@@ -101,12 +101,16 @@ def other_patch(instance_id: str, model_name_or_path: str, patch: str) -> Predic
     return Prediction(instance_id, model_name_or_path, patch, (), False, None, chosen=False)
 
 
-def all_preds(predictions: Sequence[Prediction]) -> str:
-    """Return the text of ``all_preds.jsonl``: one object with three keys per line, sorted by id."""
+def all_preds(predictions: Sequence[Prediction], official: Mapping[str, str] | None = None) -> str:
+    """Return the text of ``all_preds.jsonl``: one object with three keys per line, sorted by id.
+
+    ``official`` has the set's own ids by those of the run, where they differ.
+    """
+    names = official or {}
     lines = [
         json.dumps(
             {
-                "instance_id": prediction.instance_id,
+                "instance_id": names.get(prediction.instance_id, prediction.instance_id),
                 "model_name_or_path": prediction.model_name_or_path,
                 "model_patch": prediction.patch,
             }
@@ -117,10 +121,14 @@ def all_preds(predictions: Sequence[Prediction]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_all_preds(store: RunStore, predictions: Sequence[Prediction]) -> Path:
-    """Write ``all_preds.jsonl`` and return its path."""
+def write_all_preds(
+    store: RunStore,
+    predictions: Sequence[Prediction],
+    official: Mapping[str, str] | None = None,
+) -> Path:
+    """Write ``all_preds.jsonl`` with the ``official`` ids and return its path."""
     path = store.folder / ALL_PREDS
-    write_text_atomic(path, all_preds(predictions))
+    write_text_atomic(path, all_preds(predictions, official))
     return path
 
 

@@ -15,6 +15,7 @@ from reports.data.jsonvalues import mapping, objects, text, texts
 from reports.data.plainvalues import flat
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData
+from reports.evaluation.evaluators.base import Verdict
 
 NamedValues = tuple[tuple[str, str], ...]
 Groups = Mapping[str, NamedValues]
@@ -54,14 +55,12 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
 def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     """Return how ``instances`` were evaluated, as ``run.json`` records it.
 
-    The keys are ``evaluators`` (verdicts by evaluator and swebench version), ``first`` and ``last``
+    The keys are ``evaluators`` (verdicts by evaluator and its version), ``first`` and ``last``
     (times; empty if unknown) and ``images`` (digests by name).
     """
     given = (i.verdict for i in instances if i.may_resolve and i.verdict)
     verdicts = [verdict for verdict in given if verdict.conclusive]
-    by = Counter(
-        f"{v.evaluator}, swebench {v.swebench}" if v.swebench else v.evaluator for v in verdicts
-    )
+    by = Counter(_by(verdict) for verdict in verdicts)
     times = sorted(v.evaluated for v in verdicts if v.evaluated) or [""]
     images = (v.image.partition("@") for v in verdicts if v.image)
     return {
@@ -70,6 +69,12 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
         "last": times[-1],
         "images": {name: digest for name, _, digest in sorted(images)},
     }
+
+
+def _by(verdict: Verdict) -> str:
+    """Return the evaluator with the version of what graded, where that was recorded."""
+    version = verdict.tool or (f"swebench {verdict.swebench}" if verdict.swebench else "")
+    return f"{verdict.evaluator}, {version}" if version else verdict.evaluator
 
 
 def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[str, NamedValues]:

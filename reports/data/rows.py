@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bench.instances.instance import derived_image
+from bench.instances.instance import derived_image, split_row
 from bench.repos.patches import patch_paths
+from core.errors import UserError
 from reports.data.jsonvalues import text, texts
 
 Row = Mapping[str, Any]
@@ -28,7 +29,14 @@ def year_of(created: str) -> int | None:
 def image_of(instance_id: str, row: Row, kept: Row) -> str:
     """Return the image for an instance's tests: of the dataset, the verdict or swebench."""
     used = text(kept.get("image")).partition("@")[0]
-    return text(row.get("image")) or used or derived_image(instance_id)
+    return text(row.get("image")) or used or _image_of_set(row) or derived_image(instance_id)
+
+
+def _image_of_set(row: Row) -> str:
+    try:
+        return split_row(row)[0].shown_image if row else ""
+    except UserError:
+        return ""
 
 
 def gold_files_of(row: Row, kept: Row, content: Row) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attempts.prior import status_of
+from bench.instances.instance import instance_id_of
 from core.money import known_sum, total
 from reports.data.attemptdata import AttemptData, CallData, attempts_of, map_files
 from reports.data.instancedata import InstanceData, resolved_of
@@ -97,7 +98,7 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     models = turn_order(described, (label, store.run), contents.values())
     ledger = read_ledger(store.ledger)
     lines = ledger.whole
-    reading = _Reading(store, models, {str(r["instance_id"]): r for r in rows}, _grouped(lines))
+    reading = _Reading(store, models, {instance_id_of(r): r for r in rows}, _grouped(lines))
     instances = tuple(reading.instance(p, contents[p.instance_id]) for p in predictions)
     asked = texts(described.get("selected"))
     return RunData(

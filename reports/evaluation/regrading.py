@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict
+from reports.evaluation.evaluators.base import BY_SWEBENCH, EvaluationTask, Verdict
 from reports.evaluation.evaluators.grading import grade_output
 from reports.evaluation.evaluators.localoutput import grade_saved, is_saved
 from reports.evaluation.evaluators.swebench import Swebench, saved_output
@@ -42,7 +42,7 @@ class Regrading:
         if known is None or not known.conclusive or not log.is_file():
             return None
         text = log.read_text("utf-8", "replace")
-        if known.official:
+        if known.evaluator in BY_SWEBENCH:
             return replace(grade_output(task, text, known.evaluator), image=image)
         return grade_saved(task, text, known.evaluator) if is_saved(text) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -38,7 +38,7 @@ class RequestedEvaluation:
     say: Say
 
     @property
-    def kind(self) -> EvaluatorKind:
+    def kind(self) -> str:
         """The evaluator asked for; none if files are only read; else docker or local."""
         if self.options.evaluator is not None:
             return self.options.evaluator
@@ -57,8 +57,9 @@ class RequestedEvaluation:
         work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say)
         if self.options.regrade:
             return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
+        options = replace(self.options, split=self._split_name)
         name = self._dataset_name
-        return work.evaluate(make_evaluator(self.kind, self.store, self.options, self.say, name))
+        return work.evaluate(make_evaluator(self.kind, self.store, options, self.say, name))
 
     def evaluate_others(self, run: RunData) -> int:
         """Evaluate the patches of attempts that are not predicted; save new verdicts.
@@ -90,13 +91,24 @@ class RequestedEvaluation:
         Raises:
             UserError, InfrastructureError: it cannot be loaded.
         """
-        return load_dataset(self._dataset_name or "lite", self._split_name)
+        name = self._dataset_name or "lite"
+        revision = "" if self.options.dataset else str(self._recorded.get("revision") or "")
+        asked = f"{name}@{revision}" if revision else name
+        return load_dataset(asked, self._split_name, str(self._recorded.get("config") or ""))
+
+    def official_ids(self) -> Mapping[str, str]:
+        """Return the set's own ids by those of the run, where they differ.
+
+        Raises:
+            UserError, InfrastructureError: they differ, and the dataset cannot be loaded.
+        """
+        return self.dataset.official_ids if self._recorded.get("neutral_ids") else {}
 
     def dataset_at_hand(self) -> Dataset | None:
         """Return the dataset if it is local or needed: statistics do not depend on it."""
         name = self._dataset_name
         local = name in BUNDLED or (name and Path(name).expanduser().exists())
-        return self.dataset if local or self.kind is not EvaluatorKind.NONE else None
+        return self.dataset if local or self.kind != EvaluatorKind.NONE else None
 
     def split(self) -> DatasetSplit:
         """Return the split of the dataset, for scores as a share of it."""

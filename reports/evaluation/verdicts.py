@@ -19,7 +19,7 @@ OTHERS = "attempts"
 """The folder for verdicts on patches that are not predicted."""
 
 _FIX = "delete it and evaluate again"
-_TEXTS = ("reason", "image", "evaluated", "swebench")
+_TEXTS = ("reason", "image", "evaluated", "swebench", "tool")
 
 
 def save_verdict(
@@ -36,6 +36,7 @@ def save_verdict(
         "image": verdict.image,
         "evaluated": verdict.evaluated,
         "swebench": verdict.swebench,
+        "tool": verdict.tool,
         "patch_sha256": prediction.patch_sha256,
         "gold_files": list(patch_paths(evaluation.patch)) if evaluation else [],
         "dropped_files": list(prediction.dropped),
@@ -131,15 +132,12 @@ def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
 def _verdict(path: Path, data: Mapping[str, Any]) -> Verdict:
     try:
         status = _status(path, data["status"])
-        reason, image, evaluated, swebench = (str(data.get(key) or "") for key in _TEXTS)
+        texts: dict[str, Any] = {key: str(data.get(key) or "") for key in _TEXTS}
         return Verdict(
             data["instance_id"],
             status,
             _evaluator(path, data["evaluator"]),
-            reason,
-            image=image,
-            evaluated=evaluated,
-            swebench=swebench,
+            **texts,
         )
     except KeyError as error:
         raise damage_at(path, (), f"is no verdict: it lacks {error}", _FIX) from error

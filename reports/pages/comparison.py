@@ -50,7 +50,10 @@ class Compared:
         if share.share is None:
             return NOT_EVALUATED
         unofficial = "" if self.stats.official else "; unofficial"
-        return f"{share.count} of {share.of} selected; 95 %: {within(share.interval)}{unofficial}"
+        valid = self.stats.scores.valid
+        more = f"; of the {valid.of} valid {percent(valid.share)}" if valid else ""
+        reach = f"{share.count} of {share.of} selected; 95 %: {within(share.interval)}"
+        return f"{reach}{more}{unofficial}"
 
     @property
     def cost(self) -> str:

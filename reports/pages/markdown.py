@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bench.instances.validity import states_in_words
 from core.money import column
 from core.plaintext import counted, one_line, table
 from reports.statistics.collect import RunStats
@@ -94,6 +95,12 @@ def denominators(stats: RunStats) -> Iterator[str]:
     if scores.split:
         split = one_line(short_split(scores.split_name))
         yield f"- Resolved of the whole split, {split}: {_scored(scores.split)}"
+    if scores.valid and stats.validity:
+        by, states = one_line(stats.validity.file), stats.validity.not_valid
+        yield f"- Resolved of the valid instances, by {by}: {_scored(scores.valid)}"
+        if states:
+            names = ", ".join(map(one_line, states))
+            yield f"- Not valid by {by}: {states_in_words(states)} ({names})"
     if stats.counts.no_generation:
         yield f"- Without a patch: {stats.counts.no_generation} of the predictions"
     if stats.counts.not_evaluated:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import NamedTuple
 
+from bench.instances.validity import states_in_words
 from core.money import UNKNOWN, column, in_words
 from core.plaintext import counted
+from reports.data.jsonvalues import mapping
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import page_name
 from reports.pages.markdown import NONE, NOT_EVALUATED, percent, within
@@ -86,7 +88,7 @@ def overview(run: RunData, stats: RunStats, folder: str) -> RunView:
     return RunView(
         name=run.name,
         models=run.models,
-        notes=(*_notes(stats), *_marked(run)),
+        notes=(*_left_out(run), *_notes(stats), *_marked(run)),
         cards=tuple(_cards(stats)),
         rows=_rows(run, folder),
         tables=tables(stats),
@@ -138,8 +140,16 @@ def _notes(stats: RunStats) -> Iterator[str]:
         yield f"Without a prediction: {missing} of {counts.selected} selected instances."
     if not stats.scores.selection_known:
         yield "No run.json lists the selected instances: the predicted ones are counted instead."
+    if stats.validity and (states := stats.validity.not_valid):
+        yield f"Not valid by {stats.validity.file}: {states_in_words(states)}, listed below."
     if not stats.official and stats.evaluators:
         yield "Unofficial: not every verdict was given by swebench in its images."
+
+
+def _left_out(run: RunData) -> Iterator[str]:
+    if count := len(mapping(mapping(run.described.get("only_valid")).get("left_out"))):
+        left = counted(count, "instance")
+        yield f"Left out of the run by --only-valid: {left}. The score is one of the others."
 
 
 def _marked(run: RunData) -> Iterator[str]:
@@ -165,6 +175,11 @@ def _cards(stats: RunStats) -> Iterator[Card]:
             percent(whole.share),
             f"{whole.of}, {short_split(stats.scores.split_name)}",
         )
+    valid = stats.scores.valid
+    if valid and stats.validity:
+        reach = f"{valid.count} of {valid.of} valid; 95 %: {within(valid.interval)}"
+        note = NOT_EVALUATED if valid.share is None else reach
+        yield Card("Of the valid", percent(valid.share), note)
     plausible = UNKNOWN if counts.plausible is None else str(counts.plausible)
     yield Card("Plausible", plausible, f"of {counts.predicted} predictions")
     each = f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""

@@ -40,6 +40,7 @@ def tables(stats: RunStats) -> tuple[Table, ...]:
         _pass_at_k(stats),
         _gold_files(stats),
         _failures(stats),
+        _not_valid(stats),
     )
     return tuple(table for table in made if table.rows)
 
@@ -179,3 +180,9 @@ def _failures(stats: RunStats) -> Table:
         for reason in row.reasons
     )
     return Table("How instances ended", ("status", "how", "instances"), rows, texts=2)
+
+
+def _not_valid(stats: RunStats) -> Table:
+    states = stats.validity.not_valid if stats.validity else {}
+    rows = tuple((name, state.value.replace("_", " ")) for name, state in states.items())
+    return Table("Instances that were not found to be valid", ("instance", "state"), rows, texts=2)

@@ -18,7 +18,7 @@ from reports.statistics.breakdown import (
     plausible_among,
 )
 from reports.statistics.confusion import Confusion, confusion
-from reports.statistics.denominators import DatasetSplit, Scores, scores
+from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
 from reports.statistics.effort import Effort, effort
 from reports.statistics.failures import Failures, failures
 from reports.statistics.gold import GoldFiles, gold_files
@@ -62,6 +62,7 @@ class RunStats:
         schema_version: of this format.
         official: whether swebench itself gave every verdict.
         evaluators: that gave the verdicts on patches.
+        validity: which selected instances are not known to be valid; None without a validity file.
     """
 
     schema_version: int
@@ -83,9 +84,10 @@ class RunStats:
     bought: tuple[Bought, ...]
     pass_at_k: tuple[PassAtK, ...]
     failures: Failures
+    validity: UsedValidity | None = None
 
 
-def collect(run: RunData, split: DatasetSplit) -> RunStats:
+def collect(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) -> RunStats:
     """Return all statistics of ``run`` on ``split``."""
     verdicts = _verdicts(run)
     return RunStats(
@@ -96,7 +98,7 @@ def collect(run: RunData, split: DatasetSplit) -> RunStats:
         official=bool(verdicts) and all(verdict.official for verdict in verdicts),
         evaluators=tuple(sorted({verdict.evaluator for verdict in verdicts})),
         counts=_counts(run),
-        scores=scores(run, split),
+        scores=scores(run, split, used),
         by_attempt=by_attempt(run),
         by_model=by_model(run),
         by_repository=by_repository(run),
@@ -108,6 +110,7 @@ def collect(run: RunData, split: DatasetSplit) -> RunStats:
         bought=bought(run),
         pass_at_k=pass_at_ks(run.instances),
         failures=failures(run),
+        validity=used,
     )
 
 

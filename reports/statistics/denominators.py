@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.instances.dataset import ALIASES
-from reports.data.rundata import RunData
+from bench.instances.validity import KnownValidity, Validity
+from reports.data.rundata import RunData, evaluated
 from reports.statistics.methods.intervals import Share
 
 # Rows of the published splits, from the dataset cards on the hub.
@@ -30,6 +31,28 @@ class DatasetSplit:
 
 
 @dataclass(frozen=True)
+class UsedValidity:
+    """What a report took from a validity file.
+
+    Attributes:
+        file: its name.
+        not_valid: the states of the selected instances that it does not call valid, by id.
+    """
+
+    file: str
+    not_valid: Mapping[str, Validity]
+
+    @classmethod
+    def of(cls, known: KnownValidity, selected: Iterable[str]) -> UsedValidity:
+        """Return what a file says of the selected instances of a run.
+
+        Raises:
+            UserError: it is about none of them.
+        """
+        return cls(known.path.name, known.not_valid(sorted(selected)))
+
+
+@dataclass(frozen=True)
 class Scores:
     """Resolved instances as shares of the evaluated ones, the selected ones and the split.
 
@@ -40,6 +63,7 @@ class Scores:
         split_name: empty if unknown.
         selection_known: False without a ``run.json``, when the predicted instances count as the
             selected ones.
+        valid: of the selected instances that a validity file calls valid; None if none was given.
     """
 
     evaluated: Share
@@ -47,6 +71,7 @@ class Scores:
     split: Share | None
     split_name: str
     selection_known: bool
+    valid: Share | None = None
 
 
 def split_of(name: str, split: str, rows: int) -> DatasetSplit:
@@ -67,17 +92,25 @@ def short_split(name: str) -> str:
     return Path(name).name if name.startswith("/") else name
 
 
-def scores(run: RunData, split: DatasetSplit) -> Scores:
+def scores(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) -> Scores:
     """Return the score of ``run`` for each denominator."""
     known = run.evaluated
     resolved = sum(instance.resolved is True for instance in run.instances)
-    evaluated = sum(instance.resolved is not None for instance in run.instances)
+    verdicts = sum(instance.resolved is not None for instance in run.instances)
     whole = Share.made(resolved, split.size, known=known) if split.size else None
     fits = whole is not None and (split.size or 0) >= len(run.selected)
     return Scores(
-        evaluated=Share.made(resolved, evaluated, known=known),
+        evaluated=Share.made(resolved, verdicts, known=known),
         selected=Share.made(resolved, len(run.selected), known=known),
         split=whole if fits else None,
         split_name=split.name,
         selection_known="selected" in run.described,
+        valid=_of_valid(run, used) if used else None,
     )
+
+
+def _of_valid(run: RunData, used: UsedValidity) -> Share:
+    valid = {*run.selected} - {*used.not_valid}
+    kept = [instance for instance in run.instances if instance.instance_id in valid]
+    resolved = sum(instance.resolved is True for instance in kept)
+    return Share.made(resolved, len(valid), known=evaluated(kept))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import eq
 from pathlib import Path
 from typing import Any
 
+from bench.instances.instance import split_row
 from bench.repos.patches import patch_paths
 from core.parsing.untrusted import damage_at, read_object
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds
@@ -38,6 +39,7 @@ class DerivedCheck:
         rows: the dataset's rows by id; empty if the dataset is not available.
         stats: yields the valid contents of ``stats.json``: with and without the dataset's rows.
         same: compares two plain values of ``stats.json``.
+        official: the set's own ids by those of the run, where they differ.
     """
 
     store: RunStore
@@ -46,6 +48,7 @@ class DerivedCheck:
     rows: Mapping[str, Row]
     stats: Callable[[], Iterator[Mapping[str, Any]]]
     same: Callable[[object, object], bool] = eq
+    official: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self) -> Iterator[Difference]:
         """Yield what differs; files that do not exist yet are skipped."""
@@ -63,7 +66,7 @@ class DerivedCheck:
         if not path.is_file():
             return
         text = path.read_bytes().decode("utf-8", "replace")
-        if found := first_line(text, all_preds(self.predictions)):
+        if found := first_line(text, all_preds(self.predictions, self.official)):
             number, words = found
             yield Difference(path, words, number)
 
@@ -114,7 +117,7 @@ class DerivedCheck:
         expected = {
             "repo": row.get("repo"),
             "created_at": str(row.get("created_at") or ""),
-            "gold_files": list(patch_paths(str(row.get("patch") or ""))),
+            "gold_files": list(patch_paths(split_row(row)[1].patch)),
         }
         return {key: value for key, value in expected.items() if data.get(key)}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.instances.dataset import Dataset
 from core.errors import DamagedFileError, InfrastructureError, UserError
+from core.parsing.untrusted import read_object
 from reports.cli.options import ReportOptions, Say
 from reports.data.otherpatches import rounds
 from reports.data.predictions import read_predictions
@@ -19,12 +20,12 @@ from reports.data.rundata import read_run
 from reports.evaluation.requested import RequestedEvaluation
 from reports.statistics.collect import collect
 from reports.statistics.methods.intervals import Share
-from reports.statsfile import stats_json
+from reports.statsfile import stats_json, validity_of
 from reports.verification.derived import DerivedCheck
 from reports.verification.difference import Difference, nearly, readable
 from reports.verification.instances import InstanceCheck
 from reports.verification.ledgers import ledger_differences
-from runs.storage.store import RunStore
+from runs.storage.store import STATS_FILE, RunStore
 from runs.storage.versions import is_current
 
 
@@ -82,22 +83,32 @@ class _Verification:
         same = nearly if older else eq
         dataset = _dataset(requested)
         rows = dataset.rows if dataset else ()
-        by_id = {str(row["instance_id"]): row for row in rows}
+        by_id = dataset.by_id if dataset else {}
+        official = dataset.official_ids if dataset else {}
 
         def stats() -> Iterator[Mapping[str, Any]]:
             return self._stats(requested, rows, older=older)
 
-        derived = DerivedCheck(self.store, predictions, others, by_id, stats, same)
+        derived = DerivedCheck(self.store, predictions, others, by_id, stats, same, official)
         yield from derived.differences()
 
     def _stats(
         self, requested: RequestedEvaluation, rows: Sequence[Row], *, older: bool
     ) -> Iterator[Mapping[str, Any]]:
         """Yield the valid contents of ``stats.json``; the report may not have had the rows."""
+        used = validity_of(_content(self.store.folder / STATS_FILE))
         for some in [rows, ()] if rows else [()]:
             run = read_run(self.store, some)
-            made = stats_json(collect(run, requested.split_with(len(some))))
+            made = stats_json(collect(run, requested.split_with(len(some)), used))
             yield with_unknown_shares(made) if older else made
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    """Return the object in a file; empty if it cannot be read, which ``DerivedCheck`` says."""
+    try:
+        return read_object(path, "")
+    except (DamagedFileError, OSError):
+        return {}
 
 
 def _dataset(requested: RequestedEvaluation) -> Dataset | None:

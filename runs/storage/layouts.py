@@ -15,7 +15,9 @@ _SAFE_KEY = re.compile(r"\w[\w.+-]*")
 _LONGEST = 60
 # Only reports may know them; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
-_OBJECTS = ("dataset", "config", "versions", "options", "images", "prices", "models_returned")
+_OBJECTS = (
+    "dataset", "config", "versions", "options", "images", "prices", "models_returned", "only_valid",
+)  # fmt: skip
 _LISTS = ("starts", "combined")
 _TEXTS_OF_DATASET = ("name", "split", "sha256", "revision")
 

@@ -80,6 +80,22 @@ def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
     store.save_run({**described, "models_returned": every})
 
 
+def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None:
+    """Add which instances a validity file kept out of the run, and why; none that is selected.
+
+    Args:
+        store: the run's files.
+        file: its name.
+        states: of the instances, by id.
+    """
+    described = store.read_run() or {}
+    before = described.get("only_valid", {}).get("left_out")
+    every = {**(before if isinstance(before, dict) else {}), **states}
+    selected = {*described.get("selected", ())}
+    left_out = {name: every[name] for name in sorted({*every} - selected)}
+    store.save_run({**described, "only_valid": {"file": file, "left_out": left_out}})
+
+
 def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
     """Add the evaluators of a run and their images; nothing without a ``run.json``.
 
@@ -91,16 +107,20 @@ def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
         store.save_run({**(store.read_run() or {}), "evaluation": dict(evaluation)})
 
 
-def note_images(store: RunStore, images: Iterable[str]) -> None:
+def note_images(
+    store: RunStore, images: Iterable[str], shown: Mapping[str, str] | None = None
+) -> None:
     """Add the digests of the ``images`` that the engine has: a tag may be moved later.
 
-    A failure of the engine or the disk is ignored: the work is done.
+    ``shown`` has the names of images under which they are noted, if these are not their own. A
+    failure of the engine or the disk is ignored: the work is done.
     """
+    names = shown or {}
     client = connect()
     if client is None:
         return
     with closing(client), suppress(OSError, InfrastructureError):
-        found = {image: digest(client, image) for image in sorted({*images})}
+        found = {names.get(one, one): digest(client, one) for one in sorted({*images})}
         known = {image: value for image, value in found.items() if value}
         described = store.read_run() or {}
         store.save_run({**described, "images": {**described.get("images", {}), **known}})

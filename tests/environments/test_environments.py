@@ -217,7 +217,7 @@ def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
     key = f"run-{secrets.token_hex(4)}"
     ours = {"label": [f"{LABEL}.instance={demo[0].instance_id}", f"{LABEL}.run={key}"]}
     made: Any = DockerEnvironment(client, key).start(project_of(*demo))
-    with made.containers.started(made.image):
+    with made.containers.started(made.image.name):
         assert len(client.containers.list(all=True, filters=ours)) == 1
     run_once(made, {}, "setsid sleep 99 & sleep 99", 1)
     assert client.containers.list(all=True, filters=ours) == []
@@ -228,7 +228,7 @@ def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
 def test_setup_output_is_no_test_result(demo: tuple[Instance, Checkout]) -> None:
     build_images([demo[0].instance_id])
     made: Any = DockerEnvironment(connect()).start(project_of(*demo))
-    made = replace(made, setup=("echo PASSED forged::test",))
+    made = replace(made, image=replace(made.image, setup=("echo PASSED forged::test",)))
     assert "forged" not in run_once(made, {}, "echo real", 30).output
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from bench.repos.checkout import Checkout
 from demo.images import build_images
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
-from environments.leftovers import remove_containers
+from environments.leftovers import remove_containers, remove_mounted
 from environments.local.cgroups import cgroups_work, limited_group, remove_groups
 from tests.environments.hostile import LIMITS
 
@@ -49,3 +50,22 @@ def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]
         assert {image.id for image in client.images.list()} >= {image.id for image in images[1:]}
         with pytest.raises(ValueError, match="key"):
             remove_containers(client, "")
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+def test_containers_with_a_mounted_folder_alone_are_removed(tmp_path: Path) -> None:
+    client: Any = connect()
+    own, other = tmp_path / "own", tmp_path / "own-b"
+    made = {}
+    for folder in (own, other):
+        (folder / "below").mkdir(parents=True)
+        made[folder] = client.containers.create(
+            "python:3.11-slim", "true", volumes={str(folder / "below"): {"bind": "/x"}}
+        )
+    try:
+        assert remove_mounted(client, [own]) == [made[own].name]
+        assert remove_mounted(client, [own]) == []
+    finally:
+        assert remove_mounted(client, [other]) == [made[other].name]
+        client.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm.chat import Message, Reminder, ToolCall, Traits
+from llm.chat import Message, Reminder, ToolCall, Traits, request_sha256
 from llm.client import LiteLLMModel, RetryPolicy
 from llm.openai_format import continuation, messages_as_sent
 from llm.registry import map_entry
@@ -176,7 +176,7 @@ def test_there_are_never_more_than_four_markers() -> None:
 
 
 def test_anthropic_goes_on_with_a_reply(provider: Provider, claude: LiteLLMModel) -> None:
-    assert claude.traits == Traits(200000, True, Reminder.SYSTEM)
+    assert claude.traits == Traits(200000, True, Reminder.SYSTEM, images=True)
     provider.will_answer("\n    return 1\n")
     reply = claude.complete([*ASK, Message("assistant", "def f():\n    ")])
     last = provider.requests[0]["messages"][-1]
@@ -215,7 +215,28 @@ def test_the_rest_of_a_reply(prefix: str, content: str, rest: str) -> None:
 
 
 def test_traits_come_from_the_map_and_the_settings(provider: Provider) -> None:
-    assert model(provider).traits == Traits(128000, False)
+    assert model(provider).traits == Traits(128000, False, images=True)
     assert model(provider, "my-own-model").traits == Traits(None, False)
     settings = ModelSettings(context=9000, prefill=True, reminder=Reminder.BOTH)
-    assert model(provider, settings=settings).traits == Traits(9000, True, Reminder.BOTH)
+    assert model(provider, settings=settings).traits == Traits(9000, True, Reminder.BOTH, True)
+
+
+def test_images_are_sent_after_their_text(provider: Provider) -> None:
+    shown = [ASK[0], Message("user", "see", images=("https://example.org/a.png",))]
+    part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    assert messages_as_sent(shown)[1]["content"] == [{"type": "text", "text": "see"}, part]
+    marked = messages_as_sent(shown, markers=True)[1]["content"]
+    assert marked == [{"type": "text", "text": "see", "cache_control": MARKER}, part]
+    provider.will_answer("hi")
+    model(provider).complete(shown)
+    assert provider.requests[0]["messages"][1]["content"][1] == part
+    assert request_sha256(shown) != request_sha256([ASK[0], Message("user", "see")])
+    assert "images" not in ASK[1].as_json()
+
+
+def test_the_map_or_a_rule_says_whether_a_model_takes_images(provider: Provider) -> None:
+    assert model(provider).traits.images
+    assert not model(provider, "openai/own").traits.images
+    assert model(provider, "openai/own", settings=ModelSettings(images=True)).traits.images
+    assert "images" not in Traits().as_json()
+    assert Traits(images=True).as_json()["images"] is True

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from agent.workspace import TextFile
 from bench.regression.configuration.testsettings import is_shared, with_settings_of
 from bench.repos.patches import (
+    RUNNER_CONFIGURATION,
     SOURCE_ROOTS,
     STARTUP_MODULES,
     TEST_CONFIGURATION,
@@ -58,7 +59,8 @@ class TreeUnderTest:
 def may_configure_tests(path: str) -> bool:
     """Tell whether an edit of the existing file ``path`` may change how tests run."""
     name = PurePosixPath(path).name
-    return name in _WHOLE or path in _RUNNERS or path.endswith(".pth") or is_shared(path)
+    named = name in _WHOLE or RUNNER_CONFIGURATION.fullmatch(name) is not None
+    return named or path in _RUNNERS or path.endswith(".pth") or is_shared(path)
 
 
 def plugins_of(patch: str) -> frozenset[str]:

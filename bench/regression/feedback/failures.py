@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent.conversation.testreport import Failure
 from bench.regression.feedback.blocks import FailureBlock, blocks_of
 from bench.regression.feedback.frames import cause, relevant_lines
 from bench.regression.feedback.noise import is_progress, without_noise
-from bench.regression.runners import Runner
+from bench.regression.runners import OF_PYTHON, Runner
 
 _CLASS_STEP = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$")
 _HEADINGS = re.compile(r"^_+ .* _+$|^=+ .* =+$|^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")
+# Compilers of C, Go, Java and Rust, linkers, make, Maven, Gradle, Node.
+_ERROR = re.compile(
+    r"^\S+:\d+(:\d+)?: (?!warning|note)|(^|\s)(fatal )?error(\[\w+\])?: |^\[ERROR\] "
+    r"|undefined reference|^(# )?\w*(Error|Exception): |^make.*\*\*\*|^e: |^FAILURE: |^panic: "
+)
 _TAIL_LINES = 15
+_LONGEST_LINE = 300
 _MOST_BLOCKS = 2
 # Limits for very long output: more than this explains nothing to a reader.
 _MOST_TEXT = 1_000_000
@@ -23,14 +29,23 @@ _MOST_READ = 1_000
 
 
 def failures_of(
-    output: str, runner: Runner, failed: Sequence[str], ended: str = ""
+    output: str,
+    runner: Runner,
+    failed: Sequence[str],
+    ended: str = "",
+    details: Mapping[str, str] | None = None,
 ) -> tuple[Failure, ...]:
     """Return the tests ``failed``, named as by the log parsers, each with the reason.
 
-    ``ended`` describes how a run ended that did not end by itself. It is the reason of the tests
-    that the output does not explain.
+    Args:
+        output: of the runner.
+        runner: whose output it is.
+        failed: names of tests.
+        ended: how a run ended that did not end by itself. It is the reason of the tests that the
+            output does not explain.
+        details: reasons that the parser of the output found.
     """
-    log = _Log(without_noise(_cut(output)), runner, ended)
+    log = _Log(without_noise(_cut(output)), runner, ended, details or {})
     return tuple(log.failure(name) for name in failed)
 
 
@@ -41,9 +56,14 @@ class _Log:
     text: str
     runner: Runner
     ended: str
+    details: Mapping[str, str] = field(default_factory=dict)
 
     def failure(self, name: str) -> Failure:
         """Return why ``name`` fails: its blocks, its line in the summary, or how the run ended."""
+        if name in self.details:
+            return Failure(name, without_noise(self.details[name]).strip("\n"))
+        if self.runner not in OF_PYTHON:
+            return Failure(name, self._error)
         blocks = self._blocks_of(name)
         reasons = list(dict.fromkeys(relevant_lines(block.lines) for block in blocks))
         if not reasons:
@@ -66,6 +86,16 @@ class _Log:
     def _summary(self, name: str) -> str:
         match = re.search(rf"^(?:FAILED|ERROR) {re.escape(name)} - (.+)$", self.text, re.M)
         return match.group(1) if match else ""
+
+    @cached_property
+    def _error(self) -> str:
+        """The first lines about an error of a compiler or a build, or else how the run ended."""
+        lines = [line[:_LONGEST_LINE] for line in self.text.split("\n")]
+        first = next((n for n, line in enumerate(lines) if _ERROR.search(line)), None)
+        if first is None:
+            return self._end
+        told = [self.ended, *lines[max(0, first - 1) : first + _TAIL_LINES]]
+        return "\n".join(line for line in told if line.strip())
 
     @cached_property
     def _end(self) -> str:

@@ -29,11 +29,16 @@ _PROGRESS = re.compile(
 )
 
 
-def without_noise(output: str) -> str:
-    """Return ``output`` as a terminal shows it, without the parts that change from run to run."""
+def plain(output: str) -> str:
+    """Return ``output`` without colours, movements of the cursor and rewritten lines."""
     text = _ESCAPES.sub("", output.replace("\r\n", "\n"))
     # A progress bar rewrites its line.
-    lines = (line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n"))
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+
+
+def without_noise(output: str) -> str:
+    """Return ``output`` as a terminal shows it, without the parts that change from run to run."""
+    lines = (line.rstrip() for line in plain(output).split("\n"))
     text = _CONTROLS.sub("", "\n".join(lines))
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)

@@ -13,8 +13,20 @@ from reports.data.predictions import Prediction
 # The files of one evaluation, as swebench names them.
 OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"
 RUN_LOG = "run_instance.log"
-# Evaluators that run swebench in its own images.
-_OFFICIAL = ("docker", "modal")
+BY_SWEBENCH = ("docker", "modal")
+"""Evaluators that run the installed swebench in its own images."""
+OFFICIAL_TOOLS = (
+    "pro",
+    "live",
+    "live-python",
+    "multi-swe-bench",
+    "rebench",
+    "rebench-v2",
+    "gym",
+    "smith",
+    "sb-cli",
+)
+"""Evaluators that run the official program of another task set, or swebench's own service."""
 
 
 class VerdictStatus(str, Enum):
@@ -37,7 +49,8 @@ class Verdict:
         report: swebench's report on the instance.
         image: the image of the tests, as ``NAME@DIGEST``; empty if they ran in none.
         evaluated: the time in UTC; empty if it was not recorded.
-        swebench: the version that graded the output.
+        swebench: the version that graded the output; empty if another tool did.
+        tool: the revision or version of that other tool.
     """
 
     instance_id: str
@@ -49,11 +62,12 @@ class Verdict:
     image: str = ""
     evaluated: str = ""
     swebench: str = ""
+    tool: str = ""
 
     @property
     def official(self) -> bool:
-        """Whether swebench gave it, in its own images."""
-        return self.evaluator in _OFFICIAL
+        """Whether the official evaluator of the task set gave it."""
+        return self.evaluator in BY_SWEBENCH or self.evaluator in OFFICIAL_TOOLS
 
     @property
     def conclusive(self) -> bool:

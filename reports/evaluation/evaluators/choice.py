@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bench.instances.bundled import BUNDLED
+from bench.instances.dataset import ALIASES
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
+from core.errors import UserError
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.evaluation.evaluators.base import Evaluator
 from reports.evaluation.evaluators.modal import ModalEvaluator
@@ -16,24 +19,32 @@ from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
+    from reports.evaluation.evaluators.images import ImagePreparation
     from reports.evaluation.evaluators.local import LocalEvaluator
 
 
 def make_evaluator(
-    kind: EvaluatorKind, store: RunStore, options: ReportOptions, say: Say, dataset: str
+    kind: str, store: RunStore, options: ReportOptions, say: Say, dataset: str
 ) -> Evaluator:
-    """Return the evaluator for the predictions in ``store``, made on ``dataset``."""
-    bundled = BUNDLED.get(dataset)
-    if kind is EvaluatorKind.NONE:
+    """Return the evaluator for the predictions in ``store``, made on ``dataset``.
+
+    Raises:
+        UserError: ``kind`` is no evaluator, or an option that it does not use is given.
+    """
+    if kind not in [*EvaluatorKind]:
+        return _official(kind, store, options, say, dataset)
+    if options.evaluator_dir or options.evaluator_python:
+        raise UserError(f"--evaluator-dir and --evaluator-python are not for --evaluator {kind}")
+    if kind == EvaluatorKind.NONE:
         return NoEvaluator()
-    if kind is EvaluatorKind.LOCAL:
+    if kind == EvaluatorKind.LOCAL:
         return _local(options, say, dataset)
     swebench = make_swebench(store, options)
-    if kind is EvaluatorKind.MODAL:
+    if kind == EvaluatorKind.MODAL:
         return ModalEvaluator(swebench, say)
     from reports.evaluation.evaluators.docker import DockerEvaluator
 
-    return DockerEvaluator(swebench, bundled.build_images if bundled else _build_nothing, say)
+    return DockerEvaluator(swebench, _images(say, dataset), say)
 
 
 def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
@@ -44,6 +55,33 @@ def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
         timeout=options.timeout,
         split=options.split or "test",
     )
+
+
+def _official(
+    name: str, store: RunStore, options: ReportOptions, say: Say, dataset: str
+) -> Evaluator:
+    from reports.evaluation.evaluators.official.choice import official_tool
+    from reports.evaluation.evaluators.official.running import OfficialEvaluator
+    from reports.evaluation.evaluators.official.tool import ToolSettings
+
+    settings = ToolSettings(
+        python=options.evaluator_python or sys.executable,
+        checkout=options.evaluator_dir,
+        workers=options.workers,
+        timeout=options.timeout,
+        dataset=ALIASES.get(dataset, dataset),
+        split=options.split or "test",
+    )
+    tool = official_tool(name, settings, tuple(kind.value for kind in EvaluatorKind))
+    folder = store.logs / "evaluation" / name
+    return OfficialEvaluator(tool, settings, folder, _images(say, dataset), say)
+
+
+def _images(say: Say, dataset: str) -> ImagePreparation:
+    from reports.evaluation.evaluators.images import ImagePreparation
+
+    bundled = BUNDLED.get(dataset)
+    return ImagePreparation(bundled.build_images if bundled else _build_nothing, say)
 
 
 def _build_nothing(ids: Sequence[str]) -> None:

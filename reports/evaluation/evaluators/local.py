@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import base_reader
-from bench.instances.project import project_of
+from bench.instances.project import project_of, snapshot_of
 from bench.regression.configuration.testconfig import may_configure_tests, tree_under_test
 from bench.regression.related import directives
 from bench.regression.runners import runner_of
@@ -85,8 +85,7 @@ class LocalEvaluator:
         instance, row = task.instance, task.evaluation
         if not row.fail_to_pass or not row.test_patch:
             raise UnavailableError("the row has no FAIL_TO_PASS or no test_patch to judge by")
-        mirror = self.mirrors.get(instance.repo, instance.base_commit)
-        snapshot = self.snapshots.get(mirror, instance.repo, instance.base_commit)
+        snapshot = snapshot_of(instance, self.mirrors, self.snapshots)
         base = make_checkout(snapshot, folder / "base")
         session = self.environment.start(project_of(instance, base))
         try:

@@ -32,7 +32,7 @@ from reports.evaluation.evaluators.base import (
 # and a test run that did not end. Each begins a record or the last line of an exception. The log
 # also holds the patch, but its lines begin with a sign, so they cannot match.
 _PATCH_FAULT = re.compile(
-    r"^(?:\d{4}-\d\d-\d\d [\d:,]+ - [A-Z]+ - |swebench\.[\w.]+Error: )"
+    r"^(?:\d{4}-\d\d-\d\d [\d:,]+ - [A-Z]+ - |(?:swebench\.|__main__\.)[\w.]*Error: )"
     r"(?:.*: )?(>>>>> Patch Apply Failed|Test timed out after.*)"
 )
 # An error record of an instance; the group is the message without the time and the prefix.
@@ -50,6 +50,14 @@ ENGINE_STOPPED = (
     "the Docker engine stopped answering during the evaluation; start it and repeat the command"
 )
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
+# Columns by which the rows of sets with an evaluator of their own are known.
+_TOOL_COLUMNS = (
+    ("pro", ("before_repo_set_cmd",)),
+    ("live", ("test_cmds",)),
+    ("multi-swe-bench", ("org", "number")),
+    ("rebench-v2", ("install_config", "language")),
+    ("rebench", ("install_config",)),
+)
 
 
 @dataclass(frozen=True)
@@ -127,9 +135,9 @@ class Swebench:
             except UserError as error:
                 return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, str(error), output)
             return verdict_of_report(task, data, output, evaluator)
-        if fault := _patch_fault(folder):
+        if fault := patch_fault(folder):
             return Verdict(name, VerdictStatus.UNRESOLVED, evaluator, fault, output)
-        reason = _first_error(folder) or failure or f"swebench ended early; see {folder / RUN_LOG}"
+        reason = first_error(folder) or failure or f"swebench ended early; see {folder / RUN_LOG}"
         return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason, output)
 
     def saved(self, task: EvaluationTask) -> Path | None:
@@ -141,7 +149,7 @@ class Swebench:
         for folder in self._folders(task):
             patch = folder / PATCH_FILE
             kept = patch.read_text("utf-8", "surrogateescape").strip() if patch.is_file() else ""
-            ended = (folder / REPORT_FILE).is_file() or _patch_fault(folder)
+            ended = (folder / REPORT_FILE).is_file() or patch_fault(folder)
             if kept == wanted and ended and (folder / OUTPUT_FILE).is_file():
                 return folder
         return None
@@ -162,11 +170,19 @@ def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
     lacking = {task.instance.instance_id: missing for task in tasks if (missing := _lacking(task))}
     if tasks and len(lacking) == len({task.instance.instance_id for task in tasks}):
         name, missing = next(iter(lacking.items()))
+        tools = {_tool_for(task) for task in tasks}
+        fix = "--dataset lite (or the hub id) or --evaluator none"
         raise UserError(
-            f"instance {name}: the dataset lacks {missing}, "
-            "which the evaluator needs; give --dataset lite (or the hub id) or --evaluator none"
+            f"instance {name}: the dataset lacks {missing}, which the evaluator needs; "
+            f"give {fix if '' in tools else f'--evaluator {min(tools)} (docs/evaluators.md)'}"
         )
     return {name: f"the dataset's row lacks {missing}" for name, missing in lacking.items()}
+
+
+def _tool_for(task: EvaluationTask) -> str:
+    """Return the value of ``--evaluator`` for the set that a row looks like; empty if unknown."""
+    row = task.evaluation.row
+    return next((tool for tool, keys in _TOOL_COLUMNS if all(key in row for key in keys)), "")
 
 
 def _lacking(task: EvaluationTask) -> str:
@@ -193,12 +209,14 @@ def _records(folder: Path) -> list[str]:
     return log.read_text("utf-8", "replace").splitlines() if log.is_file() else []
 
 
-def _patch_fault(folder: Path) -> str:
+def patch_fault(folder: Path) -> str:
+    """Return the error of the patch in the log of an instance; empty if there is none."""
     found = [match[1] for line in _records(folder) if (match := _PATCH_FAULT.match(line))]
     return found[-1].strip()[:300] if found else ""
 
 
-def _first_error(folder: Path) -> str:
+def first_error(folder: Path) -> str:
+    """Return the first error record in the log of an instance; empty if there is none."""
     found = next((match for line in _records(folder) if (match := _ERROR.match(line))), None)
     return _in_words("swebench could not evaluate it", found[1], folder / RUN_LOG) if found else ""
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from core.errors import UserError
-from runs.engines.ray.actor import RunActor
+from runs.engines.ray.actor import RunActor, gathering
 
 _TOP = Path(__file__).resolve().parents[3]
 _PACKAGES = ("core", "llm", "agent", "environments", "runs")
@@ -32,17 +32,19 @@ _PATIENCE = 10.0
 
 
 @contextmanager
-def own_ray(cpus: int, packages: Sequence[str]) -> Iterator[None]:
+def own_ray(cpus: int) -> Iterator[None]:
     """Start a Ray on this machine for so many worker processes, and stop it at the end.
 
-    Its processes inherit the run's key: where the driver is killed, the next start ends them.
+    Its processes inherit the run's key: where the driver is killed, the next start ends them. They
+    import the code from where it is.
 
     Raises:
         UserError: it does not start.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join([str(_TOP), *_python_path()])}}
     with _initialized(
-        packages, address="local", num_cpus=cpus, include_dashboard=False,
+        environment, address="local", num_cpus=cpus, include_dashboard=False,
         object_store_memory=_OBJECT_STORE,
     ) as error:  # fmt: skip
         if error is not None:
@@ -64,7 +66,10 @@ def connected(address: str, cpus: float, packages: Sequence[str]) -> Iterator[No
             f"--ray-address {address}: start the run on a node of the cluster, with auto"
         )
     _check_answers(address)
-    with _initialized(packages, address=address) as error:
+    with (
+        _code(packages) as code,
+        _initialized({"working_dir": str(code)}, address=address) as error,
+    ):
         if error is not None:
             raise UserError(
                 f"--ray-address {address}: no cluster to be used there ({error}); start one "
@@ -74,8 +79,15 @@ def connected(address: str, cpus: float, packages: Sequence[str]) -> Iterator[No
         yield
 
 
+def _python_path() -> list[str]:
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+
+
 @contextmanager
-def _initialized(packages: Sequence[str], **options: Any) -> Iterator[str | None]:  # noqa: ANN401
+def _initialized(
+    runtime_env: Mapping[str, Any],
+    **options: Any,  # noqa: ANN401
+) -> Iterator[str | None]:
     """Initialize Ray in this process, and yield why that failed, None where it did not.
 
     Ray would make SIGTERM end the process then, and the run has its own way to end.
@@ -83,11 +95,10 @@ def _initialized(packages: Sequence[str], **options: Any) -> Iterator[str | None
     before = signal.getsignal(signal.SIGTERM)
     error = None
     with ExitStack() as stack:
-        code = stack.enter_context(_code(packages))
         stack.callback(ray.shutdown)
         try:
             ray.init(
-                runtime_env={"working_dir": str(code)}, log_to_driver=False,
+                runtime_env=dict(runtime_env), log_to_driver=False,
                 logging_level=logging.ERROR, **options,
             )  # fmt: skip
         except (ConnectionError, RuntimeError, ValueError) as failure:
@@ -137,4 +148,5 @@ def make_run_actor(workers: int) -> Any:  # noqa: ANN401 - Ray's handles have no
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": here}
     concurrency = _CALLS_PER_WORKER * workers + _CALLS_OF_DRIVER
-    return ray.remote(RunActor).options(**options, max_concurrency=concurrency).remote()
+    remote = ray.remote(RunActor).options(**options, max_concurrency=concurrency)
+    return remote.remote(gathering(workers))

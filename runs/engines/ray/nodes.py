@@ -11,12 +11,14 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING
 
 from core.processes import remove_tree
 from runs.leftovers import clean_key, clean_run
 from runs.storage.store import RunStore
+
+if TYPE_CHECKING:  # it loads asyncio
+    from filelock import FileLock
 
 NODE_VARIABLE = "SWE_RETRY_HARNESS_NODE"
 """Names a node in its environment, where its address does not: several nodes on one machine."""
@@ -43,6 +45,8 @@ class Claim:
 
 def claim(cache: Path, run_key: str) -> Claim:
     """Take a new key on the node whose folder is ``cache``."""
+    from filelock import FileLock
+
     work = cache / "work"
     work.mkdir(parents=True, exist_ok=True)
     # A sweep must not come between the creation of a lock and its acquisition.
@@ -59,6 +63,8 @@ def sweep(cache: Path, *, containers: bool) -> list[str]:
     Args:
         containers: look for containers as well.
     """
+    from filelock import FileLock
+
     work = cache / "work"
     if not work.is_dir():
         return []
@@ -79,6 +85,8 @@ def clean(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
 
 
 def _of_the_dead(work: Path) -> Iterator[Path]:
+    from filelock import FileLock, Timeout
+
     for path in sorted(work.glob("[!.]*.lock")):
         lock = FileLock(path, is_singleton=False)
         try:

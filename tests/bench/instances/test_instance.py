@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.selection import Selection, read_ids
+from bench.cli.selection import Selection, dated, read_ids
 from bench.instances.dataset import load_dataset
 from bench.instances.evalscript import bare_command, bare_setup
 from bench.instances.instance import split_row
+from bench.instances.sets import DatasetName
 from core.errors import UserError
 from tests.conftest import an_instance
 
@@ -223,3 +224,41 @@ def test_commands_that_select_tests_by_option_are_unknown() -> None:
         "pytest -o 'a b'",
     ):
         assert bare_command(line) is None
+
+
+def test_dates_select_instances() -> None:
+    dates = ("2024-01-31T23:00:00Z", "2024-02-01", "2024-02-29T10:00:00Z", "2024-03")
+    all_ = [an_instance(instance_id=f"a__b-{n}", created_at=d) for n, d in enumerate(dates)]
+
+    def ids(since: str = "", until: str = "") -> str:
+        return "".join(i.instance_id[-1] for i in dated(all_, since, until))
+
+    assert ids(since="2024-02") == "123"
+    assert ids(since="2024-02-01", until="2024-02") == "12"
+    assert ids(until="2024-01-31") == "0"
+    with pytest.raises(UserError, match="no instance was created from 2025-01-01 to …"):
+        ids(since="2025-01-01")
+    with pytest.raises(UserError, match=r"--since 'May' is no date: give YYYY-MM-DD"):
+        ids(since="May")
+    with pytest.raises(UserError, match=r"`created_at`, which 1 rows lack, as that of a__b-9"):
+        dated([*all_, an_instance(instance_id="a__b-9")], "2024-02", "")
+
+
+def test_names_of_sets_with_revisions(tmp_path: Path) -> None:
+    assert DatasetName.parse("lite@abc123") == DatasetName("lite", "abc123")
+    assert DatasetName.parse("own/set@v1.0") == DatasetName("own/set", "v1.0")
+    assert (DatasetName.parse("smith").split("test"), DatasetName("smith").split("x")) == (
+        "train",
+        "x",
+    )
+    (tmp_path / "a@b.json").write_text(json.dumps([ROW]))
+    assert load_dataset(str(tmp_path / "a@b.json"), "test").revision == ""
+    for name, words in (
+        ("rows.json@abc", "only a set on the hub has revisions"),
+        ("demo@abc", "only a set on the hub has revisions"),
+        ("lite@", "'' is no revision"),
+    ):
+        with pytest.raises(UserError, match=words):
+            load_dataset(name, "test")
+    with pytest.raises(UserError, match=r"--dataset-config x: .* is not on the hub"):
+        load_dataset(str(tmp_path / "a@b.json"), "test", "x")

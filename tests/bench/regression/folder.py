@@ -53,6 +53,7 @@ class FolderSession:
     commands: list[str] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
     files: Mapping[str, str] = field(default_factory=lambda: FILES)
+    variables: Mapping[str, str] = field(default_factory=dict)
     plugins: bool = False  # the installed ones, whose import takes most of a run's time
 
     ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN,)
@@ -82,6 +83,7 @@ class FolderSession:
             "FLAKY": str(self.folder.parent / "flag"),
             "PYTHONPATH": ".",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "" if self.plugins else "1",
+            **self.variables,
         }
         return run_limited(["bash", "-c", command], self.folder, env, timeout)
 

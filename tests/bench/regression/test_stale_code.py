@@ -147,6 +147,7 @@ def test_an_installation_that_cannot_work_is_replaced_by_the_path(
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_modules_of_an_editable_installation_need_no_new_one(image: str, tmp_path: Path) -> None:
     """In a real image the set-up made it; here the first line does."""
     site = "$(python -c 'import wares, os; print(os.path.dirname(wares.__path__[0]))')"
@@ -160,6 +161,7 @@ def test_modules_of_an_editable_installation_need_no_new_one(image: str, tmp_pat
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_what_one_file_leaves_behind_is_gone_for_the_next(
     tests: RegressionTests, image: str, tmp_path: Path
 ) -> None:

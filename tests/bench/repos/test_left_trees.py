@@ -113,7 +113,7 @@ def test_what_is_no_tree_any_more_is_an_error_of_the_attempt(
     assert "1 done before" in again[0], "nothing is paid again"
 
 
-@pytest.mark.parametrize("shut_in", [True, False])
+@pytest.mark.parametrize("shut_in", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_such_trees_are_tested(
     tmp_path: Path, cache: Path, shut_in: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
         "pkg/thing_test.py",
         "django/contrib/x/tests.py",
         "src/a.test.ts",
+        "src/a.spec.mts",
+        "pkg/x_test.go",
+        "lib/a_spec.rb",
+        "core/src/test/java/A.java",
+        "core/src/integrationTest/kotlin/A.kt",
+        "src/Component/Tests/ATest.php",
+        "packages/a/test/helper.js",
+        "ext/unit_test.cc",
+        "src/parse/tests.rs",
     ],
 )
 def test_test_files(path: str) -> None:
@@ -49,6 +58,12 @@ def test_test_files(path: str) -> None:
         "src/contest.py",
         "pkg/attestation.py",
         "docs/testing.md",
+        "pkg/testing/go.go",
+        "src/main/java/org/junit/Test.java",
+        "src/Illuminate/Testing/TestCase.php",
+        "src/bin/commands/test.rs",
+        "lib/rails/test_help.rb",
+        "src/runtime/test/start.js",
     ],
 )
 def test_source_files(path: str) -> None:

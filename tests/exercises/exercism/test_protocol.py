@@ -171,6 +171,6 @@ def test_counters() -> None:
     replies = [first, ReplyCounts(truncated=True, unknown_calls=1), ReplyCounts(malformed=True)]
     assert [malformed(one) for one in replies] == [True, False, True]
     assert reply_counters(replies) == {
-        "whole_file_blocks": 2, "hallucinated_functions": 1, "foreign_edits": 1,
+        "whole_file_blocks": 2, "hallucinated_functions": 1, "foreign_edits": 2,
         "ambiguous_edits": 1, "truncated": 1,
     }  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import split_row
 from environments.docker.engine import engine_answers
-from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.cli.options import ReportOptions
 from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import EvaluationTask
 from runs.storage.store import RunStore
@@ -48,7 +48,7 @@ def make_run(out: Path, patches: Mapping[str, str]) -> RunStore:
     return RunStore.of_folder(folder)
 
 
-def options(cache: Path, kind: EvaluatorKind, **changes: Any) -> ReportOptions:
+def options(cache: Path, kind: str, **changes: Any) -> ReportOptions:
     values: dict[str, Any] = {
         "evaluator": kind, "dataset": "", "split": "", "workers": 2, "timeout": 120.0,
         "cache": cache, "repos": None,

@@ -169,6 +169,7 @@ def runs_tests(store: RunStore) -> bool:
 
 
 @pytest.mark.docker
+@pytest.mark.long
 @needs_engine
 def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     engine: Engine, tmp_path: Path, cache: Path

@@ -99,3 +99,11 @@ def test_a_row_that_lacks_something_holds_up_no_other() -> None:
     assert reasons == {BANK: "the dataset's row lacks eval_script, FAIL_TO_PASS"}
     with pytest.raises(UserError, match="lacks eval_script"):
         check_rows([lacking])
+
+
+@pytest.mark.parametrize(
+    ("column", "tool"), [("test_cmds", "live"), ("before_repo_set_cmd", "pro"), ("x", "none")]
+)
+def test_rows_of_another_set_name_their_evaluator(column: str, tool: str) -> None:
+    with pytest.raises(UserError, match=f"--evaluator {tool}"):
+        check_rows([task(BANK, eval_script="", **{column: ["x"]})])

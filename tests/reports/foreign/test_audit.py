@@ -91,7 +91,7 @@ Find = Callable[[Path], Sequence[Leak]]
 
 @pytest.fixture(scope="module")
 def find(mirrors: Mirrors) -> Find:
-    return lambda path: audit(read_any(path), "demo", [ROW], mirrors).leaks
+    return lambda path: audit(read_any(path), "demo", {NAME: ROW}, mirrors).leaks
 
 
 @pytest.mark.parametrize("number", range(len(LEAKS)))
@@ -143,7 +143,7 @@ def test_a_mirror_tells_which_commits_are_in_the_future(tmp_path: Path) -> None:
     look = Turn("", "git log -1", f"commit {future}")
     talk = Talk((look, Turn("", f"git show {past}", ""), Turn("", f"git show {future[:9]}", "")))
     run = read_any(mini(talk, tmp_path / "run"))
-    leaks = audit(run, "demo", [row], Mirrors(tmp_path / "mirrors")).leaks
+    leaks = audit(run, "demo", {NAME: row}, Mirrors(tmp_path / "mirrors")).leaks
     assert [(leak.kind, leak.text) for leak in leaks] == [
         (LeakKind.FUTURE, f"git show {future[:9]}")
     ]

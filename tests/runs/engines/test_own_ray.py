@@ -55,6 +55,9 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     assert process.returncode == 0
     assert predictions(there) == predictions(here)
     assert len(predictions(here)) == len(ALL)
+    texts = [(out / f"logs/r/{ALL[-1]}.log").read_text() for out in (here, there)]
+    messages = [[line.split(" ", 2)[2] for line in text.splitlines()] for text in texts]
+    assert messages[0] == messages[1]
     assert not (tmp_path / "cache/nodes").exists()
     assert rays
     assert not any(map(alive, rays))

@@ -1,0 +1,149 @@
+"""The protocol of adapters, and what they read rows with.
+
+An adapter turns a row of one task set into an ``Instance``. It receives the columns in ``visible``
+alone: ``bench.instances.instance.split_row`` cuts the others away, so hidden data cannot pass.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from bench.instances.shape import Instance
+from core.errors import UserError
+
+Row = Mapping[str, Any]
+TEST_SETUP = "test_setup"
+"""Takes the place of the column ``eval_script``: its ``TestSetup`` or None."""
+
+CONDA = ("source /opt/miniconda3/bin/activate", "conda activate testbed")
+"""Activates the environment of images that follow SWE-bench's for Python."""
+
+# Numbers of seconds of the years after 5000 are milliseconds.
+_MOST_SECONDS = 1e11
+
+
+def own_id(row: Row) -> str:
+    """Return the column ``instance_id``; empty if it is no text."""
+    name = row.get("instance_id")
+    return name if isinstance(name, str) else ""
+
+
+@dataclass(frozen=True)
+class SetAdapter:
+    """How the rows of one task set are read.
+
+    Attributes:
+        name: of the set, for messages.
+        marks: groups of columns; a row that has all columns of one group may be of the set.
+        required: columns that may not be missing or empty; the first of alternatives is joined
+            with ``|``.
+        visible: the columns that ``read`` receives.
+        read: makes the instance of a row with the required columns.
+        fits: tells whether a row with the marks is of the set.
+        identify: returns the id by which the harness knows the row; never fails, and may see
+            every column.
+    """
+
+    name: str
+    marks: tuple[frozenset[str], ...]
+    required: tuple[str, ...]
+    visible: frozenset[str]
+    read: Callable[[Row], Instance]
+    fits: Callable[[Row], bool] = lambda _: True
+    identify: Callable[[Row], str] = own_id
+
+    def recognizes(self, row: Row) -> bool:
+        """Tell whether ``row`` is of the set, by its columns; some may still be missing."""
+        return any(marks <= row.keys() for marks in self.marks) and self.fits(row)
+
+
+def marks(*groups: str) -> tuple[frozenset[str], ...]:
+    """Return groups of columns, each given as words."""
+    return tuple(frozenset(group.split()) for group in groups)
+
+
+def columns(words: str) -> frozenset[str]:
+    """Return the set of words."""
+    return frozenset(words.split())
+
+
+def text(row: Row, key: str) -> str:
+    """Return a text of the row; empty if it is missing.
+
+    Raises:
+        UserError: it is something else.
+    """
+    value = row.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UserError(f"`{key}` is not a text")
+    return value
+
+
+def lines(row: Row, key: str) -> tuple[str, ...]:
+    """Return the texts of a list, of its JSON text, or of one text; empty if it is missing.
+
+    Raises:
+        UserError: it is something else.
+    """
+    value = row.get(key)
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise UserError(f"`{key}` is not a list: {error}") from error
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Sequence) or not all(isinstance(part, str) for part in value):
+        raise UserError(f"`{key}` is not a list of texts")
+    return tuple(value)
+
+
+def mapping(row: Row, key: str) -> Row:
+    """Return an object of the row, or of its JSON text; empty if it is missing.
+
+    Raises:
+        UserError: it is something else.
+    """
+    value = row.get(key)
+    if isinstance(value, str) and value:
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise UserError(f"`{key}` is not an object: {error}") from error
+    if not value:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UserError(f"`{key}` is not an object")
+    return value
+
+
+def date_of(value: object) -> str:
+    """Return a date of a row in ISO 8601 with UTC: of a text, a date, seconds or milliseconds.
+
+    Empty for anything else.
+    """
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        seconds = value / 1000 if abs(value) > _MOST_SECONDS else value
+        try:
+            return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
+        except (ValueError, OverflowError, OSError):
+            return ""
+    found = re.match(r"\s*(\d{4}-\d\d(?:-\d\d)?)(?:[T ](\S+))?", str(value or ""))
+    return "T".join(filter(None, found.groups())) if found else ""
+
+
+def eval_image(owner: str, instance_id: str, joined: str = "_1776_") -> str:
+    """Return an image's name by the rule that most sets share."""
+    name = instance_id.replace("__", joined).lower()
+    return f"{owner}/sweb.eval.x86_64.{name}"

@@ -1,0 +1,98 @@
+"""Multi-SWE-bench, mini and flash (``multi_swe_bench/harness/image.py`` and ``pull_request.py``).
+
+A row's title and body are the pull request's and hidden; the statement is the first resolved issue.
+The images contain the gold patch and the test patch in ``/home``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench.instances.adapters.base import (
+    CONDA,
+    Row,
+    SetAdapter,
+    columns,
+    eval_image,
+    mapping,
+    marks,
+    text,
+)
+from bench.instances.shape import ImagePlace, Instance, TestSetup
+from core.errors import UserError
+
+_HIDDEN_FILES = (
+    "/home/fix.patch", "/home/test.patch", "/home/fix-run.sh", "/home/test-run.sh",
+)  # fmt: skip
+_LANGUAGES = {
+    "ts": "typescript",
+    "js": "javascript",
+    "py": "python",
+    "golang": "go",
+    "c++": "cpp",
+}
+
+
+def _identify(row: Row) -> str:
+    return f"{row.get('org')}__{row.get('repo')}-{row.get('number')}"
+
+
+def _read(row: Row) -> Instance:
+    org, repo = text(row, "org"), text(row, "repo")
+    base, language = mapping(row, "base"), text(row, "lang").lower()
+    if not text(base, "sha"):
+        raise UserError("`base` has no `sha`; fix the dataset")
+    number = str(row["number"])
+    if not number.isdecimal():
+        raise UserError("`number` is not the number of a pull request")
+    return Instance(
+        instance_id=_identify(row),
+        repo=f"{org}/{repo}",
+        base_commit=text(base, "sha"),
+        problem_statement=_statement(row),
+        version="",
+        image=_image(org, repo, number, language),
+        test_setup=None if _of_swebench(language) else TestSetup((), "bash /home/run.sh"),
+        place=_place(repo, language),
+        language=_LANGUAGES.get(language, language),
+    )
+
+
+def _of_swebench(language: str) -> bool:
+    """Tell whether the image is one of SWE-bench, whose command only hidden data gives."""
+    return language in ("python", "py")
+
+
+def _image(org: str, repo: str, number: str, language: str) -> str:
+    if _of_swebench(language):
+        return eval_image("swebench", f"{org}__{repo}-{number}") + ":latest"
+    return f"mswebench/{org}_m_{repo}".lower() + f":pr-{number}"
+
+
+def _place(repo: str, language: str) -> ImagePlace:
+    if _of_swebench(language):
+        return ImagePlace(activation=CONDA, one_commit=True, removed=_HIDDEN_FILES)
+    return ImagePlace(f"/home/{repo}", keeps_home=True, one_commit=True, removed=_HIDDEN_FILES)
+
+
+def _statement(row: Row) -> str:
+    """Return title and body of the first resolved issue, as the set's agents compose it."""
+    issues: Any = row["resolved_issues"]
+    first = issues[0] if isinstance(issues, list) and issues else None
+    if not isinstance(first, Mapping):
+        raise UserError("`resolved_issues` is not a list of issues")
+    found = f"{text(first, 'title')}\n{text(first, 'body')}"
+    if not found.strip():
+        raise UserError("`resolved_issues` has an empty first issue")
+    return found
+
+
+MULTI = SetAdapter(
+    name="Multi-SWE-bench",
+    marks=marks("org number", "org base", "fix_patch", "resolved_issues"),
+    required=("org", "repo", "number", "base", "resolved_issues"),
+    visible=columns("org repo number base resolved_issues lang"),
+    read=_read,
+    identify=_identify,
+)

@@ -1,0 +1,114 @@
+"""Which instances a machine can judge: all that the harness reads of a validity file.
+
+``report.py --gold`` writes the file (``reports/validity/file.py``). It also names tests, which only
+reports may know: ``read_validity`` keeps one state for each instance and drops the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError
+from core.parsing.untrusted import damage_at, read_object
+from core.plaintext import counted
+from runs.storage.layouts import is_safe_key, shown
+
+VALIDITY_SCHEMA = 1
+VALIDITY_FIX = "write it again with report.py --gold DATASET, or give another file"
+_KEYS = ("schema_version", "instances")
+
+
+class Validity(str, Enum):
+    """Whether the tests of an instance tell right patches from wrong ones on a machine.
+
+    Members:
+        VALID: the gold patch always resolves it, an empty patch never.
+        INVALID: the gold patch never resolves it, or an empty patch does.
+        FLAKY: the results of the same patch differ.
+        NOT_EVALUATED: it was not evaluated as often as was asked for, or is not in the file.
+    """
+
+    VALID = "valid"
+    INVALID = "invalid"
+    FLAKY = "flaky"
+    NOT_EVALUATED = "not_evaluated"
+
+
+@dataclass(frozen=True)
+class KnownValidity:
+    """The states in a validity file, by instance id."""
+
+    path: Path
+    states: Mapping[str, Validity]
+
+    def not_valid(self, ids: Iterable[str]) -> dict[str, Validity]:
+        """Return those of ``ids`` that are not known to be valid, with their states.
+
+        Raises:
+            UserError: the file is about none of them.
+        """
+        asked = list(ids)
+        if asked and not {*asked} & {*self.states}:
+            raise UserError(f"{self.path} is about other instances, not {asked[0]}; {VALIDITY_FIX}")
+        states = {name: self.states.get(name, Validity.NOT_EVALUATED) for name in asked}
+        return {name: state for name, state in states.items() if state is not Validity.VALID}
+
+
+def read_validity(path: Path) -> KnownValidity:
+    """Read the states in a validity file.
+
+    Raises:
+        UserError: there is no such file, or it is damaged or another kind of file.
+    """
+    path = path.expanduser().resolve()
+    try:
+        data = read_object(path, VALIDITY_FIX)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no validity file {path}; {VALIDITY_FIX}") from error
+    version, instances = map(data.get, _KEYS)
+    if version != VALIDITY_SCHEMA or not isinstance(instances, dict):
+        words = f"is no validity file: `schema_version` is not {VALIDITY_SCHEMA}, or no `instances`"
+        raise damage_at(path, (), words, VALIDITY_FIX)
+    return KnownValidity(path, {n: _state(path, n, entry) for n, entry in instances.items()})
+
+
+def _state(path: Path, name: str, entry: Any) -> Validity:  # noqa: ANN401 - any JSON value
+    keys = ("instances", name)
+    if not is_safe_key(name):
+        raise damage_at(path, keys, f"is broken: {shown(name)} cannot be an id", VALIDITY_FIX)
+    try:
+        return Validity(entry["state"])
+    except (TypeError, KeyError, ValueError) as error:
+        words = f"is broken: {name} has no known `state`"
+        raise damage_at(path, (*keys, "state"), words, VALIDITY_FIX) from error
+
+
+def states_in_words(states: Mapping[str, Validity]) -> str:
+    """Return the states with their numbers: ``1 flaky, 2 invalid``."""
+    counts = Counter(state.value.replace("_", " ") for state in states.values())
+    return ", ".join(f"{number:,} {state}" for state, number in sorted(counts.items()))
+
+
+def not_valid(
+    path: Path | None, ids: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Validity]:
+    """Return which of ``ids`` a run leaves out, with their states, and say so; without a file none.
+
+    Raises:
+        UserError: the file is broken, about others, or calls none of them valid.
+    """
+    if path is None:
+        return {}
+    known = read_validity(path)
+    left_out = known.not_valid(ids)
+    if left_out:
+        count = counted(len(left_out), "instance")
+        say(f"left out: {count} that {path} does not call valid: {states_in_words(left_out)}")
+    if len(left_out) == len(ids):
+        raise UserError(f"{path} calls none of the selected instances valid; select others")
+    return left_out

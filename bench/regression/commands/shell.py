@@ -1,0 +1,136 @@
+"""Simple commands inside a line of shell, with their words as they are written. Pure.
+
+Only what can be read with certainty is read: text in quotes and substitutions is never split, and a
+command with a here-document has no parts.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+_OPERATOR = re.compile(r"\|\||&&|\|&?|;|\n|(?<![<>&])&(?![>&])|\(|\)|\{(?=\s)|(?<=\s)\}")
+_HIDDEN = "\0"
+_QUOTED = re.compile(
+    r"""'[^']*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\\.|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}""", re.DOTALL
+)
+# Installing a runner does not start it.
+_INSTALLS = re.compile(
+    r"(?:sudo )?(?:npm|yarn|pnpm|pip3?|gem|apt|apt-get|composer|go|cargo|python3? -m pip) +"
+    r"(?:-\S+ +)*(?:install|i|ci|add|require|get)\b"
+)
+_ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
+# Wrappers pass arguments through further shells, and not all of them quote.
+_PLAIN_PATH = re.compile(r"[\w@+=,./-]+")
+_PRINTABLE = re.compile(r"[^\x00-\x1f\x7f]+")
+
+
+@dataclass(frozen=True)
+class SimpleCommand:
+    """One simple command of a line, between the text before and after it.
+
+    Attributes:
+        words: as written, with quotes.
+        folder: in which it runs, by the ``cd`` commands before it; empty for the first folder.
+    """
+
+    before: str
+    words: tuple[str, ...]
+    after: str
+    folder: str = ""
+
+    @property
+    def text(self) -> str:
+        """The simple command alone."""
+        return " ".join(self.words)
+
+    def with_words(self, *words: str) -> str:
+        """Return the whole line with other words in this command."""
+        return f"{self.before}{' '.join(words)}{self.after}"
+
+    def path_here(self, path: str) -> str | None:
+        """Return ``path`` relative to the command's folder; None if it lies elsewhere."""
+        if not self.folder:
+            return path
+        prefix = f"{self.folder}/"
+        return path.removeprefix(prefix) if path.startswith(prefix) else None
+
+
+def masked(command: str) -> str:
+    """Return ``command`` with every character of quotes and substitutions replaced."""
+    return _QUOTED.sub(lambda match: _HIDDEN * len(match[0]), command)
+
+
+def simple_commands(command: str) -> list[SimpleCommand]:
+    """Return the simple commands of ``command`` in order; none if it cannot be read."""
+    mask = masked(command)
+    if "<<" in mask or re.search(r"['\"`]", mask):
+        return []
+    found: list[SimpleCommand] = []
+    start, folder = 0, ""
+    for end, after in [*((m.start(), m.end()) for m in _OPERATOR.finditer(mask)), (len(mask), 0)]:
+        one = _simple_command(command, mask, start, end)
+        if one and one.words[0] == "cd":
+            folder = _joined(folder, one.words[1:])
+        elif one:
+            found.append(replace(one, folder=folder))
+        start = after
+        if mask[end:after] == ")":
+            folder = ""
+    return [] if any(one.folder == _HIDDEN for one in found) else found
+
+
+def _simple_command(command: str, mask: str, start: int, end: int) -> SimpleCommand | None:
+    spans = [(start + m.start(), start + m.end()) for m in re.finditer(r"\S+", mask[start:end])]
+    if not spans:
+        return None
+    words = tuple(command[first:last] for first, last in spans)
+    return SimpleCommand(command[: spans[0][0]], words, command[spans[-1][1] :])
+
+
+def _joined(folder: str, words: tuple[str, ...]) -> str:
+    """Return the folder after ``cd``; hidden where it is not a plain folder below this one."""
+    plain = len(words) == 1 and bool(_PLAIN_PATH.fullmatch(words[0]))
+    if not plain or words[0].startswith(("/", "-")) or ".." in words[0]:
+        return _HIDDEN
+    joined = str(PurePosixPath(folder, words[0]))
+    return "" if joined == "." else joined
+
+
+def only_command(command: str, pattern: re.Pattern[str]) -> SimpleCommand | None:
+    """Return the only simple command that ``pattern`` finds; None for none or several."""
+    commands = [one for one in simple_commands(command) if not _INSTALLS.match(one.text)]
+    found = [one for one in commands if pattern.search(masked(one.text))]
+    return found[0] if len(found) == 1 else None
+
+
+def without_installs(command: str) -> str:
+    """Return the simple commands of ``command`` that install nothing, one a line."""
+    kept = [one.text for one in simple_commands(command) if not _INSTALLS.match(one.text)]
+    return "\n".join(kept) or command
+
+
+def place_of(words: tuple[str, ...], names: re.Pattern[str]) -> int | None:
+    """Return the index of the first word whose base name matches ``names``."""
+    bases = [word.rpartition("/")[2] for word in words]
+    return next((n for n, base in enumerate(bases) if names.fullmatch(base)), None)
+
+
+def without_assignments(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return ``words`` without the variables in front."""
+    first = next((n for n, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
+    return words[first:]
+
+
+def quoted(path: str) -> str | None:
+    """Return the file name ``path`` as one word, which is no option; None if it is unprintable."""
+    if not path or not _PRINTABLE.fullmatch(path):
+        return None
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)
+
+
+def is_plain(path: str) -> bool:
+    """Tell whether ``path`` means itself in any shell and to any program."""
+    return bool(_PLAIN_PATH.fullmatch(path)) and not path.startswith("-")

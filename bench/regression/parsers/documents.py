@@ -1,0 +1,145 @@
+"""Reports in JSON and XML, and what Maven prints. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bench.regression.parsers.base import (
+    ERROR,
+    FAILED,
+    PASSED,
+    SKIPPED,
+    ParsedOutput,
+    blocks,
+    detail,
+    worst,
+)
+
+_WORDS = {"passed": PASSED, "pass": PASSED, "pending": SKIPPED, "skipped": SKIPPED}
+_WORDS |= {"todo": SKIPPED, "disabled": SKIPPED, "focused": PASSED}
+_OBJECT = re.compile(r"^\{", re.MULTILINE)
+# One report per run, and few other lines that begin with a brace.
+_MOST_OBJECTS = 200
+_XML_START = re.compile(r"^<\?xml |(?<=>)<\?xml ", re.MULTILINE)
+_XML_STATUSES = {"failure": FAILED, "error": ERROR, "skipped": SKIPPED}
+
+_MAVEN_CLASS = re.compile(
+    r"^(?:\[\w+\] )?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+), "
+    r"Time elapsed: .*?-{1,2} in (\S+)"
+)
+_MAVEN_TEST = re.compile(
+    r"^(?:\[ERROR\] )?(\S+?)(?:\(([\w.$]+)\))? +(?:-- )?Time elapsed: .* <<< (?:FAILURE|ERROR)!$"
+)
+_MAVEN_END = re.compile(r"^\[|^Tests run:|^$")
+
+
+def parse_json(output: str) -> ParsedOutput:
+    """Parse the JSON reports of jest, vitest, mocha and RSpec, wherever they begin in a line."""
+    results: list[tuple[str, str]] = []
+    reasons: dict[str, str] = {}
+    for report in _objects(output):
+        for name, status, reason in _cases(report):
+            results.append((name, status))
+            if reason and status == FAILED:
+                reasons[name] = detail(reason.split("\n"))
+    return ParsedOutput(worst(results), reasons)
+
+
+def _objects(output: str) -> Iterator[Mapping[str, Any]]:
+    decoder, position = json.JSONDecoder(), 0
+    for _ in range(_MOST_OBJECTS):
+        start = _OBJECT.search(output, position)
+        if start is None:
+            return
+        try:
+            value, position = decoder.raw_decode(output, start.start())
+        except (ValueError, RecursionError):
+            position = start.end()
+        else:
+            yield value
+
+
+def _cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, status and reason of each test; a report of another shape has none."""
+    try:
+        yield from [*_jest_cases(report), *_mocha_cases(report), *_rspec_cases(report)]
+    except (AttributeError, KeyError, TypeError):
+        return
+
+
+def _jest_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for file in report.get("testResults", ()):
+        cases = file["assertionResults"]
+        for case in cases:
+            name = " > ".join([file["name"], *case["ancestorTitles"], case["title"]])
+            reason = "\n".join(case.get("failureMessages") or ())
+            yield name, _WORDS.get(case["status"], FAILED), reason
+        if not cases:
+            yield file["name"], _WORDS.get(file["status"], FAILED), str(file.get("message", ""))
+
+
+def _mocha_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    if "stats" not in report:
+        return
+    statuses = {"passes": PASSED, "failures": FAILED, "pending": SKIPPED}
+    for key, status in statuses.items():
+        for case in report.get(key, ()):
+            yield case["fullTitle"], status, str((case.get("err") or {}).get("stack", ""))
+
+
+def _rspec_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for case in report.get("examples", ()):
+        name = f"{case['file_path']}: {case['full_description']}"
+        reason = str((case.get("exception") or {}).get("message", ""))
+        yield name, _WORDS.get(case["status"], FAILED), reason
+
+
+def parse_xml(output: str) -> ParsedOutput:
+    """Parse reports of JUnit's form, as Maven, Gradle and many others write them.
+
+    Tests are named ``class::test``.
+    """
+    starts = [match.start() for match in _XML_START.finditer(output)] or [0]
+    results: list[tuple[str, str]] = []
+    reasons: dict[str, str] = {}
+    for start, end in zip(starts, [*starts[1:], len(output)], strict=True):
+        for case in _testcases(output[start:end].strip()):
+            name = f"{case.get('classname', '')}::{case.get('name', '')}"
+            found = [child for child in case if child.tag in _XML_STATUSES]
+            results += [(name, _XML_STATUSES[child.tag]) for child in found] or [(name, PASSED)]
+            for child in found:
+                reasons[name] = detail((child.text or child.get("message") or "").split("\n"))
+    failed = worst(results)
+    kept = {n: text for n, text in reasons.items() if text and failed[n] in (FAILED, ERROR)}
+    return ParsedOutput(failed, kept)
+
+
+def _testcases(report: str) -> Iterator[ElementTree.Element]:
+    """Yield the test cases of one report; none if it is incomplete or defines entities."""
+    if "<!DOCTYPE" in report or "<!ENTITY" in report:
+        return
+    try:
+        yield from [*ElementTree.fromstring(report).iter("testcase")]
+    except (ElementTree.ParseError, ValueError):
+        return
+
+
+def parse_maven(output: str) -> ParsedOutput:
+    """Parse what Maven prints: it counts the tests of each class and names those that failed.
+
+    So a class is a test here.
+    """
+    lines = output.split("\n")
+    found: list[tuple[str, str]] = []
+    for line in lines:
+        if match := _MAVEN_CLASS.match(line):
+            run, failures, errors, skipped = (int(number) for number in match.groups()[:4])
+            bad, all_skipped = failures + errors > 0, run == skipped
+            found.append((match[5], FAILED if bad else SKIPPED if all_skipped else PASSED))
+        elif match := _MAVEN_TEST.match(line):
+            found.append((f"{match[2]}.{match[1]}" if match[2] else match[1], FAILED))
+    return ParsedOutput(worst(found), blocks(lines, _MAVEN_TEST, _MAVEN_END))

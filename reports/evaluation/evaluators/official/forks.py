@@ -1,0 +1,205 @@
+"""Forks of swebench 2 and 4: SWE-rebench (V1), SWE-Gym and the Python set of SWE-bench Live.
+
+They keep swebench's command and files (``swebench.harness.run_evaluation``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.instances.evalscript import START_MARKER
+from reports.evaluation.evaluators.base import (
+    REPORT_FILE,
+    EvaluationTask,
+    VerdictStatus,
+)
+from reports.evaluation.evaluators.official.program import (
+    ToolBase,
+    predictions_file,
+    rows_file,
+    workers_of,
+)
+from reports.evaluation.evaluators.official.tool import (
+    MODEL,
+    EvaluationFolder,
+    ToolResult,
+    names_in,
+    read_result,
+    resolved_if,
+    row_id,
+    shows_results,
+    unclear,
+    write_json,
+)
+from reports.evaluation.evaluators.swebench import first_error, patch_fault, saved_output
+
+_LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
+
+
+class Fork(ToolBase):
+    """A fork of swebench in a checkout.
+
+    Attributes:
+        namespace: of its images, where the command has an option for it.
+    """
+
+    entry = "swebench/harness/run_evaluation.py"
+    modules: tuple[str, ...] = (
+        "docker",
+        "datasets",
+        "dotenv",
+        "git",
+        "ghapi",
+        "requests",
+        "tqdm",
+        "unidiff",
+    )
+    needed: tuple[str, ...] = ("repo", "base_commit", "test_patch", "FAIL_TO_PASS")
+    namespace: str = ""
+
+    def identifier(self, task: EvaluationTask) -> str:
+        """Return the id by which the fork names folders."""
+        return row_id(task)
+
+    def start(self, folder: EvaluationFolder) -> Sequence[str]:
+        """Return the words that start the fork."""
+        return ["-m", "swebench.harness.run_evaluation"]
+
+    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
+        """Write rows without the gold patch."""
+        write_json(rows_file(folder), [self._row(task) for task in tasks])
+        predictions = [
+            {
+                "instance_id": self.identifier(task),
+                "model_name_or_path": MODEL,
+                "model_patch": task.prediction.patch,
+            }
+            for task in tasks
+        ]
+        write_json(predictions_file(folder), predictions)
+
+    def _row(self, task: EvaluationTask) -> Mapping[str, Any]:
+        row = task.evaluation.row
+        lists = {key: names_in(row.get(key)) for key in _LISTS}
+        return {"hints_text": "", **row, "patch": "", **lists, "instance_id": self.identifier(task)}
+
+    def commands(
+        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
+    ) -> Sequence[Sequence[str]]:
+        """Return the one command; it keeps images, also those that it pulled."""
+        options = {
+            "--dataset_name": rows_file(folder),
+            "--split": "test",
+            "--predictions_path": predictions_file(folder),
+            "--run_id": folder.run_id,
+            "--max_workers": workers_of(self.settings, tasks),
+            "--timeout": int(self.settings.timeout),
+            "--cache_level": "instance",
+            "--instance_ids": [self.identifier(task) for task in tasks],
+        }
+        namespace = {"--namespace": self.namespace} if self.namespace else {}
+        return [self.command(self.start(folder), options | namespace)]
+
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
+        """Return the verdict in the instance's report, or in its log if there is no report."""
+        name = self.identifier(task)
+        own = folder.outputs / "logs" / "run_evaluation" / folder.run_id / MODEL / name
+        output, report = saved_output(own), read_result(own / REPORT_FILE)
+        if report is None:
+            return _without_report(own, output) if own.is_dir() else None
+        found = report.get(name)
+        found = found if isinstance(found, Mapping) else {}
+        # Without a status the fork did not find the beginning and the end of the tests.
+        if "tests_status" in found and shows_results(_tests_of(output)):
+            return resolved_if(found.get("resolved") is True, output, found)
+        return unclear(output)
+
+
+class RebenchTool(Fork):
+    """SWE-rebench (V1), from the images ``swerebench/…``."""
+
+    name = "rebench"
+    repository = "SWE-rebench/SWE-bench-fork"
+    modules = (*Fork.modules, "modal")
+    needed = (*Fork.needed, "install_config")
+    namespace = "swerebench"
+
+
+class LivePythonTool(Fork):
+    """The Python set of SWE-bench Live, from its branch ``python-only``."""
+
+    name = "live-python"
+    repository = "microsoft/SWE-bench-Live, branch python-only"
+    modules = (*Fork.modules, "modal")
+    namespace = "starryzhang"
+
+
+# The fork has no option for published images: it builds those of the environment first, and removes
+# images that are older than these. So this gives published images its names, and skips the builds.
+_GYM_PROGRAM = """\
+import json, runpy, sys
+from pathlib import Path
+import docker
+from swebench.harness import docker_build
+from swebench.harness.test_spec import make_test_spec
+client, made = docker.from_env(), []
+def held(name):
+    try:
+        return client.images.get(name)
+    except docker.errors.ImageNotFound:
+        return None
+def give(image, name):
+    if image is not None and held(name) is None:
+        image.tag(name)
+        made.append(name)
+published = json.loads(Path(sys.argv.pop(1)).read_text())
+rows = json.loads(Path(sys.argv[sys.argv.index("--dataset_name") + 1]).read_text())
+pairs = [(make_test_spec(row), published[row["instance_id"]]) for row in rows]
+for spec, image in pairs:
+    give(held(image), spec.instance_image_key)
+images = [(spec, held(spec.instance_image_key)) for spec, _ in pairs]
+for spec, image in sorted((p for p in images if p[1]), key=lambda p: p[1].attrs["Created"]):
+    give(image, spec.env_image_key)
+docker_build.build_env_images = lambda *args, **options: ([], [])
+try:
+    runpy.run_module("swebench.harness.run_evaluation", run_name="__main__", alter_sys=True)
+finally:
+    for name in made:
+        client.images.remove(name, noprune=True)
+"""
+
+
+class GymTool(Fork):
+    """SWE-Gym; the fork writes ids in small letters."""
+
+    name = "gym"
+    repository = "SWE-Gym/SWE-Bench-Fork"
+    needed = (*Fork.needed, "version")
+
+    def identifier(self, task: EvaluationTask) -> str:
+        """Return the id in small letters: the fork looks predictions up by that."""
+        return row_id(task).lower()
+
+    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
+        """Write rows, predictions and the names of the published images."""
+        super().write(tasks, folder)
+        images = {self.identifier(task): task.instance.image for task in tasks}
+        write_json(folder.inputs / "images.json", images)
+
+    def start(self, folder: EvaluationFolder) -> Sequence[str]:
+        """Return the words that start the fork with the names of the published images."""
+        return ["-c", _GYM_PROGRAM, str(folder.inputs / "images.json")]
+
+
+def _tests_of(output: str) -> str:
+    """Return the part of an output after the installation: SWE-Gym's fork marks no beginning."""
+    return output.rpartition(START_MARKER)[2].rpartition("Applied patch ")[2]
+
+
+def _without_report(own: Path, output: str) -> ToolResult:
+    if fault := patch_fault(own):
+        return ToolResult(VerdictStatus.UNRESOLVED, fault, output)
+    reason = first_error(own) or "the fork wrote no report"
+    return ToolResult(VerdictStatus.NOT_EVALUATED, f"{reason}; see {own}", output)

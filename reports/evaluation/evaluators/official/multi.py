@@ -1,0 +1,148 @@
+"""Multi-SWE-bench: the package ``multi-swe-bench``, with the images ``mswebench/…``.
+
+Its mode ``evaluation`` clones repositories and builds images before it runs anything. The modes
+that run instances and report on them need neither, so they are called one after the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from core.errors import UserError
+from reports.evaluation.evaluators.base import REPORT_FILE, EvaluationTask, VerdictStatus
+from reports.evaluation.evaluators.official.program import (
+    ToolBase,
+    predictions_file,
+    rows_file,
+    workers_of,
+)
+from reports.evaluation.evaluators.official.tool import (
+    EvaluationFolder,
+    ToolResult,
+    read_result,
+    read_text,
+    resolved_if,
+    unclear,
+    write_lines,
+)
+
+_NAME = re.compile(r"[\w-][\w.-]*")
+_TESTS = ("fixed_tests", "p2p_tests", "f2p_tests", "s2p_tests", "n2p_tests")
+_COUNTS = ("passed_count", "failed_count", "skipped_count")
+_PACKAGE = "multi_swe_bench.harness"
+_WORK, _LOGS, _REPORTS = "work", "logs", "report"
+
+
+class MultiTool(ToolBase):
+    """Evaluates Multi-SWE-bench; it also starts a container ``nix_swe``, and fails without."""
+
+    name = "multi-swe-bench"
+    repository = "multi-swe-bench/multi-swe-bench"
+    entry = "multi_swe_bench/harness/run_evaluation.py"
+    package = "multi-swe-bench"
+    modules = ("multi_swe_bench", "docker", "dataclasses_json")
+    needed = ("org", "repo", "number", "base", "run_result", "test_patch_result")
+
+    def groups(self, tasks: Sequence[EvaluationTask]) -> Sequence[Sequence[EvaluationTask]]:
+        """Return a group for each repository: patches are matched to rows by number alone."""
+        found: dict[tuple[str, str], list[EvaluationTask]] = {}
+        for task in tasks:
+            org, repo, _ = _pull_request(task)
+            found.setdefault((org, repo), []).append(task)
+        return list(found.values())
+
+    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
+        """Write rows without the gold patch, and patches by pull request."""
+        for name in (_WORK, _LOGS, _REPORTS):
+            (folder.outputs / name).mkdir()
+        write_lines(rows_file(folder, "jsonl"), [_row(task) for task in tasks])
+        patches = []
+        for task in tasks:
+            org, repo, number = _pull_request(task)
+            patch = {"org": org, "repo": repo, "number": number}
+            patches.append({**patch, "fix_patch": task.prediction.patch})
+        write_lines(predictions_file(folder, "jsonl"), patches)
+
+    def commands(
+        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
+    ) -> Sequence[Sequence[str]]:
+        """Return the commands that run the instances, and report on them."""
+        common = {
+            "--workdir": folder.outputs / _WORK,
+            "--output_dir": folder.outputs / _REPORTS,
+            "--dataset_files": rows_file(folder, "jsonl"),
+            "--log_dir": folder.outputs / _LOGS,
+        }
+        running = {
+            "--mode": "instance_only",
+            "--patch_files": predictions_file(folder, "jsonl"),
+            "--stop_on_error": "false",
+            "--need_clone": "false",
+            "--max_workers_run_instance": workers_of(self.settings, tasks),
+        }
+        return [
+            self.command(["-m", f"{_PACKAGE}.run_evaluation"], common | running),
+            self.command(["-m", f"{_PACKAGE}.gen_report"], common | {"--mode": "evaluation"}),
+        ]
+
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
+        """Return the verdict in the final report, if any test had a result."""
+        org, repo, number = _pull_request(task)
+        name = f"{org}/{repo}:pr-{number}"
+        own = folder.outputs / _WORK / org / repo / "evals" / f"pr-{number}"
+        log, report = read_text(own / "fix-patch-run.log"), read_result(own / REPORT_FILE)
+        final = read_result(folder.outputs / _REPORTS / "final_report.json") or {}
+        if report is None or not any(
+            name in _ids(final, key) for key in ("resolved", "unresolved")
+        ):
+            return unclear(log, "the report could not be made") if log.strip() else None
+        if not _has_results(report):
+            return unclear(log)
+        outcome = resolved_if(name in _ids(final, "resolved"), log)
+        return outcome if outcome.status is VerdictStatus.RESOLVED else _explained(outcome, report)
+
+
+def _explained(outcome: ToolResult, report: Mapping[str, object]) -> ToolResult:
+    """Return ``outcome`` with the tool's own words on it."""
+    words = str(report.get("error_msg") or "").partition(". A brief summary")[0]
+    return ToolResult(outcome.status, words[:300], outcome.log)
+
+
+def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
+    """Return owner, repository and number, which together are the tool's id.
+
+    Raises:
+        UserError: they cannot be names of folders.
+    """
+    row = task.evaluation.row
+    org, repo, number = row.get("org"), row.get("repo"), row.get("number")
+    named = all(isinstance(name, str) and _NAME.fullmatch(name) for name in (org, repo))
+    if not named or not isinstance(number, int):
+        raise UserError(
+            f"instance {task.instance.instance_id}: `org`, `repo` and `number` name no pull request"
+        )
+    return str(org), str(repo), number
+
+
+def _row(task: EvaluationTask) -> Mapping[str, Any]:
+    """Return the row as the tool reads it.
+
+    A table of all instances has a column for each test, empty in most rows.
+    """
+    row = dict(task.evaluation.row)
+    for key in _TESTS:
+        tests = row.get(key) or {}
+        row[key] = {name: test for name, test in tests.items() if test}
+    return {**row, "fix_patch": ""}
+
+
+def _ids(final: Mapping[str, object], kind: str) -> Sequence[object]:
+    ids = final.get(f"{kind}_ids")
+    return ids if isinstance(ids, list) else ()
+
+
+def _has_results(report: Mapping[str, object]) -> bool:
+    result = report.get("fix_patch_result")
+    return isinstance(result, Mapping) and any(result.get(key) for key in _COUNTS)

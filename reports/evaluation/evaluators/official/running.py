@@ -1,0 +1,169 @@
+"""Evaluate with an official tool: a fresh folder, its commands, its results as verdicts."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from core.errors import InfrastructureError, UserError
+from core.plaintext import shortened
+from core.processes import run_limited, without_secrets
+from environments.docker.engine import connect
+from environments.leftovers import remove_mounted, remove_named
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
+from reports.evaluation.evaluators.images import ImagePreparation, digests
+from reports.evaluation.evaluators.official.console import ConsoleLog
+from reports.evaluation.evaluators.official.tool import (
+    EvaluationFolder,
+    OfficialTool,
+    ToolResult,
+    ToolSettings,
+    read_text,
+    row_id,
+)
+
+_FAILURE = re.compile(r"error|fail|exception|not found|no such", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class OfficialEvaluator:
+    """Evaluates with an official tool, in a process group of its own.
+
+    Attributes:
+        folder: for the folders of evaluations, each with the tool's files and its log.
+        images: fetches images before the tool starts.
+    """
+
+    tool: OfficialTool
+    settings: ToolSettings
+    folder: Path
+    images: ImagePreparation
+    say: Callable[[str], None]
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.tool.name
+
+    def accepts(self, verdict: Verdict | None) -> bool:
+        """Accept final verdicts, and conclusive ones of this tool."""
+        if verdict is None or not verdict.conclusive:
+            return False
+        return verdict.final or verdict.evaluator == self.name
+
+    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+        """Check the tool and the rows, and pull missing images.
+
+        Raises:
+            UserError: the tool is not there, or every row lacks something.
+        """
+        self.say(f"evaluator {self.name}: {self.tool.check()}")
+        lacking = self._lacking(tasks)
+        ready = [task for task in tasks if task.instance.instance_id not in lacking]
+        fetch = self.tool.uses_engine and not self.tool.names_images
+        return {**lacking, **(self.images.prepare(ready) if fetch else {})}
+
+    def _lacking(self, tasks: Sequence[EvaluationTask]) -> dict[str, str]:
+        lacking = {
+            task.instance.instance_id: f"the row lacks {words}, which {self.name} needs"
+            for task in tasks
+            if (words := self.tool.lacking(task))
+        }
+        if lacking and len(lacking) == len({task.instance.instance_id for task in tasks}):
+            name, words = next(iter(lacking.items()))
+            raise UserError(f"instance {name}: {words}; give --evaluator another value")
+        return lacking
+
+    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+        """Yield the verdicts of each call of the tool when it has ended."""
+        version = self.tool.check()
+        found = digests(task.instance.image for task in tasks) if self.tool.uses_engine else {}
+        for group in self.tool.groups(tasks):
+            for verdict in self._group(group, run_id):
+                task = next(t for t in group if t.instance.instance_id == verdict.instance_id)
+                image = found.get(task.instance.image, "")
+                yield replace(verdict, image=image, tool=version)
+
+    def _group(self, tasks: Sequence[EvaluationTask], run_id: str) -> list[Verdict]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        outputs = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=self.folder))
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = EvaluationFolder(Path(scratch), outputs, outputs.name, run_id)
+            self._link(outputs)
+            self.tool.write(tasks, folder)
+            log = outputs / "console.log"
+            try:
+                failure = self._run(tasks, folder, log)
+            finally:
+                self._clean(folder)
+            return [self._verdict(task, folder, failure, log) for task in tasks]
+
+    def _link(self, outputs: Path) -> None:
+        """Give the working folder the entries of the checkout that the tool expects in it."""
+        for entry in self.tool.links:
+            assert self.settings.checkout is not None
+            (outputs / entry).symlink_to(self.settings.checkout / entry)
+
+    def _run(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder, log: Path) -> str:
+        """Run the commands; return why one did not end well, empty if all did."""
+        rounds = math.ceil(len(tasks) / max(self.settings.workers, 1))
+        limit = self.settings.timeout * (rounds + 1) + self.tool.allowance
+        # Where tools leave what they mount into containers.
+        temporary = folder.inputs / "tmp"
+        temporary.mkdir()
+        env = {
+            **without_secrets(os.environ),
+            "TMPDIR": str(temporary),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+            **self.tool.environment(),
+        }
+        with log.open("wb") as stream:
+            output = ConsoleLog(stream, lambda line: self.say(f"{self.name}: {line}"))
+            for words in self.tool.commands(tasks, folder):
+                result = run_limited(words, folder.outputs, env, limit, tail=output)
+                output.end()
+                if result.timed_out:
+                    return f"{self.name} was ended after {limit:.0f} s; see {log}"
+                if result.exit_code:
+                    return f"{self.name} failed: {output.last_line or 'no output'}; see {log}"
+        return ""
+
+    def _clean(self, folder: EvaluationFolder) -> None:
+        """Remove containers that the tool left, when it was ended or lost track of them."""
+        client: Any = connect() if self.tool.uses_engine else None
+        if client is None:
+            return
+        with closing(client), suppress(InfrastructureError):
+            named = re.compile(rf".*{re.escape(folder.run_id)}.*")
+            left = remove_named(client, named)
+            left += remove_mounted(client, (folder.inputs, folder.outputs))
+            for name in left:
+                self.say(f"removed what the evaluation left: container {name}")
+
+    def _verdict(
+        self, task: EvaluationTask, folder: EvaluationFolder, failure: str, log: Path
+    ) -> Verdict:
+        outcome = self.tool.read(task, folder)
+        if outcome is None:
+            outcome = ToolResult(VerdictStatus.NOT_EVALUATED, self._why(task, failure, log))
+        name, resolved = task.instance.instance_id, outcome.status is VerdictStatus.RESOLVED
+        report = {name: {"resolved": resolved, "patch_exists": True, **outcome.details}}
+        verdict = Verdict(name, outcome.status, self.name, outcome.reason, outcome.log)
+        return replace(verdict, report=report) if verdict.conclusive else verdict
+
+    def _why(self, task: EvaluationTask, failure: str, log: Path) -> str:
+        """Return why there is no result: the tool's own line on the instance, if it has any."""
+        name = row_id(task)
+        lines = (line for line in read_text(log).splitlines() if name in line)
+        found = [line for line in lines if _FAILURE.search(line.replace(name, ""))]
+        if found:
+            return f"{self.name}: {shortened(found[-1], 300)}; see {log}"
+        return failure or f"{self.name} left no result; see {log}"

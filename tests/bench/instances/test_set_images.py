@@ -1,0 +1,193 @@
+"""Base, broken and correct candidates of every task set, in its image, in a real engine."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.conversation.testreport import describe
+from agent.workspace import Workspace
+from bench.cli.config import TestChoice
+from bench.instances.instance import Instance, TestSetup, split_row
+from bench.instances.project import project_of, shown_names, snapshot_of
+from bench.regression.suite import RegressionTests, TestLimits
+from bench.repos.checkout import Checkout, make_checkout
+from bench.repos.mirrors import Mirrors
+from bench.repos.snapshots import Snapshots
+from core.errors import InfrastructureError
+from core.git import git
+from environments import UnavailableError
+from environments.docker.engine import connect, engine_answers
+from environments.docker.environment import DockerEnvironment
+from tests.bench.instances.set_images import (
+    BROKEN,
+    CORRECT,
+    FILES,
+    FIXED,
+    built,
+    history,
+    mirror_of,
+    write,
+)
+from tests.bench.instances.set_rows import ROWS
+
+pytestmark = pytest.mark.docker
+needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+DOUBLE = "tests/test_core.py::test_double"
+PYTEST = "python -m pytest -rA -p no:cacheprovider"
+# Commands and parsers that run in the tiny images, in place of other languages' tools.
+CHANGES: dict[str, dict[str, Any]] = {
+    "multilang": {
+        "rebuild_cmds": ["test -d /testbed && export BUILT=1"],
+        "test_cmds": [f"{PYTEST} >/tmp/log 2>&1"],
+        "print_cmds": ["cat /tmp/log"],
+    },
+    "rebench": {"install_config": {"install": "test -n $CONDA_DEFAULT_ENV", "test_cmd": PYTEST}},
+    "rebench-v2": {"language": "python", "install_config": {"test_cmd": [PYTEST]}},
+    "multi": {"lang": "go"},
+}
+# A whole run on SWE-bench Pro in its image is in test_set_leaks.py.
+OTHERS = ("pro", "live", "multilang", "rebench", "rebench-v2", "gym", "multi")
+SETS = ["smith", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+RUN_ALL = f"#!/bin/bash\nset -e\ncd /home/thing\n{PYTEST}\n"
+HIDDEN = {"home/fix.patch": "ZQHIDDEN", "home/test.patch": "ZQHIDDEN", "home/run.sh": RUN_ALL}
+
+
+def instance_of(name: str, base: str, later: str) -> Instance:
+    """Return the instance of a set at ``base``; smith's bug undoes the fix of ``later``."""
+    row = {**ROWS[name], **CHANGES.get(name, {}), "base_commit": base}
+    if name == "multi":
+        row["base"] = {"sha": base}
+    if name == "smith":
+        row["base_commit"] = later
+    return split_row(row)[0]
+
+
+@pytest.fixture
+def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """The instance of a set, its checkout, and its image in the engine."""
+    name = request.param
+    repository = tmp_path / "repository"
+    base, later = history(repository)
+    instance = instance_of(name, base, later)
+    if name == "smith":
+        bug = git("diff", later, base, cwd=repository).decode()
+        instance = replace(instance, bug=bug)
+    mirror_of(repository, tmp_path / "mirrors" / f"{instance.repo.replace('/', '__')}.git")
+    if not instance.place.fresh_tree:
+        git("checkout", "--quiet", base, cwd=repository)
+    write(repository, {"left_by_the_image": "built\n"})
+    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
+    checkout = make_checkout(snapshot, tmp_path / "checkout")
+    keeps = instance.place.keeps_home
+    with built(instance.image, instance.place.folder, repository, HIDDEN, keeps_home=keeps):
+        yield instance, checkout, tmp_path
+
+
+def regression_of(
+    instance: Instance, checkout: Checkout, cache: Path, session: Any
+) -> RegressionTests:
+    return RegressionTests(
+        instance=instance,
+        session=session,
+        choice=TestChoice.RELATED,
+        limits=TestLimits(60, 120),
+        files=checkout.tracked_files(),
+        read=Workspace(checkout.root).read,
+        cache=cache / "baselines",
+        identity=session.identity,
+        log=logging.getLogger("test"),
+    )
+
+
+@needs_engine
+@pytest.mark.parametrize("laid_out", SETS, indirect=True)
+def test_candidates_of_every_set_in_its_image(laid_out: tuple[Instance, Checkout, Path]) -> None:
+    instance, checkout, folder = laid_out
+    assert (checkout.root / "core.py").read_text() == FILES["core.py"], "the tree has the bug"
+    client = connect()
+    session = DockerEnvironment(client, "sets").start(project_of(instance, checkout))
+    held = session.cleaned  # type: ignore[attr-defined]
+    try:
+        command = " ; ".join([session.test_command, *setup_of(instance).show])
+        with session.prepare({}) as prepared:
+            hides_what_it_must(prepared, instance)
+            base = prepared.run(command, 60).output
+        assert f"PASSED {DOUBLE}" in base or f"{DOUBLE} PASSED" in base, base
+        assert "FAILED" not in base, base
+        # Commands of which one file of tests cannot be told to run.
+        if instance.set_name == "Multi-SWE-bench" or setup_of(instance).show:
+            with session.prepare({"core.py": BROKEN.encode()}) as prepared:
+                assert f"FAILED {DOUBLE}" in prepared.run(command, 60).output
+            with session.prepare({"core.py": CORRECT.encode()}) as prepared:
+                assert "FAILED" not in prepared.run(command, 60).output
+            return
+        tests = regression_of(instance, checkout, folder, session)
+        broken = tests.run({"core.py": BROKEN.encode()})
+        assert broken.outcome is False, tests.untested
+        assert "test_double" in describe(broken.failures)
+        correct = tests.run({"core.py": CORRECT.encode(), "new.py": b"x = 1\n"})
+        assert correct.outcome is True, (describe(correct.failures), tests.untested)
+    finally:
+        session.stop()
+    assert not [image for image in client.images.list() if image.id == held]  # type: ignore[union-attr]
+
+
+def setup_of(instance: Instance) -> TestSetup:
+    assert instance.test_setup is not None
+    return instance.test_setup
+
+
+def hides_what_it_must(prepared: Any, instance: Instance) -> None:
+    """Neither history nor files of the image show the fix; what the image built stays."""
+    place = instance.place.folder
+    look = (
+        "git -c safe.directory='*' log --all -p | cat; git -c safe.directory='*' status --short;"
+        "git -c safe.directory='*' describe --tags; ls -l . /home; cat left_by_the_image; pwd; "
+        f"readlink link; head -n 2 core.py; grep -rl ZQHIDDEN {place} /home /opt; id -un"
+    )
+    output = prepared.run(look, 60).output
+    print(output)
+    assert "ZQHIDDEN" not in output
+    assert "fix.patch" not in output or instance.set_name != "Multi-SWE-bench"
+    assert output.count("\nAuthor: ") == 1
+    for line in ("built", place, "core.py", "    return a - b"):
+        assert f"{line}\n" in output or f"{line}" in output.splitlines(), (line, output)
+    assert "v1" in output or instance.place.fresh_tree
+
+
+@needs_engine
+@pytest.mark.long
+@pytest.mark.parametrize("laid_out", ["live"], indirect=True)
+def test_users_and_images_without_a_repository(laid_out: tuple[Instance, Checkout, Path]) -> None:
+    instance, checkout, _ = laid_out
+    other = replace(instance, place=replace(instance.place, user="nobody"))
+    session = DockerEnvironment(connect(), "sets").start(project_of(other, checkout))
+    try:
+        with session.prepare({"core.py": FIXED.encode()}) as prepared:
+            assert prepared.run("id -un; pwd", 60).output.split() == ["nobody", "/testbed"]
+    finally:
+        session.stop()
+    elsewhere = replace(instance, place=replace(instance.place, folder="/nowhere"))
+    with pytest.raises(UnavailableError, match="no repository in /nowhere"):
+        DockerEnvironment(connect(), "sets").start(project_of(elsewhere, checkout))
+
+
+@needs_engine
+def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> None:
+    """A name of SWE-bench Pro's images holds the gold commit, and this ends in a log."""
+    base, _ = history(tmp_path / "repository")
+    instance = replace(instance_of("pro", base, ""), image="127.0.0.1:9/gold:ZQHIDDEN")
+    mirror_of(tmp_path / "repository", tmp_path / "Own__Thing.git")
+    snapshot = snapshot_of(instance, Mirrors(tmp_path), Snapshots(tmp_path / "snapshots"))
+    checkout = make_checkout(snapshot, tmp_path / "checkout")
+    with pytest.raises(InfrastructureError, match="cannot pull jefzda/sweap-images:Own__Thing-"):
+        DockerEnvironment(connect(), "sets").start(project_of(instance, checkout))
+    missing = [replace(instance, image="x:GOLD", image_label="x:neutral"), instance]
+    said = shown_names("pull x:GOLD and 127.0.0.1:9/gold:ZQHIDDEN", missing)
+    assert said == f"pull x:neutral and {instance.shown_image}"

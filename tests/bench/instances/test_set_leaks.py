@@ -1,0 +1,117 @@
+"""A whole run on each task set: no file, request or message has hidden data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.assembly import Options
+from bench.cli.commands import run_command
+from bench.cli.config import ModelChoice, RunConfig
+from bench.instances.instance import instance_id_of, split_row
+from core.git import git
+from environments.base import EnvironmentKind
+from environments.docker.containers import Container
+from environments.docker.engine import engine_answers
+from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.cli.reporting import report_on
+from runs.storage.store import RunStore
+from tests.bench.instances.set_images import built, history, mirror_of
+from tests.bench.instances.set_rows import GOLD, ROWS
+from tests.provider import Provider
+from tests.test_leaks import noting
+
+EDIT = (
+    "core.py\n```python\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n"
+    ">>>>>>> REPLACE\n```\n"
+)
+
+
+def placed(name: str, folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the row of a set with a mirror of its repository, and the later commit's hash."""
+    base, later = history(folder / "repository")
+    row = {**ROWS[name], "base_commit": base}
+    if name == "multi":
+        row["base"] = {"ref": "main", "sha": base}
+    if name == "smith":
+        row["base_commit"] = later
+        row["patch"] = git("diff", later, base, cwd=folder / "repository").decode()
+    repo = split_row(row)[0].repo
+    mirror_of(folder / "repository", folder / "mirrors" / f"{repo.replace('/', '__')}.git")
+    return row, later
+
+
+def run(
+    folder: Path, row: dict[str, Any], provider: Provider, kind: EnvironmentKind
+) -> tuple[RunStore, str]:
+    """Run the harness on one row; return the run and what it said."""
+    (folder / "rows.json").write_text(json.dumps([row]))
+    provider.will_answer("core.py", EDIT)
+    config = RunConfig(
+        models=(ModelChoice.parse("gpt-4o", any_name=True),),
+        api_base=provider.url,
+        environment=kind,
+        run="r",
+    )
+    options = Options(
+        dataset=str(folder / "rows.json"), out=folder / "out", cache=folder / "cache",
+        repos=folder / "mirrors",
+    )  # fmt: skip
+    said: list[str] = []
+    assert run_command(config, options, said.append) == 0, said
+    return RunStore(folder / "out", "r"), "\n".join(said)
+
+
+def hides(folder: Path, others: dict[str, str], hashes: set[str]) -> None:
+    """Check the files of a run and other texts; snapshots are packs of the base commit alone."""
+    places = (folder / "out", folder / "cache")
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    texts = {str(path): path.read_bytes().decode("utf-8", "replace") for path in files}
+    for place, text in {**texts, **others}.items():
+        for hidden in ("ZQHIDDEN", GOLD[:12], *hashes):
+            assert hidden not in text + place, (place, hidden)
+
+
+@pytest.mark.parametrize("name", list(ROWS))
+def test_no_sentinel_of_any_set(
+    name: str, tmp_path: Path, provider: Provider, capfd: pytest.CaptureFixture[str]
+) -> None:
+    row, later = placed(name, tmp_path)
+    store, said = run(tmp_path, row, provider, EnvironmentKind.NONE)
+    shown = json.dumps(provider.requests)
+    printed = "\n".join([said, *capfd.readouterr()])
+    # The commit of SWE-smith's bug is no secret.
+    hides(tmp_path, {"requests": shown, "said": printed}, {later} - {row.get("base_commit")})
+    assert "It subtracts." in shown
+    assert ("https://example.org/a.png" in shown) is (name == "multimodal")
+    predicted = json.loads(store.prediction(instance_id_of(row)).read_text())
+    assert "+    return a + b" in predicted["model_patch"]
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+def test_pro_in_its_image_under_a_neutral_id(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, later = placed("pro", tmp_path)
+    instance, _ = split_row(row)
+    commands: list[object] = []
+    for name in ("put", "bash"):
+        monkeypatch.setattr(Container, name, noting(getattr(Container, name), commands))
+    with built(instance.image, "/app", tmp_path / "repository", {}, keeps_home=True):
+        store, said = run(tmp_path, row, provider, EnvironmentKind.DOCKER)
+    assert commands
+    texts = {"requests": json.dumps(provider.requests), "commands": repr(commands), "said": said}
+    hides(tmp_path, texts, {later})
+    predicted = json.loads(store.prediction(instance.instance_id).read_text())
+    assert predicted["instance_id"] == instance.instance_id
+    assert predicted["test_outcome"] is True
+    described = store.read_run() or {}
+    assert list(described["images"]) == [f"jefzda/sweap-images:{instance.instance_id}"]
+    assert described["dataset"]["neutral_ids"] is True
+    report_on(store, ReportOptions(evaluator=EvaluatorKind.NONE), lambda _: None)
+    (line,) = (store.folder / "all_preds.jsonl").read_text().splitlines()
+    assert json.loads(line)["instance_id"] == row["instance_id"]

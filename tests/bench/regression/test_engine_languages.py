@@ -1,0 +1,93 @@
+"""A JavaScript instance of a task set, judged by its own tests in its image, in a real engine."""
+
+from __future__ import annotations
+
+import io
+import logging
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.workspace import Workspace
+from bench.cli.config import TestChoice
+from bench.instances.instance import split_row
+from bench.instances.project import project_of, snapshot_of
+from bench.regression.suite import RegressionTests, TestLimits
+from bench.repos.checkout import make_checkout
+from bench.repos.mirrors import Mirrors
+from bench.repos.snapshots import Snapshots
+from demo.setup import commit_all
+from environments.docker.engine import connect, engine_answers
+from environments.docker.environment import DockerEnvironment
+from tests.bench.instances.set_images import mirror_of, write
+from tests.bench.instances.set_rows import ROWS
+from tests.bench.regression.test_other_languages import NODE
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.long,
+    pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers"),
+    pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
+]
+IMAGE = "swerebenchv2/own-thing:1-abcdef0"
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Iterator[RegressionTests]:
+    """The tests of an instance of SWE-rebench V2, whose image holds this machine's node."""
+    repository = tmp_path / "repository"
+    write(repository, NODE.files)
+    base = commit_all(repository, "Begin")
+    row = {**ROWS["rebench-v2"], "repo": "own/thing", "base_commit": base, "image_name": IMAGE}
+    row |= {"language": "js", "install_config": {"test_cmd": ["node --test"]}}
+    instance, _ = split_row(row)
+    mirror_of(repository, tmp_path / "mirrors" / "own__thing.git")
+    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
+    checkout = make_checkout(snapshot, tmp_path / "checkout")
+    client: Any = connect()
+    build(client, repository)
+    session: Any = DockerEnvironment(client, "languages").start(project_of(instance, checkout))
+    yield RegressionTests(
+        instance=instance,
+        session=session,
+        choice=TestChoice.RELATED,
+        limits=TestLimits(60, 120),
+        files=checkout.tracked_files(),
+        read=Workspace(checkout.root).read,
+        cache=tmp_path / "baselines",
+        identity=session.identity,
+        log=logging.getLogger("test"),
+    )
+    session.stop()
+    client.images.remove(IMAGE, force=True)
+    client.close()
+
+
+def build(client: Any, repository: Path) -> None:
+    node = Path(shutil.which("node") or "").resolve()
+    text = b"FROM python:3.11-slim\nCOPY node /usr/local/bin/node\nCOPY thing /thing\n"
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as archive:
+        archive.add(node, "node")
+        archive.add(repository, "thing")
+        entry = tarfile.TarInfo("Dockerfile")
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+    context.seek(0)
+    client.images.build(fileobj=context, custom_context=True, tag=IMAGE, rm=True, forcerm=True)
+
+
+def test_a_javascript_instance_runs_its_related_tests_in_its_image(tests: RegressionTests) -> None:
+    wrong = tests.run({NODE.source: NODE.wrong.encode()})
+    assert wrong.outcome is False
+    assert [failure.name for failure in wrong.failures] == ["adds"]
+    broken = tests.run({NODE.source: b"module.exports = (a, b) => {\n"})
+    assert broken.outcome is False
+    assert "SyntaxError" in broken.failures[0].detail
+    right = {NODE.source: NODE.right.encode(), "test/calc.test.js": b"// rewritten\n"}
+    assert tests.run(right).outcome is True, tests.untested

@@ -1,0 +1,212 @@
+"""Related tests of other languages, run with their own tools where these are installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from agent.conversation.testreport import TestReport
+from bench.regression.suite import TestLimits
+from core.worktree import Changes
+from environments.local.bubblewrap import bubblewrap_works
+from tests.bench.regression.folder import FolderSession, regression_tests
+from tests.conftest import an_instance
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A tiny project, an edit of it that is right, one that breaks a test, and one of its syntax.
+
+    Attributes:
+        needs: programs.
+        command: runs all tests.
+        source: the edited file.
+        right, wrong: texts of it.
+        failing: the test that `wrong` breaks, and a word of the reason.
+        ran: a part of the command that ran.
+    """
+
+    needs: tuple[str, ...]
+    command: str
+    files: dict[str, str]
+    source: str
+    right: str
+    wrong: str
+    failing: tuple[str, str]
+    ran: str
+
+
+GO = Sample(
+    ("go",),
+    "go test ./...",
+    {
+        "go.mod": "module example.org/thing\n\ngo 1.18\n",
+        "calc/calc.go": "package calc\n\nfunc Add(a, b int) int { return a + b }\n",
+        "calc/calc_test.go": (
+            'package calc\n\nimport "testing"\n\n'
+            "func TestAdd(t *testing.T) {\n"
+            '\tif got := Add(1, 2); got != 3 {\n\t\tt.Errorf("got %d", got)\n\t}\n}\n\n'
+            "func TestKnownToFail(t *testing.T) {\n\tif Add(1, 1) != 3 {\n\t\tt.Fail()\n\t}\n}\n"
+        ),
+        "other/other_test.go": "package other\n",
+    },
+    "calc/calc.go",
+    "package calc\n\nfunc Add(a, b int) int { return b + a }\n",
+    "package calc\n\nfunc Add(a, b int) int { return a - b }\n",
+    ("example.org/thing/calc::TestAdd", "got -1"),
+    "go test -v ./calc",
+)
+RUST = Sample(
+    ("cargo",),
+    "cargo test --offline",
+    {
+        "Cargo.toml": '[package]\nname = "thing"\nversion = "0.1.0"\nedition = "2021"\n',
+        "Cargo.lock": 'version = 3\n\n[[package]]\nname = "thing"\nversion = "0.1.0"\n',
+        "src/lib.rs": "pub mod calc;\n",
+        "src/calc.rs": "pub fn add(a: i32, b: i32) -> i32 { a + b }\n",
+        "tests/calc.rs": (
+            "#[test]\nfn adds() { assert_eq!(thing::calc::add(1, 2), 3); }\n\n"
+            "#[test]\nfn known_to_fail() { assert_eq!(thing::calc::add(1, 1), 3); }\n"
+        ),
+    },
+    "src/calc.rs",
+    "pub fn add(a: i32, b: i32) -> i32 { b + a }\n",
+    "pub fn add(a: i32, b: i32) -> i32 { a - b }\n",
+    ("calc tests/calc.rs: adds", "left: -1"),
+    "--test calc",
+)
+NODE = Sample(
+    ("node",),
+    "npm test",
+    {
+        "package.json": '{"scripts": {"test": "node --test"}}',
+        "lib/calc.js": "module.exports = (a, b) => a + b\n",
+        "test/calc.test.js": (
+            "const {test} = require('node:test')\nconst assert = require('node:assert')\n"
+            "const add = require('../lib/calc')\n"
+            "test('adds', () => assert.equal(add(1, 2), 3))\n"
+            "test('known to fail', () => assert.equal(add(1, 1), 3))\n"
+        ),
+        "test/other.test.js": "require('node:test').test('other', () => {})\n",
+    },
+    "lib/calc.js",
+    "module.exports = (a, b) => b + a\n",
+    "module.exports = (a, b) => a - b\n",
+    ("adds", ""),
+    "npm test -- test/calc.test.js",
+)
+CPP = Sample(
+    ("cmake", "g++"),
+    "cmake -S . -B out >/dev/null && cmake --build out && ctest --test-dir out",
+    {
+        "CMakeLists.txt": (
+            "cmake_minimum_required(VERSION 3.10)\nproject(thing CXX)\nenable_testing()\n"
+            "add_executable(calc_test test/calc_test.cpp src/calc.cpp)\n"
+            "add_test(NAME calc COMMAND calc_test)\nadd_test(NAME bad COMMAND false)\n"
+        ),
+        "src/calc.cpp": "int add(int a, int b) { return a + b; }\n",
+        "test/calc_test.cpp": "int add(int, int);\nint main() { return add(1, 2) == 3 ? 0 : 1; }\n",
+    },
+    "src/calc.cpp",
+    "int add(int a, int b) { return b + a; }\n",
+    "int add(int a, int b) { return a - b; }\n",
+    ("calc", ""),
+    "ctest --test-dir out",
+)
+SCRIPT = Sample(
+    ("gcc",),
+    "bash run.sh",
+    {
+        "run.sh": (
+            "gcc -o a.out src/calc.c && ./a.out && echo 'ok 1 - adds' || echo 'not ok 1 - adds'\n"
+            "echo 'not ok 2 - known to fail'\n"
+        ),
+        "src/calc.c": "int main(void) { return 1 - 1; }\n",
+    },
+    "src/calc.c",
+    "int main(void) { return 0; }\n",
+    "int main(void) { return 1; }\n",
+    ("adds", ""),
+    "bash run.sh",
+)
+SAMPLES = {"go": GO, "rust": RUST, "node": NODE, "c++": CPP, "script": SCRIPT}
+SLOW = ("rust", "c++")
+TOOLS = os.environ.get("PATH", "/usr/bin:/bin")
+
+
+def run(sample: Sample, folder: Path, edits: Changes) -> tuple[TestReport, FolderSession]:
+    missing = [name for name in sample.needs if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed")
+    variables = {"PATH": TOOLS, "HOME": str(Path.home()), "GOFLAGS": "-mod=mod", "GOPROXY": "off"}
+    place = folder / "folder"
+    session = FolderSession(place, sample.command, files=sample.files, variables=variables)
+    limits = TestLimits(120, 120)
+    tests = regression_tests(folder, session=session, read=sample.files.get, limits=limits)
+    return replace(tests, files=[*sample.files]).run(edits), session
+
+
+def edited(sample: Sample, text: str) -> Changes:
+    return {sample.source: text.encode()}
+
+
+def samples(*names: str) -> list[object]:
+    return [pytest.param(n, marks=[pytest.mark.long] * (n in SLOW)) for n in names]
+
+
+@pytest.mark.parametrize("name", samples(*SAMPLES))
+def test_only_what_newly_fails_makes_a_candidate_fail(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    right, session = run(sample, tmp_path, edited(sample, sample.right))
+    assert right == TestReport(True)
+    assert sample.ran in session.commands[0]
+    wrong, _ = run(sample, tmp_path, edited(sample, sample.wrong))
+    assert wrong.outcome is False
+    (failure,) = wrong.failures
+    assert failure.name == sample.failing[0]
+    assert sample.failing[1] in failure.detail
+
+
+@pytest.mark.parametrize("name", samples("go", "c++"))
+def test_a_candidate_that_does_not_compile_fails_with_the_compiler_s_reason(
+    name: str, tmp_path: Path
+) -> None:
+    sample = SAMPLES[name]
+    report, _ = run(sample, tmp_path, edited(sample, sample.right.replace("}", "")))
+    assert report.outcome is False
+    assert Path(sample.source).name in report.failures[0].detail
+
+
+def test_edits_of_tests_do_not_reach_the_run(tmp_path: Path) -> None:
+    """The base commit's tests judge, also where a candidate rewrites them."""
+    edits = {**edited(NODE, NODE.wrong), "test/calc.test.js": b""}
+    assert run(NODE, tmp_path, edits)[0].outcome is False
+
+
+PARSER = "def parser(log):\n    return {'all': 'pass' if 'DONE' in log else 'fail'}\n"
+
+
+@pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap does not work here")
+def test_the_row_s_parser_reads_what_a_script_prints(tmp_path: Path) -> None:
+    files = {"run.sh": ". ./src/a.sh\n", "src/a.sh": "echo DONE\n", "src/a.c": ""}
+    session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
+    tests = regression_tests(
+        tmp_path, session=session, read=files.get, instance=an_instance(parser_source=PARSER)
+    )
+    tests = replace(tests, files=[*files])
+    edit: Changes = {"src/a.c": b"int a;\n"}
+    assert tests.run(edit) == TestReport(True)
+    wrong = tests.run({**edit, "src/a.sh": b"echo failed\n"})
+    assert [failure.name for failure in wrong.failures] == ["all"]
+
+
+def test_a_script_without_results_is_named(tmp_path: Path) -> None:
+    files = {"src/a.c": "", "run.sh": "echo nothing\n"}
+    session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
+    tests = replace(regression_tests(tmp_path, session=session, read=files.get), files=[*files])
+    assert tests.run({"src/a.c": b"int a;\n"}).outcome is None
+    assert tests.untested == "no result of a test in the output of 'bash run.sh'"

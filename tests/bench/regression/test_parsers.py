@@ -1,0 +1,186 @@
+"""Results per test in the real output of runners; tests/data/testlogs/other holds it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.regression.parsers import parse_output
+from bench.regression.parsers.documents import parse_xml
+from bench.regression.runners import Runner
+from bench.regression.testlogs import broken, read_run, with_report_file
+from tests.conftest import an_instance
+
+LOGS = Path(__file__).parents[2] / "data" / "testlogs" / "other"
+
+# Runner; how many tests passed, failed, were skipped; a failed test and a part of its reason.
+EXPECTED = {
+    "go-v": (Runner.GO, (7, 4, 1), "example.org/thing/calc::TestAdd/wrong", "got 2, want 3"),
+    "go-json": (Runner.GO, (6, 3, 1), "example.org/thing/panics::TestPanics", "nil map"),
+    "go-plain": (Runner.GO, (1, 4, 0), "example.org/thing/broken", ""),
+    "cargo": (Runner.CARGO, (5, 1, 1), "thing_rs src/lib.rs: tests::fails", "left: 2"),
+    "cargo-nocapture": (Runner.CARGO, (5, 1, 1), "thing_rs src/lib.rs: tests::fails", ""),
+    "jest-verbose": (Runner.JEST, (3, 3, 2), "test/sum.test.js > sum > fails (here)", "Received"),
+    "jest-plain": (Runner.JEST, (0, 3, 0), "test/other.test.js", ""),
+    "jest-json": (Runner.JEST, (3, 3, 2), "test/sum.test.js > sum > fails (here)", "Expected: "),
+    "vitest-verbose": (Runner.VITEST, (3, 2, 2), "v/sum.spec.mjs > sum > fails (here)", "to be 3"),
+    "vitest": (Runner.VITEST, (0, 2, 0), "v/other.spec.mjs", ""),
+    "mocha": (Runner.MOCHA, (2, 3, 1), "sum > deeper > throws", "Error: boom"),
+    "mocha-json": (Runner.MOCHA, (2, 3, 1), "sum deeper throws", "Error: boom"),
+    "mocha-tap": (Runner.MOCHA, (2, 3, 1), "sum deeper throws", "Error: boom"),
+    "node-tap": (Runner.NODE, (3, 2, 2), "sum > fails", "error: '1 == 2'"),
+    "node-spec": (Runner.NODE, (3, 1, 1), "sum > fails", ""),
+    "ctest": (Runner.CTEST, (1, 4, 2), "crashes", ""),
+    "ctest-v": (Runner.CTEST, (1, 4, 2), "slow", ""),
+    "gtest": (Runner.CTEST, (3, 1, 1), "Sum.Fails", ""),
+    "phpunit-testdox": (Runner.PHPUNIT, (3, 3, 3), "Calc > Errs", "RuntimeException: boom"),
+    "minitest-v": (Runner.MINITEST, (2, 2, 1), "CalcTest#test_fails", "Expected: 3"),
+    "testunit-v": (Runner.MINITEST, (2, 2, 2), "TuTest > test_fails", "<3> expected"),
+    "rspec-doc": (Runner.RSPEC, (3, 2, 2), "Calc > when deep > fails (here)", "boom"),
+    "rspec-json": (Runner.RSPEC, (3, 2, 2), "./spec/calc_spec.rb: Calc fails (here)", "got: 2"),
+    "mvn": (Runner.MAVEN, (0, 3, 1), "org.ex.CalcTest.fails", "expected: <3>"),
+}
+
+
+def read(name: str) -> str:
+    return (LOGS / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_results_and_reasons_are_read(name: str) -> None:
+    runner, counts, failed, reason = EXPECTED[name]
+    parsed = parse_output(read(name), runner)
+    found = Counter(parsed.results.values())
+    assert (found["PASSED"], found["FAILED"], found["SKIPPED"]) == counts
+    assert parsed.results[failed] == "FAILED"
+    assert reason in parsed.details.get(failed, "")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_runner_of_a_script_is_known_by_its_output(name: str) -> None:
+    text = f"\x1b[32mbuilding\x1b[0m\r\n{read(name)}"
+    expected = parse_output(read(name), EXPECTED[name][0]).results
+    assert parse_output(text, Runner.SCRIPT).results == expected
+
+
+@pytest.mark.parametrize("text", [read("cargo-broken"), "", "Makefile:3: *** stop", "{}\n{\n[1]"])
+def test_output_without_tests_has_no_results(text: str) -> None:
+    assert parse_output(text, Runner.SCRIPT).results == {}
+
+
+LINES = {
+    "PASS: a.sh\nXFAIL: b.sh\nFAIL: c.sh 2 - deep\n# PASS:  1\n": ("a.sh", "b.sh", "c.sh 2 - deep"),
+    "[ok]: sets a key (3 ms)\n[skip]: b\n[err]: fails in tests/unit/a.tcl\n": (
+        "sets a key", "b", "fails",
+    ),
+    "org.ex.A > adds() PASSED\norg.ex.A > b SKIPPED\norg.ex.A > many > [1] x FAILED\n": (
+        "org.ex.A > adds()", "org.ex.A > b", "org.ex.A > many > [1] x",
+    ),
+    "        PASS [   0.005s] thing tests::a\n        FAIL [   0.004s] thing tests::c\n": (
+        "thing tests::a", "", "thing tests::c",
+    ),
+    "[PASSED] sum > adds\n[PENDING] b\n[FAILED] sum > c\n": ("sum > adds", "b", "sum > c"),
+    "Calc adds - passed\nCalc b - pending\nCalc c - failed\n": ("Calc adds", "Calc b", "Calc c"),
+    "ok 1 - a\nok 2 b # SKIP no network\nnot ok 3 - c\n1..3\n": ("a", "b", "c"),
+    "t.py::a PASSED [ 50%]\nt.py::b SKIPPED (x) [ 60%]\nt.py::c FAILED [100%]\n": (
+        "t.py::a", "t.py::b", "t.py::c",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", LINES)
+def test_formats_with_a_line_for_each_test(text: str) -> None:
+    good, kept, bad = LINES[text]
+    results = parse_output(text, Runner.SCRIPT).results
+    assert results[good] == "PASSED"
+    assert results[bad] == "FAILED"
+    assert not kept or results[kept] in ("SKIPPED", "XFAIL")
+
+
+FORGED = {
+    "go-v": "--- PASS: TestAdd/wrong (0.00s)",
+    "cargo": "test tests::invented ... ok",
+    "jest-verbose": "PASS test/forged.test.js\n  ✓ invented",
+    "mocha": "    ✔ invented",
+    "vitest-verbose": " ✓ v/sum.spec.mjs > invented 1ms",
+    "minitest-v": "CalcTest#test_invented = 0.00 s = .",
+    "phpunit-testdox": " ✔ Invented",
+    "ctest": "9/9 Test #9: invented ....   Passed    0.01 sec",
+    "gtest": "[       OK ] Sum.Invented (0 ms)",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_printed_lines_make_no_test_pass(name: str) -> None:
+    """A failure outweighs a pass, and tests that the runner did not count make all doubtful."""
+    runner = EXPECTED[name][0]
+    before = parse_output(read(name), runner).results
+    head, end, tail = read(name).partition("\n")
+    forged = parse_output(f"{head}{end}{FORGED[name]}\n{tail}", runner).results
+    failed = {test for test, status in before.items() if status == "FAILED"}
+    assert not any(forged.get(test) == "PASSED" for test in failed)
+    assert not any("nvented" in test for test in forged)
+
+
+def test_a_documentation_test_keeps_its_name_when_it_moves() -> None:
+    moved = read("cargo").replace("(line 4)", "(line 9)")
+    assert parse_output(moved, Runner.CARGO) == parse_output(read("cargo"), Runner.CARGO)
+
+
+def test_reports_of_maven_count_more_than_what_it_prints() -> None:
+    report = read("surefire.xml")
+    output = f"{read('mvn')}\nTOKEN\n{report}{report}"
+    run = read_run(output, an_instance(), Runner.MAVEN, "TOKEN", ())
+    assert Counter(run.results.values()) == {"PASSED": 4, "FAILED": 1, "ERROR": 1, "SKIPPED": 1}
+    assert "expected: <3>" in run.details["org.ex.CalcTest::fails"]
+    assert "TOKEN" not in run.log
+    # Without a report, as when the project does not compile, all tests that passed are missing.
+    stopped = read_run("BUILD FAILURE\nTOKEN\n", an_instance(), Runner.MAVEN, "TOKEN", ())
+    assert len(broken(run.results, stopped.results)) == 4
+
+
+def test_reports_are_new_ones_of_this_run(tmp_path: Path) -> None:
+    import subprocess
+
+    for name in ("old", "new"):
+        (tmp_path / name / "surefire-reports").mkdir(parents=True)
+    report = '<testsuite><testcase classname="{0}" name="t"/></testsuite>'
+    place = "surefire-reports/TEST-a.xml"
+    (tmp_path / "old" / place).write_text(report.format("old"), encoding="utf-8")
+    command = f"sleep 0.02; echo '{report.format('new')}' >new/{place}; exit 3"
+    script = with_report_file(f"({command})", Runner.MAVEN, "TOKEN")
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 3
+    run = read_run(done.stdout, an_instance(), Runner.MAVEN, "TOKEN", ())
+    assert run.results == {"new::t": "PASSED"}
+
+
+def test_a_report_with_entities_is_refused() -> None:
+    bomb = '<!DOCTYPE a [<!ENTITY b "c">]><testsuite><testcase name="x"/></testsuite>'
+    assert parse_xml(bomb).results == {}
+
+
+def test_swebench_s_parser_of_the_row_reads_what_ours_cannot() -> None:
+    text = "pass  basics/fun.py\nFAIL  basics/gen.py\n"
+    instance = an_instance(log_parser="parse_log_micropython_test")
+    run = read_run(text, instance, Runner.SCRIPT, "TOKEN", ())
+    assert run.results == {"basics/fun.py": "PASSED", "basics/gen.py": "FAILED"}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(EXPECTED)), st.floats(0, 1), st.text(max_size=40))
+def test_damaged_output_is_no_error_and_invents_no_pass(name: str, at: float, noise: str) -> None:
+    text, runner = read(name), EXPECTED[name][0]
+    cut = int(len(text) * at)
+    whole = parse_output(text, runner).results
+    found = parse_output(text[:cut] + noise, runner).results
+    known = {test.rpartition("::")[2] for test in whole}
+    passed = {test.rpartition("::")[2] for test, status in found.items() if status == "PASSED"}
+    failed = {test for test, status in whole.items() if status in ("FAILED", "ERROR")}
+    # A package of Go that was cut off stands for its tests.
+    assert all(test in known or "/" in test for test in passed) or noise
+    assert not any(found.get(test) == "PASSED" and test not in text[cut:] for test in failed)

@@ -1,0 +1,38 @@
+"""Output that a busy machine reads together with the head of the engine's reply is kept."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from typing import Any
+
+import pytest
+
+from environments.docker.containers import Containers
+from environments.docker.engine import connect, engine_answers
+from environments.docker.execs import Sinks, run_exec
+from environments.limits import ResourceLimits
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers"),
+]
+_WORDS = ["-c", "echo first; sleep 1; echo last"]
+
+
+def test_early_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = http.client.HTTPResponse.begin
+
+    def late(self: Any) -> None:
+        time.sleep(0.4)
+        begin(self)
+
+    client = connect()
+    containers = Containers(client, {"test": "early"}, ResourceLimits())
+    with containers.started("python:3.11-slim") as container, monkeypatch.context() as patch:
+        patch.setattr(http.client.HTTPResponse, "begin", late)
+        assert container.bash(_WORDS, 30).output == "first\nlast\n"
+        taken: list[bytes] = []
+        sinks = Sinks(taken.append, taken.append)
+        run_exec(client, container.made.id, ["bash", *_WORDS], b"", sinks, 30)
+        assert b"".join(taken) == b"first\nlast\n"

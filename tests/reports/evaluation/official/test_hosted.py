@@ -1,0 +1,119 @@
+"""sb-cli against a server on loopback that answers as the service does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from core.errors import UserError
+from tests.reports.evaluation.official import samples
+
+LITE = "SWE-bench/SWE-bench_Lite"
+
+
+@dataclass
+class Service:
+    """What the service was sent, and the lists of its report."""
+
+    address: str = ""
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    sent: dict[str, dict[str, Any]] = field(default_factory=dict)
+    runs: set[str] = field(default_factory=set)
+
+    def answer(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+        self.runs.add(asked["run_id"])
+        if path == "/submit":
+            name = asked["prediction"]["instance_id"]
+            new = name not in self.sent
+            self.sent[name] = asked
+            return {"launched": new, "instance_id": name}
+        if path == "/poll-jobs":
+            return {"running": [], "completed": [*self.sent]}
+        counts = ("resolved", "submitted", "error", "pending", "completed", "failed")
+        return {
+            "report": {
+                "total_instances": 300,
+                **{f"{name}_instances": len(self.sent) for name in counts},
+                **self.lists,
+            }
+        }
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    service = Service()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            service.keys.add(self.headers["x-api-key"])
+            data = json.dumps(service.answer(self.path, asked)).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST  # noqa: N815
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    service.address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("SWEBENCH_API_URL", service.address)
+    monkeypatch.setenv("SWEBENCH_API_KEY", "sk-planted")
+    yield service
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.long
+def test_the_client_itself(service: Service, tmp_path: Path) -> None:
+    python = samples.given("OFFICIAL_EVALUATORS") / "sb-cli.venv/bin/python"
+    chosen = samples.settings(None, str(python), dataset=LITE)
+    names = ["own__calc-right", "own__calc-wrong", "own__calc-crash", "own__calc-lost"]
+    tasks = [samples.task({"instance_id": n}, samples.GOLD, n, "") for n in names]
+    service.lists = {
+        "resolved_ids": [names[0]],
+        "unresolved_ids": [names[1]],
+        "error_ids": [names[2]],
+    }
+    for _ in range(2):
+        found = samples.evaluated("sb-cli", chosen, tmp_path, tasks)
+        assert samples.statuses(found) == {
+            names[0]: "resolved",
+            names[1]: "unresolved",
+            names[2]: "not_evaluated",
+            names[3]: "not_evaluated",
+        }
+    assert found[names[2]].reason == "the service lists it under error_ids"
+    assert found[names[3]].reason == "the service lists it nowhere"
+    assert found[names[0]].tool.startswith("sb-cli 0.")
+    assert service.runs == {"run-1"}, "the second call continued the first"
+    assert service.keys == {"sk-planted"}
+    assert service.sent[names[0]]["prediction"]["model_patch"] == samples.GOLD
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept and not any(b"sk-planted" in path.read_bytes() for path in kept)
+
+
+def test_what_is_missing_is_said_before_anything_is_sent(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = samples.evaluator(
+        "sb-cli", samples.settings(None, "python3", dataset="x/y"), Path(), print
+    )
+    with pytest.raises(UserError, match="does not know the dataset x/y; it evaluates lite"):
+        tool.prepare([])
+    monkeypatch.delenv("SWEBENCH_API_KEY")
+    with pytest.raises(UserError, match="needs a key: set SWEBENCH_API_KEY"):
+        tool.prepare([])
+    assert not service.runs

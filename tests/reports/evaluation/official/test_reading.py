@@ -1,0 +1,163 @@
+"""What each tool writes and reads, on files of the documented form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UserError
+from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, EvaluationTask
+from reports.evaluation.evaluators.official.choice import official_tool
+from reports.evaluation.evaluators.official.tool import (
+    EvaluationFolder,
+    OfficialTool,
+    ToolResult,
+    names_in,
+    shows_results,
+)
+from tests.reports.evaluation.official import samples
+from tests.reports.evaluation.official.results import CASES
+from tests.reports.evaluation.official.samples import F2P, GOLD, P2P, TEST_PATCH
+
+# A patch that occurs nowhere else: gold must not reach a tool.
+SECRET_GOLD = GOLD.replace("calc", "secret_gold")
+ROW: dict[str, Any] = {
+    "instance_id": "own__calc-1", "repo": "own/calc", "base_commit": "0" * 40, "version": "1",
+    "patch": SECRET_GOLD, "test_patch": TEST_PATCH, "org": "own",
+    "FAIL_TO_PASS": json.dumps([F2P]), "PASS_TO_PASS": [P2P], "fail_to_pass": str([F2P]),
+    "pass_to_pass": [P2P], "before_repo_set_cmd": "true", "dockerhub_tag": "t",
+    "selected_test_files_to_run": [F2P], "test_cmds": ["pytest"], "log_parser": "pytest",
+    "install_config": {"test_cmd": "pytest", "log_parser": "x"}, "image_name": "own/calc",
+    "number": 7, "base": {"sha": "0" * 40}, "run_result": {"passed_count": 1},
+    "test_patch_result": {"passed_count": 1}, "p2p_tests": {P2P: {"run": "PASS"}, "other": None},
+}  # fmt: skip
+
+
+def row_of(name: str) -> dict[str, Any]:
+    """Return a row with the keys of a set; a patch of SWE-smith makes the bug."""
+    if name == "multi-swe-bench":
+        return {**ROW, "repo": "calc", "patch": "", "fix_patch": SECRET_GOLD}
+    return {**ROW, "patch": "the bug"} if name == "smith" else ROW
+
+
+def made(name: str, tmp_path: Path) -> tuple[OfficialTool, EvaluationTask, EvaluationFolder]:
+    chosen = samples.settings(tmp_path / "checkout", "python3", dataset="x/SWE-bench_Lite")
+    (tmp_path / "checkout/run_scripts/own__calc-1").mkdir(parents=True)
+    folder = EvaluationFolder(tmp_path / "in", tmp_path / "out", "run-1-x", "run-1")
+    folder.inputs.mkdir()
+    folder.outputs.mkdir()
+    return (
+        official_tool(name, chosen, ()),
+        samples.task(row_of(name), GOLD, "neutral-1", ""),
+        folder,
+    )
+
+
+def read(name: str, tmp_path: Path, files: Mapping[str, object]) -> ToolResult | None:
+    tool, task, folder = made(name, tmp_path)
+    for path, content in files.items():
+        place = folder.outputs / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content if isinstance(content, str) else json.dumps(content))
+    return tool.read(task, folder)
+
+
+@pytest.mark.parametrize(("name", "files", "status", "reason"), CASES)
+def test_a_result_is_read(
+    name: str, files: dict[str, Any], status: str, reason: str, tmp_path: Path
+) -> None:
+    outcome = read(name, tmp_path, files)
+    assert (outcome.status.value if outcome else "") == status
+    assert reason in (outcome.reason if outcome else "")
+    if outcome and not reason:
+        assert not outcome.reason
+
+
+@pytest.mark.parametrize("name", OFFICIAL_TOOLS)
+def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(name: str, tmp_path: Path) -> None:
+    tool, task, folder = made(name, tmp_path)
+    assert tool.lacking(task) == ""
+    ((only,),) = tool.groups([task])
+    assert only is task
+    tool.write([task], folder)
+    (words, *_) = tool.commands([task], folder)
+    files = [path for path in folder.inputs.iterdir() if path.is_file()]
+    text = "".join(path.read_text() for path in files)
+    assert "return a + b" in text and "secret_gold" not in text
+    assert all(isinstance(word, str) for word in words)
+    assert {str(folder.inputs / f"predictions.{e}") for e in ("json", "jsonl")} & {*words}
+    assert "neutral-1" not in text and "neutral-1" not in words
+
+
+@pytest.mark.parametrize("name", [*{*OFFICIAL_TOOLS} - {"sb-cli"}])
+def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
+    tool, _, _ = made(name, tmp_path)
+    task = samples.task({"instance_id": "own__calc-1", "fail_to_pass": "[]"}, GOLD, "neutral-1", "")
+    assert tool.lacking(task)
+
+
+def test_a_row_without_tests_would_be_resolved_by_any_patch(tmp_path: Path) -> None:
+    tool, _, _ = made("pro", tmp_path)
+    assert tool.lacking(samples.task({**ROW, "fail_to_pass": "[]"}, GOLD, "n", "")) == "tests"
+    away = {**ROW, "instance_id": "own__calc-2"}
+    assert tool.lacking(samples.task(away, GOLD, "n", "")).startswith("scripts in ")
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "-x y"])
+def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
+    tool, _, folder = made("rebench", tmp_path)
+    task = samples.task({**ROW, "instance_id": name}, GOLD, "neutral-1", "")
+    with pytest.raises(UserError, match="an id holds only"):
+        tool.write([task], folder)
+    multi_task = samples.task({**ROW, "org": name}, GOLD, "neutral-1", "")
+    with pytest.raises(UserError, match="name no pull request"):
+        made("multi-swe-bench", tmp_path / "m")[0].groups([multi_task])
+
+
+def test_pull_requests_of_several_repositories_are_evaluated_apart(tmp_path: Path) -> None:
+    tool, _, _ = made("multi-swe-bench", tmp_path)
+    tasks = [
+        samples.task({**ROW, "repo": repo, "number": number}, GOLD, f"{repo}-{number}", "")
+        for repo, number in (("a", 1), ("b", 1), ("a", 2))
+    ]
+    names = [[task.instance.instance_id for task in group] for group in tool.groups(tasks)]
+    assert names == [["a-1", "a-2"], ["b-1"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (["a"], ["a"]),
+        ('["a", "b"]', ["a", "b"]),
+        ("['a']", ["a"]),
+        ("__import__('os').abort()", []),
+        ("7", []),
+        (None, []),
+    ],
+)
+def test_lists_of_names_are_read_and_never_run(value: object, names: list[str]) -> None:
+    assert names_in(value) == names
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("PASSED tests/t.py::a", True),
+        ("tests/t.py::a PASSED  [ 50%]", True),
+        ("ERROR tests/t.py - SyntaxError", True),
+        ("test_a (m.T) ... ok", True),
+        ("test a::b ... FAILED", True),
+        ("--- FAIL: TestA (0.00s)", True),
+        ("====== 1 failed in 0.1s ======", True),
+        ("ERROR: Could not find a version", False),
+        ("+ pytest -rA tests/t.py", False),
+        ("====== test session starts ======", False),
+        ("", False),
+    ],
+)
+def test_lines_of_results_are_told_from_others(line: str, expected: bool) -> None:
+    assert shows_results(f"x\n{line}\ny") is expected

@@ -1,0 +1,216 @@
+"""How official tools are found, started, shown, ended and recorded."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UserError
+from core.git import git
+from reports.cli.commands import report_command
+from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, Verdict, VerdictStatus
+from reports.evaluation.evaluators.images import ImagePreparation
+from reports.evaluation.evaluators.official.choice import official_tool
+from reports.evaluation.evaluators.official.console import ConsoleLog
+from reports.evaluation.evaluators.official.running import OfficialEvaluator
+from tests.reports.evaluation.evaluating import BANK, TEXTKIT, UNITS, make_run, on_disk, options
+from tests.reports.evaluation.official import samples
+from tests.reports.evaluation.official.standin import LinkedStandIn, StandIn
+
+ROW = {"repo": "own/calc"}
+
+
+def patch(word: str) -> str:
+    return f"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{word}\n+it\n"
+
+
+def tasks(*words: str) -> list[Any]:
+    return [samples.task({**ROW, "instance_id": f"own__calc-{w}"}, patch(w), w, "") for w in words]
+
+
+def evaluate(
+    place: Path, *words: str, kind: type[StandIn] = StandIn, **changes: Any
+) -> tuple[dict[str, Verdict], list[str]]:
+    said: list[str] = []
+    chosen = samples.settings(changes.pop("checkout", None), sys.executable, **changes)
+    images = ImagePreparation(lambda _: None, said.append)
+    made = OfficialEvaluator(kind(chosen), chosen, place, images, said.append)
+    assert made.prepare(tasks(*words)) == {}
+    return {v.instance_id: v for v in made.evaluate(tasks(*words), "run-1")}, said
+
+
+def test_each_prediction_has_a_verdict_or_a_reason(tmp_path: Path) -> None:
+    found, said = evaluate(tmp_path, "RIGHT", "WRONG", "CRASH", "LOST")
+    (folder,) = tmp_path.iterdir()
+    log = folder / "console.log"
+    assert samples.statuses(found) == {
+        "RIGHT": "resolved", "WRONG": "unresolved", "CRASH": "not_evaluated",
+        "LOST": "not_evaluated",
+    }  # fmt: skip
+    assert found["CRASH"].reason == (
+        f"standin: Error evaluating own__calc-CRASH: it crashed; see {log}"
+    )
+    assert found["LOST"].reason == f"standin left no result; see {log}"
+    assert found["LOST"].report is None
+    assert found["RIGHT"].report == {"RIGHT": {"resolved": True, "patch_exists": True}}
+    assert found["RIGHT"].tool.startswith("pytest ")
+    assert not found["RIGHT"].official
+    assert said[1:3] == [f"standin: working in {folder}", "standin: done"]
+    assert b"10%\r20%\r\x1b[31mdone" in log.read_bytes()
+
+
+def test_a_failure_is_the_reason_where_there_is_no_result(tmp_path: Path) -> None:
+    found, _ = evaluate(tmp_path, "RIGHT", "LOST+FAIL")
+    assert found["RIGHT"].status is VerdictStatus.RESOLVED
+    assert found["LOST+FAIL"].reason.startswith("standin failed: secret None /")
+
+
+def test_a_tool_sees_no_secret_and_no_earlier_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED_API_KEY", "sk-planted")
+    assert evaluate(tmp_path, "RIGHT")[0]["RIGHT"].conclusive
+    found, said = evaluate(tmp_path, "RIGHT", "LOST")
+    assert not found["LOST"].conclusive
+    assert len([*tmp_path.iterdir()]) == 2
+    assert not any("sk-planted" in line for line in said)
+
+
+@pytest.mark.long
+def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
+    found, said = evaluate(tmp_path, "RIGHT", "LOST+HANG", timeout=7.0, workers=2)
+    assert found["RIGHT"].status is VerdictStatus.RESOLVED, "its result was there"
+    assert found["LOST+HANG"].reason.startswith("standin was ended after 15 s; see ")
+    (child,) = [line.split()[-1] for line in said if line.startswith("standin: child")]
+    state = subprocess.run(["ps", "-o", "stat=", child], capture_output=True, check=False).stdout
+    assert not state.strip() or state.startswith(b"Z")
+
+
+def test_a_checkout_is_linked_and_its_revision_recorded(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (checkout / "shared").write_text("x")
+    place = tmp_path / "out"
+    found, said = evaluate(place, "RIGHT+LINK", kind=LinkedStandIn, checkout=checkout)
+    assert "standin: linked shared" in said
+    (verdict,) = found.values()
+    assert verdict.tool == "revision unknown"
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "x")):
+        git(*words, cwd=checkout)
+    commit = git("rev-parse", "HEAD", cwd=checkout).decode().strip()
+    tool = LinkedStandIn(samples.settings(checkout, sys.executable))
+    assert tool.check() == f"revision {commit}"
+    (checkout / "shared").write_text("changed")
+    assert tool.check() == f"revision {commit}, with changes"
+
+
+@pytest.mark.parametrize(
+    ("name", "checkout", "python", "words"),
+    [
+        ("pro", None, sys.executable, "clone it and give the folder with --evaluator-dir"),
+        (
+            "pro",
+            ".",
+            sys.executable,
+            "it has no swe_bench_pro_eval.py; give a checkout of scaleapi",
+        ),
+        ("smith", None, sys.executable, "lacks swesmith"),
+        ("multi-swe-bench", None, "/no/python", "/no/python does not run"),
+        ("nobody", None, sys.executable, "give one of docker, pro, live, live-python"),
+    ],
+)
+def test_what_is_missing_is_one_clear_line(
+    name: str, checkout: str | None, python: str, words: str, tmp_path: Path
+) -> None:
+    chosen = samples.settings(tmp_path if checkout else None, python)
+    with pytest.raises(UserError) as caught:
+        official_tool(name, chosen, ("docker",)).check()
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_submodule_of_live_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "evaluation").mkdir()
+    (tmp_path / "evaluation/evaluation.py").touch()
+    (tmp_path / "launch").mkdir()
+    tool = official_tool("live", samples.settings(tmp_path, sys.executable), ())
+    with pytest.raises(UserError, match="submodule update --init launch"):
+        tool.check()
+
+
+def test_rows_that_lack_something(tmp_path: Path) -> None:
+    chosen = samples.settings(None, sys.executable)
+    images = ImagePreparation(lambda _: None, print)
+    made = OfficialEvaluator(StandIn(chosen), chosen, tmp_path, images, print)
+    bad = samples.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
+    assert made.prepare([*tasks("RIGHT"), bad]) == {
+        "bad": "the row lacks repo, which standin needs"
+    }
+    with pytest.raises(UserError, match="instance bad: the row lacks repo"):
+        made.prepare([bad])
+
+
+def test_official_verdicts_are_those_of_the_official_tools() -> None:
+    for name in OFFICIAL_TOOLS:
+        assert official_tool(name, samples.settings(None, "python3"), ()).name == name
+        assert Verdict("x", VerdictStatus.RESOLVED, name).final
+    assert not Verdict("x", VerdictStatus.RESOLVED, "local").final
+
+
+@pytest.fixture
+def entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "packages" / "their_evaluators-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-evaluators\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[swe_retry_harness.evaluators]\n"
+        "standin = tests.reports.evaluation.official.standin:StandIn\ngone = no.such:thing\n"
+    )
+    monkeypatch.syspath_prepend(info.parent)
+
+
+@pytest.mark.usefixtures("entry_point")
+def test_an_entry_point_evaluates_a_run(tmp_path: Path, cache: Path) -> None:
+    store = make_run(tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""})
+    said: list[str] = []
+    chosen = options(cache, "standin", page=False)
+    assert report_command([store.folder], chosen, said.append) == 0
+    verdict = on_disk(store, BANK)
+    assert (verdict["status"], verdict["evaluator"]) == ("resolved", "standin")
+    assert (verdict["official"], verdict["swebench"]) == (False, "")
+    assert re.fullmatch(r"pytest [\d.]+", verdict["tool"])
+    evaluators = json.loads((store.folder / "run.json").read_text())["evaluation"]["evaluators"]
+    assert evaluators == {f"standin, {verdict['tool']}": 2}
+    said.clear()
+    report_command([store.folder], chosen, said.append)
+    assert not any("evaluating" in line for line in said), "its own verdicts stand"
+    assert report_command([store.folder], options(cache, "none", verify=True), said.append) == 0
+    again = options(cache, "none", regrade=True, page=False)
+    report_command([store.folder], again, said.append)
+    assert "graded 0 again; 2 left no test output" in said
+    with pytest.raises(UserError, match="--evaluator gone: it cannot be loaded"):
+        report_command([store.folder], options(cache, "gone"), said.append)
+    with pytest.raises(UserError, match="sb-cli, standin, gone"):
+        report_command([store.folder], options(cache, "nobody"), said.append)
+    with pytest.raises(UserError, match="are not for --evaluator local"):
+        local = options(cache, "local", evaluator_python="python3")
+        report_command([store.folder], local, said.append)
+
+
+def test_progress_bars_are_shown_now_and_then() -> None:
+    times = iter([0.0, 1.0, 2.0, 11.0, 12.0, 13.0])
+    log, shown = BytesIO(), list[str]()
+    output = ConsoleLog(log, shown.append, lambda: next(times))
+    output.add(b"1%\r2%\r3")
+    output.add(b"%\rend\n" + b"x" * 100_000)
+    output.add(b"y")
+    output.end()
+    assert shown[:2] == ["3%", "end"]
+    assert shown[2].startswith("xxx") and len(shown) == 3
+    assert len(log.getvalue()) == len(b"1%\r2%\r3%\rend\n") + 100_001

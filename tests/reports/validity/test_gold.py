@@ -1,0 +1,222 @@
+"""``report.py --gold`` finds what cannot be judged, goes on after a kill, refuses other files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from bench.cli.selection import Selection
+from core.errors import UserError
+from demo.images import build_images
+from demo.setup import build_mirrors
+from reports.cli.options import EvaluatorKind
+from reports.validity.command import gold_command
+from reports.validity.file import InstanceTrials, validity_schema
+from reports.validity.measuring import Measurement
+from reports.validity.trials import Trial
+from tests.preloaded import Preloaded
+from tests.reports.evaluation.evaluating import BANK, TEXTKIT, needs_engine, options, rows
+from tests.reports.validity.planted import FLAKY, INVALID, NOWHERE, planted
+
+SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "validity.schema.json"
+Gold = Callable[..., int]
+
+
+def content(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def states(path: Path) -> dict[str, str]:
+    return {name: one["state"] for name, one in content(path)["instances"].items()}
+
+
+def check_planted(path: Path) -> None:
+    """Check that exactly the two planted instances are found, with their tests."""
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(content(path))
+    assert states(path) == {**dict.fromkeys(rows(), "valid"), FLAKY: "flaky", INVALID: "invalid"}
+    every = content(path)["instances"]
+    assert all(len(one["gold"]) == len(one["empty"]) == 3 for one in every.values())
+    assert all(one["seconds"] > 0 and one["versions"]["swebench"] for one in every.values())
+    lucky = every[FLAKY]["flaky_tests"]
+    assert len(lucky) > 1 and all(n.startswith("tests/test_luck.py::test_luck[") for n in lucky)
+    assert [one["flaky_tests"] for name, one in every.items() if name != FLAKY] == [[]] * 7
+    assert every[INVALID]["reason"] == f"the gold patch does not resolve it: {NOWHERE}"
+
+
+def test_the_schema_in_the_docs_is_the_codes_own() -> None:
+    """Written by ``python -m reports.validity.file``."""
+    assert json.loads(SCHEMA.read_text()) == validity_schema()
+
+
+def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
+    tmp_path: Path, cache: Path, preloaded: Preloaded
+) -> None:
+    mirrors = build_mirrors(cache / "demo-mirrors")
+    words = [
+        "--gold", str(planted(tmp_path)), "--evaluator", "local", "--cache", str(cache),
+        "--repos", str(mirrors), "--repeat", "3",
+    ]  # fmt: skip
+    reading, output = os.pipe()
+    process = preloaded.start(*words, script="report.py", cwd=tmp_path, output=output)
+    os.close(output)
+    with os.fdopen(reading) as lines:
+        assert any(line.startswith("[4/48] ") for line in lines)
+        process.kill()
+    process.wait()
+    path = tmp_path / "validity.json"
+    first = next(name for name in content(path)["instances"])
+    before = content(path)["instances"][first]
+    assert [*states(path).values()] == ["not_evaluated"] * 8
+
+    done = preloaded.run(*words, script="report.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    check_planted(path)
+    after = content(path)["instances"][first]
+    assert after["gold"][:2] == before["gold"][:2] and after["empty"][:2] == before["empty"][:2]
+    for line in ("valid              6", "flaky              1", "invalid            1"):
+        assert line in done.stdout
+    assert f"  {INVALID}: the gold patch does not resolve it: {NOWHERE}" in done.stdout
+    assert "tests/test_luck.py" in (tmp_path / f"logs/validity/{FLAKY}/gold.1.eval.log").read_text()
+
+    # Everything is known: a third start evaluates nothing.
+    again = preloaded.run(*words, script="report.py", cwd=tmp_path)
+    assert "0 evaluations to do" in again.stdout and "[1/" not in again.stdout
+
+
+@pytest.mark.long
+@pytest.mark.docker
+@needs_engine
+def test_in_docker_exactly_the_planted_ones_are_found(tmp_path: Path, cache: Path) -> None:
+    build_images([*rows()])
+    path = tmp_path / "v.json"
+    chosen = options(cache, EvaluatorKind.DOCKER, dataset=str(planted(tmp_path)), validity=path)
+    said: list[str] = []
+    assert gold_command(chosen, 3, Selection(), said.append) == 0, "\n".join(said)
+    check_planted(path)
+    image = content(path)["instances"][FLAKY]["image"]
+    assert image.startswith("swe-retry-harness/demo__textkit-1:demo@sha256:")
+
+
+@pytest.fixture
+def gold(tmp_path: Path, cache: Path) -> Gold:
+    """Runs the command on one instance of the demo, with another file for each test."""
+
+    def run(*ids: str, say: Callable[[str], None] = print, repeat: int = 1, **changes: Any) -> int:
+        values: dict[str, Any] = {"dataset": "demo", "validity": tmp_path / "v.json", **changes}
+        chosen = options(cache, EvaluatorKind.LOCAL, **values)
+        return gold_command(chosen, repeat, Selection(ids or (BANK,)), say)
+
+    return run
+
+
+def test_what_an_engine_could_not_evaluate_is_evaluated_later(
+    gold: Gold, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    said: list[str] = []
+    assert gold(evaluator=EvaluatorKind.DOCKER, say=said.append) == 1
+    assert f"  {BANK}: no Docker engine answers: start one, or use --evaluator local" in said
+    assert states(tmp_path / "v.json") == {BANK: "not_evaluated"}
+    other = tmp_path / "w.json"
+    assert gold(validity=other) == 0
+    assert states(other) == {BANK: "valid"}
+    # A further instance, and a further trial of each patch.
+    assert gold(BANK, TEXTKIT, repeat=2, validity=other, say=said.append) == 0
+    assert "2 instances, 6 evaluations to do (local); 2 trials known" in said
+    assert states(other) == {BANK: "valid", TEXTKIT: "valid"}
+    assert len(content(other)["instances"][BANK]["gold"]) == 2
+
+
+def test_an_instance_that_other_versions_left_starts_over(tmp_path: Path) -> None:
+    new, old = {"swebench": "2"}, {"swebench": "1"}
+
+    def left(versions: dict[str, str], *counts: int) -> list[str]:
+        trials = [(Trial(True, (), "", 1.0, ""),) * count for count in counts]
+        known = InstanceTrials(versions=versions, gold=trials[0], empty=trials[1])
+        work = Measurement(tmp_path, "v", 2, new, unused, unused)
+        assert work.usable(known).versions == (old if counts == (2, 2) else new)
+        return [f"{kind.value} {number}" for kind, number in work.todo(known)]
+
+    assert left(old, 2, 2) == []
+    assert left(new, 2, 1) == ["empty 2"]
+    assert left(old, 2, 1) == ["gold 1", "empty 1", "gold 2", "empty 2"]
+
+
+def unused(*_: object) -> Any:
+    raise AssertionError("nothing is evaluated")
+
+
+def test_a_row_without_a_gold_patch_is_not_evaluated(gold: Gold, tmp_path: Path) -> None:
+    data = [{**rows()[BANK], "patch": ""}, rows()[TEXTKIT]]
+    (tmp_path / "rows.json").write_text(json.dumps(data))
+    with pytest.raises(UserError, match="the row has no gold patch"):
+        gold(BANK, dataset=str(tmp_path / "rows.json"))
+    assert states(tmp_path / "v.json") == {BANK: "not_evaluated"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dataset": {"name": "x", "split": "test", "sha256": "", "revision": ""}}, "is about x"),
+        (
+            {"dataset": {"name": "demo", "split": "test", "sha256": "5", "revision": ""}},
+            "the rows of demo changed since",
+        ),
+        ({"evaluator": "docker"}, "was made with --evaluator docker"),
+        ({"schema_version": 2}, "is no validity file"),
+        ({"repeat": "often"}, "is broken: `repeat`"),
+        ({"instances": {BANK: {"state": "good"}}}, f"{BANK} has no known `state`"),
+        ({"instances": {"../x": {"state": "valid"}}}, "'../x' cannot be an id"),
+        ({"instances": {BANK: {"state": "valid", "gold": [5]}}}, f"instances.{BANK}.gold.0"),
+    ],
+)
+def test_another_or_a_damaged_file_is_refused(
+    gold: Gold, tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    path, reached = tmp_path / "v.json", []
+    with pytest.raises(UserError):  # the file is written before the first evaluation
+        gold(dataset=str(_without_gold(tmp_path)))
+    known = content(path)
+    known["dataset"] |= {"name": "demo", "sha256": _demo_sha256()}
+    path.write_text(json.dumps({**known, **change}))
+    with pytest.raises(UserError) as error:
+        gold(say=reached.append)
+    assert words in str(error.value) and str(path) in str(error.value)
+    assert "\n" not in str(error.value) and not reached
+
+
+def _without_gold(folder: Path) -> Path:
+    path = folder / "rows.json"
+    path.write_text(json.dumps([{**rows()[BANK], "patch": ""}]))
+    return path
+
+
+def _demo_sha256() -> str:
+    from bench.instances.dataset import load_dataset
+
+    return load_dataset("demo", "test").identity().sha256
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gold", "demo", "--evaluator", "none"], "give another --evaluator than none"),
+        (["--gold", "demo", "predictions/r"], "--gold names a dataset and takes no run"),
+        (["--gold", "demo", "--repeat", "0"], "'--repeat'"),
+        (["--gold", "demo", "--instances", "x"], "not in the dataset: x"),
+        (["predictions/r", "--instances", "x"], "are for --gold alone"),
+    ],
+)
+def test_mistakes_are_one_line(
+    tmp_path: Path, preloaded: Preloaded, words: list[str], said: str
+) -> None:
+    done = preloaded.run(*words, script="report.py", cwd=tmp_path)
+    (line,) = done.stdout.strip().splitlines()
+    assert done.returncode == 2 and line.startswith("error: ") and said in line

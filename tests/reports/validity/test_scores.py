@@ -1,0 +1,137 @@
+"""Reports with a validity file state a second score, of the valid instances alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from bench.instances.validity import KnownValidity, Validity
+from core.errors import UserError
+from reports.cli.commands import report_command
+from reports.cli.console import count_lines
+from reports.cli.options import EvaluatorKind
+from reports.pages.markdown import denominators
+from reports.pages.overview import overview
+from reports.statistics.collect import RunStats, collect
+from reports.statistics.denominators import DatasetSplit, UsedValidity
+from reports.statsfile import stats_json
+from tests.reports.evaluation.evaluating import options
+from tests.reports.making import a_run, an_instance, old_prediction, write_run
+
+SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "stats.schema.json"
+IDS = [f"a__a-{number}" for number in range(1, 6)]
+STATES = ["valid", "valid", "flaky", "invalid"]  # nothing is known of the fifth
+
+
+def run_stats(*, resolved: tuple[bool | None, ...] = (True, False, True, False, True)) -> RunStats:
+    run = a_run(*(an_instance(n, resolved=r) for n, r in zip(IDS, resolved, strict=True)))
+    return collect(run, DatasetSplit("", None), used())
+
+
+def used() -> UsedValidity:
+    states = {name: Validity(state) for name, state in zip(IDS, STATES, strict=False)}
+    return UsedValidity.of(KnownValidity(Path("/x/v.json"), states), IDS)
+
+
+def validity_file(folder: Path, **changes: Any) -> Path:
+    instances = {name: {"state": state} for name, state in zip(IDS, STATES, strict=False)}
+    path = folder / "v.json"
+    path.write_text(json.dumps({"schema_version": 1, "instances": instances, **changes}))
+    return path
+
+
+def test_both_scores_have_their_denominator_and_interval() -> None:
+    stats = run_stats()
+    selected, valid = stats.scores.selected, stats.scores.valid
+    assert valid is not None and valid.interval is not None
+    assert (selected.count, selected.of, valid.count, valid.of) == (3, 5, 1, 2)
+    console = [" ".join(line.split()) for line in count_lines(stats)]
+    assert "resolved 3 60.0 % of the selected" in console
+    assert "of them valid 1 50.0 % of the 2 valid by v.json" in console
+    assert "95 % interval 9.5 % to 90.5 %" in console
+    lines = [*denominators(stats)]
+    words = "1 of 2, 50.0 % (95 % Wilson interval 9.5 % to 90.5 %)"
+    assert f"- Resolved of the valid instances, by v.json: {words}" in lines
+    assert any("3 of 5, 60.0 %" in line for line in lines)
+    states = "1 flaky, 1 invalid, 1 not evaluated"
+    assert f"- Not valid by v.json: {states} (a__a-3, a__a-4, a__a-5)" in lines
+
+
+def test_the_page_has_both_scores_and_names_the_others() -> None:
+    run = a_run(*(an_instance(name) for name in IDS))
+    view = overview(run, run_stats(), "pages")
+    cards = {card.name: (card.value, card.note) for card in view.cards}
+    assert cards["Resolved"][0] == "60.0 %"
+    assert cards["Of the valid"] == ("50.0 %", "1 of 2 valid; 95 %: 9.5 % to 90.5 %")
+    assert "Not valid by v.json: 1 flaky, 1 invalid, 1 not evaluated, listed below." in view.notes
+    (table,) = (t for t in view.tables if t.title == "Instances that were not found to be valid")
+    assert table.rows == (
+        ("a__a-3", "flaky"), ("a__a-4", "invalid"), ("a__a-5", "not evaluated"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("left_out", [{"b__b-1": "flaky"}, {}, None, 5])
+def test_the_page_of_a_run_says_what_the_run_left_out(left_out: object) -> None:
+    run = a_run(an_instance(), described={"only_valid": {"file": "v.json", "left_out": left_out}})
+    notes = overview(run, collect(run, DatasetSplit("", None)), "pages").notes
+    words = "Left out of the run by --only-valid: 1 instance. The score is one of the others."
+    assert (words in notes) is (left_out == {"b__b-1": "flaky"})
+
+
+def test_a_score_that_is_unknown_is_not_zero() -> None:
+    valid = run_stats(resolved=(None, None, True, None, None)).scores.valid
+    assert valid is not None and (valid.of, valid.share) == (2, None)
+
+
+def test_without_a_file_there_is_one_score() -> None:
+    stats = collect(a_run(an_instance()), DatasetSplit("", None))
+    assert "valid" not in "\n".join([*count_lines(stats), *denominators(stats)])
+    plain = stats_json(stats)
+    assert "validity" not in plain and "valid" not in plain["scores"]
+
+
+def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: Path) -> None:
+    files = [old_prediction(name, 1, resolved=name in IDS[:3]) for name in IDS]
+    run = write_run(tmp_path / "r", files)
+    path = validity_file(tmp_path)
+    said: list[str] = []
+    report_command([run], options(cache, EvaluatorKind.NONE, validity=path), said.append)
+    stats = json.loads((run / "stats.json").read_text())
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(stats)
+    assert (stats["scores"]["selected"]["count"], stats["scores"]["valid"]["of"]) == (3, 2)
+    states = {"a__a-3": "flaky", "a__a-4": "invalid", "a__a-5": "not_evaluated"}
+    assert stats["validity"] == {"file": "v.json", "not_valid": states}
+    assert "2 of 2 valid; 95 %" in (run / "report/report.html").read_text()
+    # stats.json holds what it needs of that file.
+    path.unlink()
+    verify = options(cache, EvaluatorKind.NONE, verify=True)
+    assert report_command([run], verify, said.append) == 0, said
+    stats["validity"]["not_valid"]["a__a-2"] = "flaky"
+    (run / "stats.json").write_text(json.dumps(stats))
+    assert report_command([run], verify, said.append) == 1
+    assert any("stats.json" in line and "scores.valid" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"instances": []}, "is no validity file"),
+        ({"schema_version": 7}, "is no validity file"),
+        ({"instances": {IDS[0]: {"state": ["valid"]}}}, f"{IDS[0]} has no known `state` (line 1)"),
+        ({"instances": {IDS[0]: 5}}, f"{IDS[0]} has no known `state`"),
+        ({"instances": {"b__b-1": {"state": "valid"}}}, f"about other instances, not {IDS[0]}"),
+    ],
+)
+def test_a_damaged_or_foreign_file_is_refused_before_anything_is_written(
+    tmp_path: Path, cache: Path, changes: dict[str, Any], words: str
+) -> None:
+    run = write_run(tmp_path / "r", [old_prediction(IDS[0], 1, resolved=True)])
+    path = validity_file(tmp_path, **changes)
+    with pytest.raises(UserError) as error:
+        report_command([run], options(cache, EvaluatorKind.NONE, validity=path), print)
+    assert words in str(error.value) and str(path) in str(error.value)
+    assert not (run / "stats.json").exists()

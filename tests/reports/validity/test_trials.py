@@ -1,0 +1,101 @@
+"""The state of an instance from the trials of its two patches."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.instances.validity import Validity
+from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.validity.trials import Trial, changing, failed_tests, judged, trial_of
+
+GOOD = Trial(True, (), "", 1.0, "")
+
+
+def bad(*failed: str, reason: str = "") -> Trial:
+    return Trial(False, failed or None, reason, 1.0, "")
+
+
+NONE = ": no test results were read"
+EMPTY = (bad("t"), bad("t"))
+
+
+@pytest.mark.parametrize(
+    ("gold", "empty", "state", "reason", "tests"),
+    [
+        ((GOOD, GOOD), EMPTY, "valid", "", ()),
+        # More trials than asked for, as after --repeat 3.
+        ((GOOD, GOOD, GOOD), EMPTY, "valid", "", ()),
+        ((GOOD, GOOD), (bad("t"), GOOD), "invalid", "an empty patch resolves it", ("t",)),
+        ((GOOD, bad("u")), EMPTY, "flaky", "the gold patch resolves it 1 of 2 times: u", ("u",)),
+        (
+            (GOOD, bad(reason="the tests did not end within 5 s")),
+            EMPTY,
+            "flaky",
+            "the gold patch resolves it 1 of 2 times: the tests did not end within 5 s",
+            (),
+        ),
+        ((bad("t"), bad("t")), EMPTY, "invalid", "the gold patch does not resolve it: t", ()),
+        (
+            # One test changes, but another one fails always.
+            (bad("t"), bad("t", "u")),
+            EMPTY,
+            "invalid",
+            "the gold patch does not resolve it: t",
+            ("u",),
+        ),
+        (
+            (bad("u"), bad("v")),
+            EMPTY,
+            "flaky",
+            "the gold patch never resolves it, but no test fails each time: u, v",
+            ("u", "v"),
+        ),
+        ((bad(), bad("t")), EMPTY, "invalid", f"the gold patch does not resolve it{NONE}", ()),
+        (
+            (GOOD, GOOD),
+            (bad("t"), bad("u")),
+            "flaky",
+            "results of an empty patch differ",
+            ("t", "u"),
+        ),
+        ((GOOD,), EMPTY, "not_evaluated", "", ()),
+        ((GOOD, GOOD), EMPTY[:1], "not_evaluated", "", ()),
+        ((), (), "not_evaluated", "", ()),
+        # What one trial shows needs no more of them.
+        ((), (GOOD,), "invalid", "an empty patch resolves it", ()),
+    ],
+)  # fmt: skip
+def test_the_state_of_an_instance(
+    gold: tuple[Trial, ...],
+    empty: tuple[Trial, ...],
+    state: str,
+    reason: str,
+    tests: tuple[str, ...],
+) -> None:
+    found = judged(gold, empty, 2)
+    assert (found.state, found.reason, found.flaky_tests) == (Validity(state), reason, tests)
+
+
+def test_long_lists_of_tests_are_cut_in_the_reason_alone() -> None:
+    every = tuple(f"t{number}" for number in range(9))
+    found = judged((GOOD, bad(*every)), EMPTY, 2)
+    assert found.reason.endswith(": t0, t1, t2, …")
+    assert found.flaky_tests == every
+
+
+def test_failed_tests_come_from_both_lists_of_the_report() -> None:
+    lists = {"FAIL_TO_PASS": {"success": ["a"], "failure": ["d"]}}
+    lists |= {"PASS_TO_PASS": {"success": [], "failure": ["c"]}}
+    lists |= {"FAIL_TO_FAIL": {"success": [], "failure": ["x"]}}
+    report = {"i": {"resolved": False, "tests_status": lists}}
+    verdict = Verdict("i", VerdictStatus.UNRESOLVED, "local", "why", report=report)
+    assert trial_of(verdict, 1.236, "now") == Trial(False, ("c", "d"), "why", 1.24, "now")
+    for other in (None, {}, {"i": 5}, {"i": {"tests_status": []}}, {"i": {"tests_status": {}}}):
+        without = Verdict("i", VerdictStatus.UNRESOLVED, "local", report=other)
+        assert failed_tests(without) is None
+
+
+def test_a_trial_without_tests_changes_none() -> None:
+    assert changing([bad(), bad("a"), bad("a")]) == set()
+    assert changing([bad(), bad("a"), GOOD]) == {"a"}
+    assert changing([]) == set()
