@@ -82,6 +82,12 @@ class Dataset:
         """The rows by the id under which the harness knows them."""
         return {instance_id_of(row): row for row in self.rows}
 
+    @cached_property
+    def by_any_id(self) -> Mapping[str, Row]:
+        """The rows by the harness's ids, and by the sets' own, which other harnesses use."""
+        own = {official: self.by_id[name] for name, official in self.official_ids.items()}
+        return {**own, **self.by_id}
+
     def statements(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the problem statements of those of ``ids`` that the dataset has."""
         held = [self.by_id[name] for name in ids if name in self.by_id]

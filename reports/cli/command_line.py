@@ -25,10 +25,9 @@ from runs.storage.store import RunStore
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
     asked = built(Asked, values)
-    if asked.audit or asked.export:
-        raise typer.Exit(_exchange(asked, values))
-    values["cache"] = values["cache"] or _recorded(asked.runs, "cache")
-    values["repos"] = values["repos"] or _recorded(asked.runs, "repos")
+    named = asked.runs or tuple(filter(None, [asked.audit]))
+    values["cache"] = values["cache"] or _recorded(named, "cache")
+    values["repos"] = values["repos"] or _recorded(named, "repos")
     options = built(ReportOptions, values)
     looks = options.table or options.as_json or options.compare or options.verify
     if options.evaluator not in (None, EvaluatorKind.NONE) or not looks:
@@ -47,6 +46,8 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
         return _gold(asked, options, selection)
     if selection != Selection():
         raise UserError("--instances, --filter, --slice and --shuffle are for --gold alone")
+    if asked.audit or asked.export:
+        return _exchange(asked, options)
     # What was asked for stands alone on standard output, so that it can be sent to a file.
     alone = options.table or options.as_json
     say = partial(print, file=sys.stderr, flush=True) if alone else print
@@ -88,9 +89,8 @@ def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, Re
     return replace(asked, runs=runs), replace(options, name="") if name else options
 
 
-def _exchange(asked: Asked, values: dict[str, Any]) -> int:
+def _exchange(asked: Asked, options: ReportOptions) -> int:
     """Search a run for hidden data, or write it in another layout."""
-    options = built(ReportOptions, values)
     if asked.audit:
         from reports.foreign.audit.command import audit_command
 

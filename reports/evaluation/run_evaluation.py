@@ -137,18 +137,14 @@ class RunEvaluation:
             if len(missing) == len(self.predictions):
                 raise UserError(f"{words}; check --dataset")
             self.say(f"{counted(len(missing), 'instance')}: {words}")
-        tasks = [
-            EvaluationTask(p, *split_row(rows[p.instance_id]))
-            for p in predictions
-            if p.instance_id in rows
-        ]
+        tasks = [_task(p, rows[p.instance_id]) for p in predictions if p.instance_id in rows]
         reason = f"not in the dataset {dataset.name}"
         patched = (p.instance_id for p in predictions if p.patch.strip())
         return tasks, {name: reason for name in patched if name not in rows}
 
     @property
     def _rows(self) -> Mapping[str, Mapping[str, object]]:
-        return self.load().by_id
+        return self.load().by_any_id
 
     def _saved(self, verdict: Verdict) -> Verdict:
         """Save ``verdict``, unless only the known one is conclusive; return it."""
@@ -168,6 +164,14 @@ class RunEvaluation:
             if verdict.conclusive or not merged[verdict.instance_id].conclusive:
                 merged[verdict.instance_id] = verdict
         return merged
+
+
+def _task(prediction: Prediction, row: Mapping[str, object]) -> EvaluationTask:
+    """Return a task under the id of the prediction, which may be the set's own."""
+    instance, evaluation = split_row(row)
+    return EvaluationTask(
+        prediction, replace(instance, instance_id=prediction.instance_id), evaluation
+    )
 
 
 def _presumed(prediction: Prediction) -> Verdict:

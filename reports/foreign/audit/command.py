@@ -43,7 +43,7 @@ def audit_command(path: Path, options: ReportOptions, show: Callable[[str], None
         raise UserError(f"--audit {path} needs the hidden data to look for: pass --dataset")
     dataset = load_dataset(name, options.split or text(recorded.get("split")) or "test")
     mirrors = mirrors_at_hand(dataset.name, options.repos, options.cache)
-    found = audit(run, dataset.name, dataset.rows, mirrors)
+    found = audit(run, dataset.name, dataset.by_any_id, mirrors)
     if not found.audited and not found.silent:
         raise UserError(f"no instance of {path} is in the dataset {dataset.name}; check --dataset")
     if options.as_json:
@@ -61,31 +61,30 @@ def _recorded(run: AttemptedRun) -> Mapping[str, Any]:
 
 
 def audit(
-    run: AttemptedRun, dataset: str, rows: Sequence[Mapping[str, Any]], mirrors: Mirrors | None
+    run: AttemptedRun, dataset: str, rows: Mapping[str, Mapping[str, Any]], mirrors: Mirrors | None
 ) -> RunAudit:
     """Search all attempts of a run.
 
     Args:
         run: of any layout.
         dataset: its name.
-        rows: of the dataset, both halves.
+        rows: of the dataset by id, both halves.
         mirrors: have the base commits; None without any.
 
     Raises:
         UserError: a file of the run is broken.
     """
-    by_id = {str(row["instance_id"]): row for row in rows}
     leaks: list[Leak] = []
     audited, silent, unknown, unmirrored = [], [], [], set[str]()
     for instance in run.instances:
         name = instance.instance_id
-        if name not in by_id:
+        if name not in rows:
             unknown.append(name)
         elif not any(attempt.steps for attempt in instance.attempts):
             silent.append(name)
         else:
             audited.append(name)
-            known, hidden = split_row(by_id[name])
+            known, hidden = split_row(rows[name])
             base = base_lookup(known, mirrors)
             unmirrored |= {known.repo} if base is None else set()
             looked = Looked(known.repo, known.base_commit, _ancestors(known, mirrors))

@@ -11,7 +11,7 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from bench.repos.mirrors import Mirrors
-from demo.setup import build_mirrors
+from demo.setup import build_mirrors, commit_all
 from reports.cli.options import ReportOptions
 from reports.foreign.audit.command import audit, audit_command
 from reports.foreign.audit.findings import Leak, LeakKind
@@ -91,7 +91,7 @@ Find = Callable[[Path], Sequence[Leak]]
 
 @pytest.fixture(scope="module")
 def find(mirrors: Mirrors) -> Find:
-    return lambda path: audit(read_any(path), "demo", [ROW], mirrors).leaks
+    return lambda path: audit(read_any(path), "demo", {NAME: ROW}, mirrors).leaks
 
 
 @pytest.mark.parametrize("number", range(len(LEAKS)))
@@ -129,6 +129,24 @@ def test_places_name_the_step_in_the_file(find: Find, tmp_path: Path) -> None:
             (LeakKind.FUTURE, "trajectory[1]"),
         ],
     }
+
+
+def test_a_mirror_tells_which_commits_are_in_the_future(tmp_path: Path) -> None:
+    mirror = tmp_path / "mirrors/demo__textkit.git"
+    mirror.mkdir(parents=True)
+    past, base, future = (commit_all(mirror, message) for message in ("One", "Two", "Three"))
+    (mirror / ".git").rename(tmp_path / "git")
+    mirror.rmdir()
+    (tmp_path / "git").rename(mirror)
+    row = {**ROW, "base_commit": base}
+    # The agent has not seen the first one, and an image with later commits shows the last one.
+    look = Turn("", "git log -1", f"commit {future}")
+    talk = Talk((look, Turn("", f"git show {past}", ""), Turn("", f"git show {future[:9]}", "")))
+    run = read_any(mini(talk, tmp_path / "run"))
+    leaks = audit(run, "demo", {NAME: row}, Mirrors(tmp_path / "mirrors")).leaks
+    assert [(leak.kind, leak.text) for leak in leaks] == [
+        (LeakKind.FUTURE, f"git show {future[:9]}")
+    ]
 
 
 def test_our_demo_and_its_replay_have_no_leak(tmp_path: Path, cache: Path) -> None:

@@ -127,6 +127,14 @@ def test_counts_costs_and_patches_are_those_of_the_originals(
     assert (effort["cached_tokens"]["known"], effort["cached_tokens"]["complete"]) == (0, False)
 
 
+def test_nothing_is_dropped_from_a_patch_of_others(tmp_path: Path) -> None:
+    tests = PATCH.replace("a.py", "tests/test_a.py")
+    folder = mini(Talk(TALK.turns, patch=PATCH + tests), tmp_path / "run")
+    store = import_run(folder, tmp_path / "out", "", lambda _: None)
+    (instance,) = read_run(store).instances
+    assert instance.patch == instance.attempts[0].submittable_patch == PATCH + tests
+
+
 def test_an_import_is_kept_until_its_files_change(report: Report, tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
     shutil.copytree(SAMPLES / "mini", folder)

@@ -16,9 +16,12 @@ import pytest
 
 from demo.setup import build_mirrors
 from environments.docker.engine import engine_answers
-from reports.cli.options import ExportLayout, ReportOptions
+from reports.cli.commands import report_command
+from reports.cli.options import EvaluatorKind, ExportLayout, ReportOptions
+from reports.data.rundata import read_run
 from reports.foreign.audit.command import audit_command
 from reports.foreign.export.command import export_command
+from reports.foreign.importing import import_run
 from reports.foreign.recognise import read_any
 from tests.reports.evaluated_run import make_run
 from tests.reports.foreign.layouts import inspect_eval, inspect_json
@@ -103,6 +106,11 @@ def test_mini_swe_agent_for_real(venvs: Path, tmp_path: Path, cache: Path) -> No
     assert [row[:5] for row in figures(run)] == [row[:5] for row in figures(SAMPLES / "mini")]
     options = ReportOptions(dataset="demo", cache=cache)
     assert audit_command(run, options, lambda _: None) == 0
+    store = import_run(run, tmp_path / "out", "", lambda _: None)
+    local = ReportOptions(EvaluatorKind.LOCAL, dataset="demo", cache=cache, page=False)
+    assert report_command([store.folder], local, lambda _: None) == 0
+    verdicts = {i.instance_id: i.resolved for i in read_run(store).instances}
+    assert verdicts == {RESOLVED: True, WRONG: False, CRASHED: False}
 
 
 def test_sweagent_for_real(tmp_path: Path, cache: Path) -> None:
