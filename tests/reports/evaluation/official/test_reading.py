@@ -93,7 +93,7 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(name: str, tmp_
     assert "neutral-1" not in text and "neutral-1" not in words
 
 
-@pytest.mark.parametrize("name", [*{*OFFICIAL_TOOLS} - {"sb-cli"}])
+@pytest.mark.parametrize("name", sorted({*OFFICIAL_TOOLS} - {"sb-cli"}))
 def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
     tool, _, _ = made(name, tmp_path)
     task = samples.task({"instance_id": "own__calc-1", "fail_to_pass": "[]"}, GOLD, "neutral-1", "")
