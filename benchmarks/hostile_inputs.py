@@ -166,4 +166,9 @@ LOGS: Mapping[str, Make] = {
     "carriage returns": _many("\r"),
     "NUL bytes": _many("\0"),
     "summaries": _many("FAILED test_0 - x"),
+    "nested suites": _many("  a\n    b\n      ✓ c\n"),
+    "names with separators": _many("a > " * 200 + "\n"),
+    "braces": _many("{\n"),
+    "results of TAP": _numbered("not ok {0} - a # b\n"),
+    "reasons": _numbered("  {0}) a\n"),
 }

@@ -23,6 +23,7 @@ from agent.formats import format_names, get_format
 from agent.formats.base import MalformedReplyError, Matching, ReplyScope, feedback
 from agent.formats.reading.fences import shortest_fence
 from bench.regression.feedback import failures_of
+from bench.regression.parsers import parse_output
 from bench.regression.runners import Runner
 from benchmarks.hostile_inputs import ARGUMENTS, LOGS, PATH, REPLIES, SOURCES, Make
 from llm.chat import Message, Reply, ToolCall
@@ -68,6 +69,8 @@ def _families() -> list[Family]:
         (f"{runner.value} log", partial(_log, runner), {**LOGS})
         for runner in (Runner.PYTEST, Runner.UNITTEST, Runner.SYMPY)
     ]
+    # Tries the parsers of all runners.
+    runs.append(("results", partial(parse_output, runner=Runner.SCRIPT), {**LOGS}))
     return [
         Family(f"{where}: {name}", make, run)
         for where, run, inputs in runs

@@ -28,8 +28,9 @@ from environments import CommandResult, Prepared, UnavailableError
 ALL_TESTS = ""
 """Stands for the whole suite in place of a test file."""
 
-# A shell's exit code after a signal ended its command: 128 plus the signal's number.
-_SIGNALLED = 128
+# A shell's exit code after a signal ended its command: 128 plus the signal's number. PHP ends with
+# 255 after a fatal error.
+_SIGNALLED, _LAST_SIGNAL = 128, 192
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class Baselines:
 def died(result: CommandResult) -> bool:
     """Tell whether the time limit or a signal ended a run."""
     code = result.exit_code
-    return code is None or code < 0 or code >= _SIGNALLED
+    return code is None or code < 0 or _SIGNALLED <= code <= _LAST_SIGNAL
 
 
 def _read(file: Path) -> Baseline | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 
 
@@ -31,6 +32,17 @@ class Runner(str, Enum):
 OF_PYTHON = frozenset({Runner.PYTEST, Runner.DJANGO, Runner.SYMPY, Runner.UNITTEST})
 """The runners whose tests import the project's packages."""
 
+_SCRIPTS = (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts")
+_JVM = (".java", ".kt", ".groovy", ".scala")
+_SUFFIXES: Mapping[Runner, tuple[str, ...]] = {
+    **dict.fromkeys(OF_PYTHON, (".py",)),
+    **dict.fromkeys((Runner.JEST, Runner.VITEST, Runner.MOCHA, Runner.NODE), _SCRIPTS),
+    **dict.fromkeys((Runner.MAVEN, Runner.GRADLE), _JVM),
+    **dict.fromkeys((Runner.RSPEC, Runner.MINITEST), (".rb",)),
+    Runner.GO: (".go",),
+    Runner.CARGO: (".rs",),
+    Runner.PHPUNIT: (".php",),
+}
 # The words of each runner in a command; the first that is found decides.
 _START = r"(?:^|[\s/;&|(])"
 _PATTERNS = (
@@ -77,6 +89,11 @@ _PARSERS = (
 def runner_of(command: str) -> Runner | None:
     """Return the runner that ``command`` starts; None for an unknown one."""
     return next((runner for pattern, runner in _PATTERNS if pattern.search(command)), None)
+
+
+def can_take(runner: Runner, path: str) -> bool:
+    """Tell whether ``runner`` runs tests in the language of the file ``path``."""
+    return path.endswith(_SUFFIXES.get(runner, ("",)))
 
 
 def pattern_of(runner: Runner) -> re.Pattern[str]:

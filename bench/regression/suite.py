@@ -28,7 +28,7 @@ from bench.regression.proof import (
     setup_failures,
 )
 from bench.regression.related import has_convention, related_tests
-from bench.regression.runners import OF_PYTHON, Runner
+from bench.regression.runners import OF_PYTHON, Runner, can_take
 from bench.regression.testlogs import broken
 from environments import Changes, CommandResult, Prepared, Session, Setup
 
@@ -123,9 +123,12 @@ class RegressionTests:
             return (ALL_TESTS,)
         if self.choice is not TestChoice.RELATED:
             return ()
-        related = related_tests(edited, self.files, self.read)
+        runner = self._tests.runner
+        files = [path for path in self.files if can_take(runner, path)]
+        found = related_tests(edited, files, self.read)
+        related = [path for path in found if can_take(runner, path)]
         alone = self._tests.runnable(related)
-        whole = related or self._tests.runner in _WHOLE_ONLY
+        whole = related or runner in _WHOLE_ONLY
         return alone or ((ALL_TESTS,) if whole and has_convention(edited) else ())
 
     def _setup(self, changes: Changes, wanted: Sequence[str]) -> ProvenSetup:

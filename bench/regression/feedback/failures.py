@@ -60,8 +60,11 @@ class _Log:
 
     def failure(self, name: str) -> Failure:
         """Return why ``name`` fails: its blocks, its line in the summary, or how the run ended."""
-        if name in self.details:
-            return Failure(name, without_noise(self.details[name]).strip("\n"))
+        # A file that cannot be loaded has none of its tests.
+        names = (name, name.partition(" > ")[0], name.partition(": ")[0])
+        told = next((self.details[one] for one in names if one in self.details), "")
+        if told:
+            return Failure(name, without_noise(told).strip("\n"))
         if self.runner not in OF_PYTHON:
             return Failure(name, self._error)
         blocks = self._blocks_of(name)

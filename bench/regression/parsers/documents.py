@@ -21,6 +21,7 @@ from bench.regression.parsers.base import (
 
 _WORDS = {"passed": PASSED, "pass": PASSED, "pending": SKIPPED, "skipped": SKIPPED}
 _WORDS |= {"todo": SKIPPED, "disabled": SKIPPED, "focused": PASSED}
+_RSPEC_UNLOADED = re.compile(r"^An error occurred while loading (\S+?)\.?$", re.MULTILINE)
 _OBJECT = re.compile(r"^\{", re.MULTILINE)
 # One report per run, and few other lines that begin with a brace.
 _MOST_OBJECTS = 200
@@ -96,6 +97,9 @@ def _rspec_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         name = f"{case['file_path']}: {case['full_description']}"
         reason = str((case.get("exception") or {}).get("message", ""))
         yield name, _WORDS.get(case["status"], FAILED), reason
+    for message in report.get("messages", ()):
+        if unloaded := _RSPEC_UNLOADED.search(message):
+            yield unloaded[1], FAILED, message
 
 
 def parse_xml(output: str) -> ParsedOutput:

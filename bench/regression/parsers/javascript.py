@@ -25,6 +25,7 @@ _JEST_FILE = re.compile(r"^(PASS|FAIL) +(?:.* )?(\S+\.\S+)(?: \([\d.]+ m?s\))?$"
 _JEST_TEST = re.compile(rf"^ +([✓✔√✕×○✎]) (?:skipped |todo )?(.+?){_DURATION}$")
 _JEST_COUNT = re.compile(r"^Tests: +(?:.*?(\d+) passed)?.*\d+ total$", re.MULTILINE)
 _JEST_REASON = re.compile(r"^  ● (\S.*)$")
+_JEST_UNLOADED = "Test suite failed to run"
 _JEST_END = re.compile(r"^(?:PASS|FAIL|Test Suites:) ")
 
 _VITEST_TEST = re.compile(
@@ -33,7 +34,7 @@ _VITEST_TEST = re.compile(
 _VITEST_FILE = re.compile(rf"^ *([✓×✗❯↓]) (?:\|.*?\| )?(\S+\.\S+) +\((\d+).*\){_DURATION}$")
 _VITEST_SUITE = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S+\.\S+) \[ .* \]$")
 _VITEST_COUNT = re.compile(r"^ +Tests +(?:.*?(\d+) passed)?.*\(\d+\)$", re.MULTILINE)
-_VITEST_REASON = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S.*)$")
+_VITEST_REASON = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S.*?)(?: \[ .* \])?$")
 _VITEST_END = re.compile(r"^⎯+")
 
 _SPEC_TEST = re.compile(
@@ -63,7 +64,10 @@ def parse_jest(output: str) -> ParsedOutput:
     reasons = blocks(lines, _JEST_REASON, _JEST_END)
     tested = any(" > " in name for name in results)
     passed = total(_JEST_COUNT, output) if tested else None
-    return ParsedOutput(results, _explained(results, reasons, " › "), passed).checked()
+    details = _explained(results, reasons, " › ")
+    if _JEST_UNLOADED in reasons:
+        details |= {name: reasons[_JEST_UNLOADED] for name in results if " > " not in name}
+    return ParsedOutput(results, details, passed).checked()
 
 
 def _jest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

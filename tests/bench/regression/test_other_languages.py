@@ -13,7 +13,7 @@ from agent.conversation.testreport import TestReport
 from bench.regression.suite import TestLimits
 from core.worktree import Changes
 from environments.local.bubblewrap import bubblewrap_works
-from tests.bench.regression.folder import FolderSession, regression_tests
+from tests.bench.regression.folder import FILES, FolderSession, regression_tests
 from tests.conftest import an_instance
 
 
@@ -210,3 +210,12 @@ def test_a_script_without_results_is_named(tmp_path: Path) -> None:
     tests = replace(regression_tests(tmp_path, session=session, read=files.get), files=[*files])
     assert tests.run({"src/a.c": b"int a;\n"}).outcome is None
     assert tests.untested == "no result of a test in the output of 'bash run.sh'"
+
+
+def test_a_runner_gets_no_tests_of_another_language(tmp_path: Path) -> None:
+    files = {**FILES, "web/a.js": "", "web/a.test.js": "", "src/b.rs": "#[test]\nfn f() {}\n"}
+    session = FolderSession(tmp_path / "folder", files=files)
+    tests = regression_tests(tmp_path, session=session, read=files.get)
+    report = replace(tests, files=[*files]).run({"web/a.js": b"x", "src/b.rs": b"x"})
+    assert report.outcome is None
+    assert not session.commands

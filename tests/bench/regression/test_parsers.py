@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.regression.feedback import failures_of
 from bench.regression.parsers import parse_output
 from bench.regression.parsers.documents import parse_xml
 from bench.regression.runners import Runner
@@ -25,10 +28,10 @@ EXPECTED = {
     "cargo": (Runner.CARGO, (5, 1, 1), "thing_rs src/lib.rs: tests::fails", "left: 2"),
     "cargo-nocapture": (Runner.CARGO, (5, 1, 1), "thing_rs src/lib.rs: tests::fails", ""),
     "jest-verbose": (Runner.JEST, (3, 3, 2), "test/sum.test.js > sum > fails (here)", "Received"),
-    "jest-plain": (Runner.JEST, (0, 3, 0), "test/other.test.js", ""),
+    "jest-plain": (Runner.JEST, (0, 3, 0), "test/other.test.js", "Cannot find module"),
     "jest-json": (Runner.JEST, (3, 3, 2), "test/sum.test.js > sum > fails (here)", "Expected: "),
     "vitest-verbose": (Runner.VITEST, (3, 2, 2), "v/sum.spec.mjs > sum > fails (here)", "to be 3"),
-    "vitest": (Runner.VITEST, (0, 2, 0), "v/other.spec.mjs", ""),
+    "vitest": (Runner.VITEST, (0, 2, 0), "v/other.spec.mjs", "Cannot find module"),
     "mocha": (Runner.MOCHA, (2, 3, 1), "sum > deeper > throws", "Error: boom"),
     "mocha-json": (Runner.MOCHA, (2, 3, 1), "sum deeper throws", "Error: boom"),
     "mocha-tap": (Runner.MOCHA, (2, 3, 1), "sum deeper throws", "Error: boom"),
@@ -143,9 +146,16 @@ def test_reports_of_maven_count_more_than_what_it_prints() -> None:
     assert len(broken(run.results, stopped.results)) == 4
 
 
-def test_reports_are_new_ones_of_this_run(tmp_path: Path) -> None:
-    import subprocess
+def test_a_specification_that_cannot_be_loaded_says_why() -> None:
+    message = "\nAn error occurred while loading ./spec/a_spec.rb.\nSyntaxError: a.rb:1"
+    text = json.dumps({"messages": [message], "examples": []})
+    run = read_run(text, an_instance(), Runner.RSPEC, "TOKEN", ())
+    assert run.results == {"./spec/a_spec.rb": "FAILED"}
+    (failure,) = failures_of(run.log, Runner.RSPEC, ["./spec/a_spec.rb: A b"], "", run.details)
+    assert "SyntaxError" in failure.detail
 
+
+def test_reports_are_new_ones_of_this_run(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name / "surefire-reports").mkdir(parents=True)
     report = '<testsuite><testcase classname="{0}" name="t"/></testsuite>'
