@@ -58,10 +58,6 @@ class Fork(ToolBase):
     needed: tuple[str, ...] = ("repo", "base_commit", "test_patch", "FAIL_TO_PASS")
     namespace: str = ""
 
-    def identifier(self, task: EvaluationTask) -> str:
-        """Return the id by which the fork names folders."""
-        return row_id(task)
-
     def start(self, folder: EvaluationFolder) -> Sequence[str]:
         """Return the words that start the fork."""
         return ["-m", "swebench.harness.run_evaluation"]

@@ -48,6 +48,11 @@ class MultiTool(ToolBase):
     modules = ("multi_swe_bench", "docker", "dataclasses_json")
     needed = ("org", "repo", "number", "base", "run_result", "test_patch_result")
 
+    def identifier(self, task: EvaluationTask) -> str:
+        """Return the id of the pull request."""
+        org, repo, number = _pull_request(task)
+        return f"{org}/{repo}:pr-{number}"
+
     def groups(self, tasks: Sequence[EvaluationTask]) -> Sequence[Sequence[EvaluationTask]]:
         """Return a group for each repository: patches are matched to rows by number alone."""
         found: dict[tuple[str, str], list[EvaluationTask]] = {}
@@ -93,7 +98,7 @@ class MultiTool(ToolBase):
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the verdict in the final report, if any test had a result."""
         org, repo, number = _pull_request(task)
-        name = f"{org}/{repo}:pr-{number}"
+        name = self.identifier(task)
         own = folder.outputs / _WORK / org / repo / "evals" / f"pr-{number}"
         log, report = read_text(own / "fix-patch-run.log"), read_result(own / REPORT_FILE)
         final = read_result(folder.outputs / _REPORTS / "final_report.json") or {}

@@ -16,6 +16,7 @@ from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     ToolSettings,
     missing_keys,
+    row_id,
 )
 
 _SECONDS = 120.0
@@ -101,6 +102,10 @@ class ToolBase:
     def environment(self) -> Mapping[str, str]:
         """Return ``paths``; rows are given as files, so no hub is asked."""
         return {**self.paths(), "HF_HUB_OFFLINE": "1"}
+
+    def identifier(self, task: EvaluationTask) -> str:
+        """Return the set's own id."""
+        return row_id(task)
 
     def lacking(self, task: EvaluationTask) -> str:
         """Return which needed values the row lacks."""

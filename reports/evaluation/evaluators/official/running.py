@@ -26,7 +26,6 @@ from reports.evaluation.evaluators.official.tool import (
     ToolResult,
     ToolSettings,
     read_text,
-    row_id,
 )
 
 _FAILURE = re.compile(r"error|fail|exception|not found|no such", re.IGNORECASE)
@@ -161,7 +160,7 @@ class OfficialEvaluator:
 
     def _why(self, task: EvaluationTask, failure: str, log: Path) -> str:
         """Return why there is no result: the tool's own line on the instance, if it has any."""
-        name = row_id(task)
+        name = self.tool.identifier(task)
         lines = (line for line in read_text(log).splitlines() if name in line)
         found = [line for line in lines if _FAILURE.search(line.replace(name, ""))]
         if found:

@@ -116,6 +116,9 @@ class OfficialTool(Protocol):
     def environment(self) -> Mapping[str, str]:
         """Return variables for the commands, besides those that hold no secret."""
 
+    def identifier(self, task: EvaluationTask) -> str:
+        """Return the id of the instance in what the tool prints."""
+
     def lacking(self, task: EvaluationTask) -> str:
         """Return what the row lacks for this tool; empty if it lacks nothing."""
 

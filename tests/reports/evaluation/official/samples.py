@@ -78,7 +78,7 @@ def image(
         yield built
     finally:
         for name in names:
-            client.images.remove(name, force=True, noprune=True)
+            client.images.remove(name, force=True)
         client.close()
 
 

@@ -48,7 +48,7 @@ def made(name: str, tmp_path: Path) -> tuple[OfficialTool, EvaluationTask, Evalu
     chosen = samples.settings(tmp_path / "checkout", "python3", dataset="x/SWE-bench_Lite")
     (tmp_path / "checkout/run_scripts/own__calc-1").mkdir(parents=True)
     folder = EvaluationFolder(tmp_path / "in", tmp_path / "out", "run-1-x", "run-1")
-    folder.inputs.mkdir()
+    folder.inputs.mkdir(parents=True)
     folder.outputs.mkdir()
     return (
         official_tool(name, chosen),
@@ -161,6 +161,13 @@ def test_lists_of_names_are_read_and_never_run(value: object, names: list[str]) 
 )
 def test_lines_of_results_are_told_from_others(line: str, expected: bool) -> None:
     assert shows_results(f"x\n{line}\ny") is expected
+
+
+def test_ids_are_those_that_the_tool_prints(tmp_path: Path) -> None:
+    expected = {"pro": "own__calc-1", "multi-swe-bench": "own/calc:pr-7"}
+    for name, words in expected.items():
+        tool, task, _ = made(name, tmp_path / name)
+        assert tool.identifier(task) == words
 
 
 @pytest.mark.parametrize(("name", "expected"), [("sb-cli", "run-1"), ("rebench", "run-1-x")])
