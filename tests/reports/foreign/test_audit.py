@@ -18,7 +18,6 @@ from reports.foreign.audit.command import audit, audit_command
 from reports.foreign.audit.findings import Leak, LeakKind
 from reports.foreign.recognise import read_any
 from tests.bench.instances.set_rows import PRO
-from tests.reports.evaluated_run import make_run
 from tests.reports.foreign.layouts import LAYOUTS, NAME, Talk, Turn, mini, mini_text, sweagent_steps
 
 HINT = "The maintainer suggested to split the joined letters at blanks again."
@@ -166,13 +165,12 @@ def test_runs_of_others_use_the_own_ids_of_a_set(tmp_path: Path) -> None:
     assert (leak.kind, leak.text, leak.more) == (LeakKind.GOLD, GOLD[0].strip(), 1)
 
 
-def test_our_demo_and_its_replay_have_no_leak(tmp_path: Path, cache: Path) -> None:
-    run = make_run(tmp_path, cache)
+def test_our_replayed_demo_has_no_leak(ours: Path, tmp_path: Path, cache: Path) -> None:
     said: list[str] = []
-    assert audit_command(run, ReportOptions(cache=cache), said.append) == 0
+    assert audit_command(ours, ReportOptions(cache=cache), said.append) == 0
     assert "audited            6" in said
     # Without mirrors as well.
-    assert audit_command(run, ReportOptions(cache=tmp_path), said.append) == 0
+    assert audit_command(ours, ReportOptions(cache=tmp_path), said.append) == 0
 
 
 def test_the_command_prints_findings_and_a_summary(tmp_path: Path, cache: Path) -> None:
