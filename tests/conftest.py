@@ -28,7 +28,6 @@ register()
 # The files that take longest. Workers take groups in this order, so long groups must start first.
 _SLOWEST = (
     "runs/engines/test_ray.py",
-    "reports/validity/test_gold.py",
     "runs/engines/test_own_ray.py",
     "runs/test_stopping.py",
     "demo/test_demo.py",

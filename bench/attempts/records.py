@@ -145,7 +145,8 @@ class AttemptRecord:
 
 def _message(raw: Mapping[str, Any]) -> Message:
     calls = tuple(ToolCall(**call) for call in raw.get("tool_calls") or ())
-    return Message(raw["role"], raw["content"], calls, raw.get("tool_call_id") or "")
+    images = tuple(map(str, raw.get("images") or ()))
+    return Message(raw["role"], raw["content"], calls, raw.get("tool_call_id") or "", images)
 
 
 def total_cost(records: Sequence[AttemptRecord]) -> Decimal | None:

@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from bench.instances.instance import Instance
 from bench.instances.logparser import parsed_log, parser_folders
-from bench.regression.commands import Tree, file_command, reporting_command
+from bench.regression.commands import BaseTree, file_command, reporting_command
 from bench.regression.related import directives
 from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.testlogs import Results, TestRun, passing, read_run, with_report_file
@@ -104,7 +104,7 @@ class TestFiles:
     def _file_command(self, path: str) -> str | None:
         if path == ALL_TESTS:
             return None
-        tree = Tree(self.files, self.read)
+        tree = BaseTree(self.files, self.read)
         return file_command(self._suite_command, self.runner, path, tree)
 
     @property

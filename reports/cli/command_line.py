@@ -37,6 +37,10 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
     """Do what is asked for; the modules of a command are imported when it runs."""
+    if options.evaluator:
+        from reports.evaluation.evaluators.choice import check_evaluator
+
+        check_evaluator(options.evaluator)
     selection = built(Selection, values)
     if asked.gold:
         return _gold(asked, options, selection)

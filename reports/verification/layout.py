@@ -58,6 +58,7 @@ class _Message(_Part):
     content: str
     tool_calls: list[_ToolCall] = []
     tool_call_id: str | None = None
+    images: list[str] = []
 
 
 class _Call(_Part):

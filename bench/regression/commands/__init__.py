@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from bench.regression.commands.compiled import (
-    Tree,
+    BaseTree,
     cargo_file,
     go_file,
     gradle_file,
@@ -17,9 +17,9 @@ from bench.regression.commands.shell import SimpleCommand, only_command, place_o
 from bench.regression.commands.wrappers import Read, expanded, find_runner, script_call
 from bench.regression.runners import Runner, pattern_of
 
-__all__ = ["Tree", "file_command", "find_runner", "reporting_command"]
+__all__ = ["BaseTree", "file_command", "find_runner", "reporting_command"]
 
-_COMPILED: Mapping[Runner, Callable[[SimpleCommand, str, Tree], str | None]] = {
+_COMPILED: Mapping[Runner, Callable[[SimpleCommand, str, BaseTree], str | None]] = {
     Runner.GO: go_file,
     Runner.CARGO: cargo_file,
     Runner.MAVEN: maven_file,
@@ -41,7 +41,7 @@ _REPORTS: Mapping[Runner, tuple[tuple[str, ...], str]] = {
 }
 
 
-def file_command(command: str, runner: Runner, path: str, tree: Tree) -> str | None:
+def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str | None:
     """Return the command that runs the tests of the file ``path``; None if only all can be run.
 
     Args:

@@ -34,7 +34,7 @@ _GRADLE_BUILDS = ("build.gradle", "build.gradle.kts")
 
 
 @dataclass(frozen=True)
-class Tree:
+class BaseTree:
     """The files of the base commit, and how to read them."""
 
     files: Collection[str]
@@ -50,7 +50,7 @@ class Tree:
         return None
 
 
-def go_file(command: SimpleCommand, path: str, tree: Tree) -> str | None:
+def go_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run the package of ``path``: Go compiles all files of a folder together."""
     place = place_of(command.words, re.compile("test"))
     here = command.path_here(path)
@@ -83,7 +83,7 @@ def _kept_options(words: Iterable[str], takes: Collection[str], end: str) -> lis
     return kept
 
 
-def cargo_file(command: SimpleCommand, path: str, tree: Tree) -> str | None:
+def cargo_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run a test program of ``tests/``, or the tests inside the module ``path``."""
     place = place_of(command.words, re.compile("test|run"))
     crate = tree.nearest(path, ("Cargo.toml",))
@@ -113,7 +113,7 @@ def _without_targets(words: list[str]) -> Iterator[str]:
             yield word
 
 
-def _cargo_target(inside: str, crate: str, tree: Tree) -> tuple[str, ...] | None:
+def _cargo_target(inside: str, crate: str, tree: BaseTree) -> tuple[str, ...] | None:
     """Return the options that select the tests of a file of a crate; None for other files."""
     parts = PurePosixPath(inside).with_suffix("").parts
     if not all(_RUST_NAME.fullmatch(part) for part in parts) or len(parts) < 2:
@@ -140,7 +140,7 @@ def _module(parts: tuple[str, ...], root: str) -> tuple[str, ...]:
     return (f"{'::'.join(names)}::",) if names else ()
 
 
-def maven_file(command: SimpleCommand, path: str, tree: Tree) -> str | None:
+def maven_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run one class, in the module that holds it and in those that it depends on."""
     match = _JVM_FILE.fullmatch(path)
     module = tree.nearest(path, ("pom.xml",))
@@ -156,7 +156,7 @@ def maven_file(command: SimpleCommand, path: str, tree: Tree) -> str | None:
     return command.with_words(*words, f"{found} -Dsurefire.failIfNoSpecifiedTests=false")
 
 
-def gradle_file(command: SimpleCommand, path: str, tree: Tree) -> str | None:
+def gradle_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run one class by the task of its project and of its source set."""
     match = _JVM_FILE.fullmatch(path)
     project = tree.nearest(path, _GRADLE_BUILDS)

@@ -88,7 +88,7 @@ def blocks(lines: Iterable[str], start: re.Pattern[str], end: re.Pattern[str]) -
 
 
 @dataclass(frozen=True)
-class LineFormat:
+class ResultLines:
     """Output with one line for each test.
 
     Attributes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from bench.regression.parsers.base import PASSED, SKIPPED, XFAIL, LineFormat, ParsedOutput
+from bench.regression.parsers.base import PASSED, SKIPPED, XFAIL, ParsedOutput, ResultLines
 
 _WORDS = {
     "pass": PASSED,
@@ -22,7 +22,7 @@ _WORDS = {
     "xfail": XFAIL,
 }
 
-CTEST = LineFormat(
+CTEST = ResultLines(
     re.compile(
         r"^ *\d+/\d+ Test +#\d+: (?P<name>.+?) \.*[* ]*"
         r"(?P<status>Passed|Skipped|Not Run \(Disabled\)|Not Run|Failed|Timeout|Exception: \w+"
@@ -35,7 +35,7 @@ CTEST = LineFormat(
 _CTEST_END = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", re.MULTILINE)
 _CTEST_SKIPPED = re.compile(r"^\t +\d+ - .* \(Skipped\)$", re.MULTILINE)
 
-GTEST = LineFormat(
+GTEST = ResultLines(
     # Under `ctest -V` the lines have the number of the test in front; output may precede them.
     re.compile(
         r"^.*?\[ +(?P<status>OK|FAILED|SKIPPED) +\] (?P<name>\S+)(?:, where .*)? \(\d+ ms\)"
@@ -43,12 +43,12 @@ GTEST = LineFormat(
     _WORDS,
     re.compile(r"^(?:\d+: )?\[ +PASSED +\] (\d+) tests?\.", re.MULTILINE),
 )
-AUTOMAKE = LineFormat(
+AUTOMAKE = ResultLines(
     re.compile(r"^(?P<status>PASS|FAIL|XPASS|XFAIL|SKIP|ERROR): (?P<name>\S.*?)(?: \(exit.*\))?$"),
     _WORDS,
     re.compile(r"^# PASS: +(\d+)$", re.MULTILINE),
 )
-REDIS = LineFormat(
+REDIS = ResultLines(
     re.compile(
         r"^\[(?P<status>ok|err|skip|ignore|exception)\]: (?P<name>.+?)"
         r"(?: \(\d+ m?s\)| in \S+\.tcl)?$"
@@ -57,38 +57,38 @@ REDIS = LineFormat(
 )
 """The suites in Tcl of Redis and Valkey."""
 
-BRACKETED = LineFormat(
+BRACKETED = ResultLines(
     re.compile(r"^\[(?P<status>PASSED|FAILED|PENDING|SKIPPED|TODO|DISABLED)\] (?P<name>\S.*)$"),
     _WORDS,
 )
 """jest's report as some task sets rewrite it with jq."""
 
-SUFFIXED = LineFormat(
+SUFFIXED = ResultLines(
     re.compile(r"^(?P<name>\S.*) - (?P<status>passed|failed|pending)$"),
     _WORDS,
 )
 """RSpec's report as some task sets rewrite it with jq."""
 
-GRADLE = LineFormat(
+GRADLE = ResultLines(
     re.compile(r"^(?P<name>[^\s>].* > \S.*) (?P<status>PASSED|FAILED|SKIPPED)$"),
     _WORDS,
 )
 """Gradle with ``testLogging``; without it, only failures have a line."""
 
-NEXTEST = LineFormat(
+NEXTEST = ResultLines(
     re.compile(
         r"^ +(?P<status>PASS|FAIL|LEAK|TIMEOUT|ABORT|SIG[A-Z]+)"
         r" \[ *>?[\d.]+s\] (?:\( *\d+/\d+\) )?(?P<name>\S.*)$"
     ),
     _WORDS | {"leak": PASSED},
 )
-PYTEST_SUMMARY = LineFormat(
+PYTEST_SUMMARY = ResultLines(
     re.compile(
         r"^(?P<status>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (?P<name>[^\s:]+::.+?)(?: - .*)?$"
     ),
     _WORDS | {"xpass": PASSED},
 )
-PYTEST_VERBOSE = LineFormat(
+PYTEST_VERBOSE = ResultLines(
     re.compile(
         r"^(?P<name>[^\s:]+\.py::.+?) (?P<status>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
         r"(?: \(.*\))?(?: +\[ *\d+%\])?$"

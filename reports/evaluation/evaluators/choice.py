@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from reports.evaluation.evaluators.local import LocalEvaluator
 
 
+def check_evaluator(name: str) -> None:
+    """Raise ``UserError`` unless ``name`` is that of an evaluator."""
+    if name in [*EvaluatorKind]:
+        return
+    from reports.evaluation.evaluators.official.choice import official_names
+
+    known = [kind.value for kind in EvaluatorKind] + official_names()
+    if name not in known:
+        raise UserError(f"--evaluator {name!r}: give one of {', '.join(known)}")
+
+
 def make_evaluator(
     kind: str, store: RunStore, options: ReportOptions, say: Say, dataset: str
 ) -> Evaluator:
@@ -31,6 +42,7 @@ def make_evaluator(
     Raises:
         UserError: ``kind`` is no evaluator, or an option that it does not use is given.
     """
+    check_evaluator(kind)
     if kind not in [*EvaluatorKind]:
         return _official(kind, store, options, say, dataset)
     if options.evaluator_dir or options.evaluator_python:
@@ -72,7 +84,7 @@ def _official(
         dataset=ALIASES.get(dataset, dataset),
         split=options.split or "test",
     )
-    tool = official_tool(name, settings, tuple(kind.value for kind in EvaluatorKind))
+    tool = official_tool(name, settings)
     folder = store.logs / "evaluation" / name
     return OfficialEvaluator(tool, settings, folder, _images(say, dataset), say)
 

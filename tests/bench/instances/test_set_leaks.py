@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.assembly import Options
+from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice, RunConfig
 from bench.instances.instance import instance_id_of, split_row
@@ -16,6 +17,7 @@ from core.git import git
 from environments.base import EnvironmentKind
 from environments.docker.containers import Container
 from environments.docker.engine import engine_answers
+from llm.chat import request_sha256
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.cli.reporting import report_on
 from runs.storage.store import RunStore
@@ -89,6 +91,11 @@ def test_no_sentinel_of_any_set(
     assert ("https://example.org/a.png" in shown) is (name == "multimodal")
     predicted = json.loads(store.prediction(instance_id_of(row)).read_text())
     assert "+    return a + b" in predicted["model_patch"]
+    (attempt,) = store.read_trajectory(instance_id_of(row))["attempts"]
+    read = AttemptRecord.of_trajectory(attempt)
+    assert bool(read.messages[1].images) is (name == "multimodal")
+    # With the images, as it was sent.
+    assert request_sha256(read.messages[:2]) == read.calls[0].request_sha256
 
 
 @pytest.mark.docker

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.instances.evalscript import TestSetup, bare_setup
-from bench.regression.commands import Tree, file_command, find_runner, reporting_command
+from bench.regression.commands import BaseTree, file_command, find_runner, reporting_command
 from bench.regression.commands.whole import whole_suite
 from bench.regression.runners import Runner
 
@@ -38,7 +38,7 @@ FILES = {
     "package.json": json.dumps({"scripts": SCRIPTS}),
     "composer.json": json.dumps({"scripts": {"test": ["@php vendor/bin/phpunit"]}}),
 }
-TREE = Tree(FILES, FILES.get)
+TREE = BaseTree(FILES, FILES.get)
 _FOUND = "-DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false"
 
 # Command, test file, and the command that runs the file: None for the whole suite only.

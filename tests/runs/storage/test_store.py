@@ -72,16 +72,17 @@ def test_differences_are_in_words() -> None:
         ("0.7.0", []),
         ("0.8.0", []),
         ("0.9.0", []),
-        ("0.6.0", ["version of the harness 0.6.0, now 0.9.0"]),
-        (None, ["version of the harness none, now 0.9.0"]),
-        ([1], ["version of the harness 1, now 0.9.0"]),
+        ("0.10.0", []),
+        ("0.6.0", ["version of the harness 0.6.0, now 0.10.0"]),
+        (None, ["version of the harness none, now 0.10.0"]),
+        ([1], ["version of the harness 1, now 0.10.0"]),
     ],
 )
 def test_runs_of_named_versions_alone_are_continued(
     monkeypatch: pytest.MonkeyPatch, recorded: object, words: list[str]
 ) -> None:
-    monkeypatch.setattr(versions, "HARNESS_VERSION", "0.9.0")
-    assert differences({"harness": recorded}, {"harness": "0.9.0"}) == words
+    monkeypatch.setattr(versions, "HARNESS_VERSION", "0.10.0")
+    assert differences({"harness": recorded}, {"harness": "0.10.0"}) == words
 
 
 def test_writes_are_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from core.errors import UserError
 from reports.evaluation.evaluators.official.forks import GymTool, LivePythonTool, RebenchTool
@@ -34,25 +34,26 @@ _TOOLS: dict[str, Callable[[ToolSettings], OfficialTool]] = {
 }
 
 
-def official_tool(name: str, settings: ToolSettings, others: tuple[str, ...]) -> OfficialTool:
-    """Return the official evaluator ``name``.
+def official_names() -> list[str]:
+    """Return the names of all official evaluators."""
+    return [*_TOOLS, *_others()]
 
-    Args:
-        name: the value of ``--evaluator``.
-        settings: of the options.
-        others: further values of ``--evaluator``, for the message.
+
+def official_tool(name: str, settings: ToolSettings) -> OfficialTool:
+    """Return the official evaluator ``name``, one of ``official_names``.
 
     Raises:
-        UserError: the name is unknown, or its package cannot be loaded.
+        UserError: its package cannot be loaded.
     """
     if name in _TOOLS:
         return _TOOLS[name](settings)
-    known = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in known:
-        names = ", ".join([*others, *_TOOLS, *known])
-        raise UserError(f"--evaluator {name!r}: give one of {names}")
+    known = _others()
     try:
         tool: OfficialTool = known[name].load()(settings)
     except (ImportError, AttributeError, TypeError) as error:
         raise UserError(f"--evaluator {name}: it cannot be loaded: {error}") from error
     return tool
+
+
+def _others() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.instances.evalscript import START_MARKER
 from reports.evaluation.evaluators.base import (
     REPORT_FILE,
     EvaluationTask,
@@ -111,8 +110,9 @@ class Fork(ToolBase):
             return _without_report(own, output) if own.is_dir() else None
         found = report.get(name)
         found = found if isinstance(found, Mapping) else {}
-        # Without a status the fork did not find the beginning and the end of the tests.
-        if "tests_status" in found and shows_results(_tests_of(output)):
+        # Without a status the fork did not find the beginning and the end of the tests. The engine
+        # may deliver output and errors in another order, so all of the output is looked at.
+        if "tests_status" in found and shows_results(output):
             return resolved_if(found.get("resolved") is True, output, found)
         return unclear(output)
 
@@ -191,11 +191,6 @@ class GymTool(Fork):
     def start(self, folder: EvaluationFolder) -> Sequence[str]:
         """Return the words that start the fork with the names of the published images."""
         return ["-c", _GYM_PROGRAM, str(folder.inputs / "images.json")]
-
-
-def _tests_of(output: str) -> str:
-    """Return the part of an output after the installation: SWE-Gym's fork marks no beginning."""
-    return output.rpartition(START_MARKER)[2].rpartition("Applied patch ")[2]
 
 
 def _without_report(own: Path, output: str) -> ToolResult:

@@ -25,6 +25,7 @@ from reports.evaluation.evaluators.official.tool import (
     read_text,
     resolved_if,
     row_id,
+    tests_status,
     unclear,
     write_json,
     write_lines,
@@ -93,8 +94,10 @@ class LiveTool(ToolBase):
         report, log = read_result(own / REPORT_FILE), read_text(own / "post_patch_log.txt")
         if report is None:
             return None
-        outcome = resolved_if(report.get("resolved") is True, log, report)
-        if outcome.status is VerdictStatus.UNRESOLVED and not read_result(own / "status.json"):
+        results = read_result(own / "status.json") or {}
+        passed = {name for name, status in results.items() if "pass" in str(status).lower()}
+        outcome = resolved_if(report.get("resolved") is True, log, tests_status(task, passed))
+        if outcome.status is VerdictStatus.UNRESOLVED and not results:
             return unclear(log)
         return outcome
 

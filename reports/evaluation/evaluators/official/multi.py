@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from core.errors import UserError
@@ -21,9 +22,11 @@ from reports.evaluation.evaluators.official.program import (
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     ToolResult,
+    names_in,
     read_result,
     read_text,
     resolved_if,
+    tests_status,
     unclear,
     write_lines,
 )
@@ -100,14 +103,14 @@ class MultiTool(ToolBase):
             return unclear(log, "the report could not be made") if log.strip() else None
         if not _has_results(report):
             return unclear(log)
-        outcome = resolved_if(name in _ids(final, "resolved"), log)
-        return outcome if outcome.status is VerdictStatus.RESOLVED else _explained(outcome, report)
-
-
-def _explained(outcome: ToolResult, report: Mapping[str, object]) -> ToolResult:
-    """Return ``outcome`` with the tool's own words on it."""
-    words = str(report.get("error_msg") or "").partition(". A brief summary")[0]
-    return ToolResult(outcome.status, words[:300], outcome.log)
+        outcome = resolved_if(
+            name in _ids(final, "resolved"), log, tests_status(task, _passed(report))
+        )
+        if outcome.status is VerdictStatus.RESOLVED:
+            return outcome
+        # The tool's own words.
+        words = str(report.get("error_msg") or "").partition(". A brief summary")[0]
+        return replace(outcome, reason=words[:300])
 
 
 def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
@@ -141,6 +144,11 @@ def _row(task: EvaluationTask) -> Mapping[str, Any]:
 def _ids(final: Mapping[str, object], kind: str) -> Sequence[object]:
     ids = final.get(f"{kind}_ids")
     return ids if isinstance(ids, list) else ()
+
+
+def _passed(report: Mapping[str, object]) -> set[str]:
+    result = report.get("fix_patch_result")
+    return {*names_in(result.get("passed_tests"))} if isinstance(result, Mapping) else set()
 
 
 def _has_results(report: Mapping[str, object]) -> bool:

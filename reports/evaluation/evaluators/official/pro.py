@@ -24,6 +24,7 @@ from reports.evaluation.evaluators.official.tool import (
     read_text,
     resolved_if,
     row_id,
+    tests_status,
     unclear,
     write_json,
     write_lines,
@@ -91,10 +92,16 @@ class ProTool(ToolBase):
         if output is None or name not in given:
             # A test run that was cut short leaves its logs.
             return unclear(log, "the test run left no result") if log.strip() else None
-        outcome = resolved_if(given[name] is True, log, {"tests": output.get("tests")})
+        outcome = resolved_if(given[name] is True, log, tests_status(task, _passed(output)))
         if outcome.status is VerdictStatus.UNRESOLVED and not output.get("tests"):
             return unclear(log)
         return outcome
+
+
+def _passed(output: Mapping[str, object]) -> set[str]:
+    tests = output.get("tests")
+    found = [test for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
+    return {str(test.get("name")) for test in found if test.get("status") == "PASSED"}
 
 
 def _row(task: EvaluationTask) -> Mapping[str, str]:

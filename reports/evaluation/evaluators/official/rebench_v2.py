@@ -25,6 +25,7 @@ from reports.evaluation.evaluators.official.tool import (
     resolved_if,
     row_id,
     shows_results,
+    tests_status,
     unclear,
     write_json,
 )
@@ -82,18 +83,28 @@ class RebenchV2Tool(ToolBase):
             return ToolResult(VerdictStatus.NOT_EVALUATED, f"{self.name}: {words}"[:300], log)
         wanted = _names(names_in(task.evaluation.row.get("FAIL_TO_PASS")))
         passed = _names(names_in(item.get("from_fail_to_pass")))
-        if wanted <= passed and not item.get("failed_from_pass_to_pass"):
-            return resolved_if(True, log, item)
-        return _failed(task, item, log)
+        failed = _names(names_in(item.get("failed_from_pass_to_pass")))
+        details = tests_status(task, _passed(task, passed, failed))
+        if wanted <= passed and not failed:
+            return resolved_if(True, log, details)
+        return _failed(task, details, log)
 
 
-def _failed(task: EvaluationTask, item: Mapping[str, object], log: str) -> ToolResult:
+def _passed(task: EvaluationTask, passed: set[str], failed: set[str]) -> set[str]:
+    """Return the row's names of the tests that passed; the tool has them without durations."""
+    row = task.evaluation
+    return {n for n in row.fail_to_pass if _names([n]) <= passed} | {
+        n for n in row.pass_to_pass if not _names([n]) <= failed
+    }
+
+
+def _failed(task: EvaluationTask, details: Mapping[str, object], log: str) -> ToolResult:
     """Return the outcome if a wanted test did not pass."""
     if shows_results(log):
-        return resolved_if(False, log, item)
+        return resolved_if(False, log, details)
     unapplied = {match[1] for match in _UNAPPLIED.finditer(log)}
     if unapplied & {*patch_paths(task.prediction.patch)}:
-        return ToolResult(VerdictStatus.UNRESOLVED, "the patch does not apply", log, item)
+        return ToolResult(VerdictStatus.UNRESOLVED, "the patch does not apply", log, details)
     return unclear(log)
 
 

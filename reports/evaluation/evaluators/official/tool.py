@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -211,6 +211,23 @@ def resolved_if(
     """Return the outcome of a complete evaluation."""
     status = VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED
     return ToolResult(status, log=log, details=details or {})
+
+
+def tests_status(task: EvaluationTask, passed: Collection[str]) -> dict[str, object]:
+    """Return which of the deciding tests passed, in the form of swebench's report."""
+    wanted = {
+        "FAIL_TO_PASS": task.evaluation.fail_to_pass,
+        "PASS_TO_PASS": task.evaluation.pass_to_pass,
+    }
+    return {
+        "tests_status": {
+            kind: {
+                "success": [name for name in names if name in passed],
+                "failure": [name for name in names if name not in passed],
+            }
+            for kind, names in wanted.items()
+        }
+    }
 
 
 def unclear(log: str, why: str = "no test result could be read") -> ToolResult:

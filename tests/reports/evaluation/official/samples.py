@@ -133,7 +133,7 @@ def settings(checkout: Path | None, python: str, **changes: Any) -> ToolSettings
 def evaluator(
     name: str, chosen: ToolSettings, folder: Path, say: Callable[[str], None]
 ) -> OfficialEvaluator:
-    tool = official_tool(name, chosen, ())
+    tool = official_tool(name, chosen)
     return OfficialEvaluator(tool, chosen, folder, ImagePreparation(lambda _: None, say), say)
 
 

@@ -51,7 +51,7 @@ def made(name: str, tmp_path: Path) -> tuple[OfficialTool, EvaluationTask, Evalu
     folder.inputs.mkdir()
     folder.outputs.mkdir()
     return (
-        official_tool(name, chosen, ()),
+        official_tool(name, chosen),
         samples.task(row_of(name), GOLD, "neutral-1", ""),
         folder,
     )
@@ -93,7 +93,7 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(name: str, tmp_
     assert "neutral-1" not in text and "neutral-1" not in words
 
 
-@pytest.mark.parametrize("name", [*{*OFFICIAL_TOOLS} - {"sb-cli"}])
+@pytest.mark.parametrize("name", sorted({*OFFICIAL_TOOLS} - {"sb-cli"}))
 def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
     tool, _, _ = made(name, tmp_path)
     task = samples.task({"instance_id": "own__calc-1", "fail_to_pass": "[]"}, GOLD, "neutral-1", "")
@@ -161,3 +161,68 @@ def test_lists_of_names_are_read_and_never_run(value: object, names: list[str]) 
 )
 def test_lines_of_results_are_told_from_others(line: str, expected: bool) -> None:
     assert shows_results(f"x\n{line}\ny") is expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("sb-cli", "run-1"), ("rebench", "run-1-x")])
+def test_only_the_service_knows_patches_again(name: str, expected: str, tmp_path: Path) -> None:
+    tool, task, folder = made(name, tmp_path)
+    ((*words,),) = tool.commands([task], folder)
+    assert words[words.index("--run_id") + 1] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        (
+            "pro",
+            {
+                "eval_results.json": {"own__calc-1": False},
+                "own__calc-1/candidate_output.json": {
+                    "tests": [{"name": P2P, "status": "PASSED"}, {"name": F2P, "status": "FAILED"}]
+                },
+            },
+        ),
+        (
+            "live",
+            {
+                "results/own__calc-1/report.json": {"resolved": False},
+                "results/own__calc-1/status.json": {P2P: "pass", F2P: "fail"},
+            },
+        ),
+        (
+            "rebench-v2",
+            {
+                "rebench_v2.json": {
+                    "items": [
+                        {
+                            "instance_id": "own__calc-1",
+                            "from_fail_to_pass": [],
+                            "failed_from_pass_to_pass": [],
+                        }
+                    ]
+                },
+                "logs/own__calc-1_log.txt": f"FAILED {F2P}",
+            },
+        ),
+        (
+            "multi-swe-bench",
+            {
+                "work/own/calc/evals/pr-7/report.json": {
+                    "fix_patch_result": {"passed_count": 1, "passed_tests": [P2P]}
+                },
+                "report/final_report.json": {"unresolved_ids": ["own/calc:pr-7"]},
+            },
+        ),
+    ],
+)
+def test_the_deciding_tests_are_told_as_in_swebenchs_report(
+    name: str, files: dict[str, Any], tmp_path: Path
+) -> None:
+    outcome = read(name, tmp_path, files)
+    assert outcome is not None and outcome.status.value == "unresolved"
+    assert outcome.details == {
+        "tests_status": {
+            "FAIL_TO_PASS": {"success": [], "failure": [F2P]},
+            "PASS_TO_PASS": {"success": [P2P], "failure": []},
+        }
+    }

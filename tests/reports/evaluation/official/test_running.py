@@ -123,7 +123,6 @@ def test_a_checkout_is_linked_and_its_revision_recorded(tmp_path: Path) -> None:
         ),
         ("smith", None, sys.executable, "lacks swesmith"),
         ("multi-swe-bench", None, "/no/python", "/no/python does not run"),
-        ("nobody", None, sys.executable, "give one of docker, pro, live, live-python"),
     ],
 )
 def test_what_is_missing_is_one_clear_line(
@@ -131,7 +130,7 @@ def test_what_is_missing_is_one_clear_line(
 ) -> None:
     chosen = samples.settings(tmp_path if checkout else None, python)
     with pytest.raises(UserError) as caught:
-        official_tool(name, chosen, ("docker",)).check()
+        official_tool(name, chosen).check()
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -139,7 +138,7 @@ def test_the_submodule_of_live_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "evaluation").mkdir()
     (tmp_path / "evaluation/evaluation.py").touch()
     (tmp_path / "launch").mkdir()
-    tool = official_tool("live", samples.settings(tmp_path, sys.executable), ())
+    tool = official_tool("live", samples.settings(tmp_path, sys.executable))
     with pytest.raises(UserError, match="submodule update --init launch"):
         tool.check()
 
@@ -158,7 +157,7 @@ def test_rows_that_lack_something(tmp_path: Path) -> None:
 
 def test_official_verdicts_are_those_of_the_official_tools() -> None:
     for name in OFFICIAL_TOOLS:
-        assert official_tool(name, samples.settings(None, "python3"), ()).name == name
+        assert official_tool(name, samples.settings(None, "python3")).name == name
         assert Verdict("x", VerdictStatus.RESOLVED, name).final
     assert not Verdict("x", VerdictStatus.RESOLVED, "local").final
 
