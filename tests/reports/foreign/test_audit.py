@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.instances.dataset import load_dataset
+from bench.instances.dataset import Dataset, load_dataset
 from bench.repos.mirrors import Mirrors
 from demo.setup import build_mirrors, commit_all
 from reports.cli.options import ReportOptions
 from reports.foreign.audit.command import audit, audit_command
 from reports.foreign.audit.findings import Leak, LeakKind
 from reports.foreign.recognise import read_any
-from tests.reports.evaluated_run import make_run
+from tests.bench.instances.set_rows import PRO
 from tests.reports.foreign.layouts import LAYOUTS, NAME, Talk, Turn, mini, mini_text, sweagent_steps
 
 HINT = "The maintainer suggested to split the joined letters at blanks again."
@@ -149,13 +150,27 @@ def test_a_mirror_tells_which_commits_are_in_the_future(tmp_path: Path) -> None:
     ]
 
 
-def test_our_demo_and_its_replay_have_no_leak(tmp_path: Path, cache: Path) -> None:
-    run = make_run(tmp_path, cache)
+def test_runs_of_others_use_the_own_ids_of_a_set(tmp_path: Path) -> None:
+    row = {**PRO, "patch": ROW["patch"]}
+    rows = Dataset("pro", "test", (row,)).by_any_id
+    assert len(rows) == 2
+    talk = replace(ran("cat /fix", GOLD[0]), name=row["instance_id"])
+    found = audit(read_any(mini(talk, tmp_path / "run")), "pro", rows, None)
+    assert found.audited == (row["instance_id"],)
+    assert found.unmirrored == (row["repo"],)
+    # Without a mirror, one of two lines is no evidence.
+    assert found.leaks == ()
+    talk = replace(ran("cat /fix", "\n".join(GOLD)), name=row["instance_id"])
+    (leak,) = audit(read_any(mini(talk, tmp_path / "other")), "pro", rows, None).leaks
+    assert (leak.kind, leak.text, leak.more) == (LeakKind.GOLD, GOLD[0].strip(), 1)
+
+
+def test_our_replayed_demo_has_no_leak(ours: Path, tmp_path: Path, cache: Path) -> None:
     said: list[str] = []
-    assert audit_command(run, ReportOptions(cache=cache), said.append) == 0
+    assert audit_command(ours, ReportOptions(cache=cache), said.append) == 0
     assert "audited            6" in said
     # Without mirrors as well.
-    assert audit_command(run, ReportOptions(cache=tmp_path), said.append) == 0
+    assert audit_command(ours, ReportOptions(cache=tmp_path), said.append) == 0
 
 
 def test_the_command_prints_findings_and_a_summary(tmp_path: Path, cache: Path) -> None:

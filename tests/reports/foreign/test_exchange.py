@@ -24,18 +24,13 @@ from reports.foreign.model import AgentStep, AttemptedInstance
 from reports.foreign.recognise import read_any
 from reports.submission.commands import submission_command
 from runs.storage.store import RunStore
-from tests.reports.evaluated_run import demo, judge, make_run, write_meta
+from tests.reports.evaluated_run import demo, judge, write_meta
 from tests.reports.foreign.layouts import NAME, PATCH, Talk, Turn, atif, inspect_json, mini
 from tests.reports.foreign.peers import CRASHED, RESOLVED, WRONG
 from tests.reports.foreign.test_reading import SAMPLES, TALK
 
 Report = Callable[..., tuple[int, str, str]]
 HOSTILE = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    return make_run(tmp_path_factory.mktemp("ours"), cache)
 
 
 @pytest.fixture
@@ -181,7 +176,8 @@ def test_comparison_with_ours(report: Report, ours: Path, tmp_path: Path) -> Non
     assert code == 0
     assert "## mine and sweagent" in out
     assert RESOLVED in out.partition("## mine and sweagent")[2]
-    assert report(mine, SAMPLES / "sweagent", "--evaluator", "none", "--name", "both")[0] == 0
+    words = ("--evaluator", "none", "--name", "both", "--no-page")
+    assert report(mine, SAMPLES / "sweagent", *words)[0] == 0
 
 
 def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from reports.foreign.audit.command import audit_command
 from reports.foreign.export.command import export_command
 from reports.foreign.importing import import_run
 from reports.foreign.recognise import read_any
-from tests.reports.evaluated_run import make_run
 from tests.reports.foreign.layouts import inspect_eval, inspect_json
 from tests.reports.foreign.peers import (
     CRASHED,
@@ -79,10 +78,10 @@ def figures(folder: Path) -> list[Any]:
 
 
 def test_exported_trajectories_pass_the_official_models(
-    venvs: Path, tmp_path: Path, cache: Path
+    venvs: Path, ours: Path, tmp_path: Path
 ) -> None:
     python = python_of("harbor", venvs)
-    runs = {"ours": make_run(tmp_path, cache), "mini": SAMPLES / "mini"}
+    runs = {"ours": ours, "mini": SAMPLES / "mini"}
     for name, run in runs.items():
         export_command(run, ExportLayout.ATIF, tmp_path / name, lambda _: None)
         command = [python, "-c", VALIDATE, tmp_path / name]
