@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from core.options import Folder, option, option_group
+from environments.options import ImageOptions
 from reports.submission.splits import Layout
 from runs.options import cache_option, workers_option
 
@@ -82,6 +84,12 @@ class ReportOptions:
     verify: bool = option(False, "Compute derived files again and say what differs.", "--verify")
     all_attempts: bool = option(
         False, "Evaluate the patches of all attempts, as pass@k needs it.", "--all-attempts"
+    )
+    images: ImageOptions = field(default_factory=ImageOptions)
+    follow: bool = option(
+        False,
+        "Evaluate predictions as a running harness.py writes them, until it ends.",
+        "--follow",
     )
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from bench.instances.bundled import BUNDLED
 from bench.repos.checkout import Snapshots
@@ -16,6 +17,7 @@ from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
+    from environments.docker.imagestore.store import ImageStore
     from reports.evaluation.evaluators.local import LocalEvaluator
 
 
@@ -33,7 +35,19 @@ def make_evaluator(
         return ModalEvaluator(swebench, say)
     from reports.evaluation.evaluators.docker import DockerEvaluator
 
-    return DockerEvaluator(swebench, bundled.build_images if bundled else _build_nothing, say)
+    build = bundled.build_images if bundled else _build_nothing
+    return DockerEvaluator(swebench, build, say, partial(make_images, options=options, say=say))
+
+
+def make_images(
+    client: Any,  # noqa: ANN401 - the SDK has no types
+    options: ReportOptions,
+    say: Say,
+) -> ImageStore:
+    """Return the images of the engine of ``client``, whose record runs and reports share."""
+    from environments.docker.imagestore.store import make_image_store
+
+    return make_image_store(client, options.cache, options.images, "report", say)
 
 
 def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:

@@ -11,7 +11,8 @@ from typing import Any
 
 from core.errors import InfrastructureError
 from environments.docker.engine import connect, engine_answers, engine_error_types
-from environments.docker.images import RESERVE, digest, missing_images, pull_each
+from environments.docker.images import digest, missing_images
+from environments.docker.imagestore.store import ImageStore
 from environments.docker.registries import Registries
 from environments.leftovers import remove_named
 from reports.evaluation.evaluators.base import EvaluationTask, Verdict
@@ -26,14 +27,14 @@ class DockerEvaluator:
 
     Attributes:
         build: builds the images of these instances that no registry has; called before pulling.
-        reserve: bytes to keep free on the engine's disk.
+        images: returns the images of a client's engine.
     """
 
     swebench: Swebench
     build: Callable[[Sequence[str]], None]
     say: Callable[[str], None]
+    images: Callable[[Any], ImageStore]
     registries: Registries = field(default_factory=Registries)
-    reserve: int = RESERVE
     name: str = field(default="docker", init=False)
 
     def accepts(self, verdict: Verdict | None) -> bool:
@@ -67,7 +68,7 @@ class DockerEvaluator:
             self.build(names)
             absent = missing_images({task.instance.image for task in tasks})
             self._say_images(len({task.instance.image for task in tasks}), absent)
-            failed = pull_each(client, absent, self.say, self.reserve)
+            failed = self.images(client).fetch_each(absent)
         except engine_error_types(InfrastructureError) as error:
             return dict.fromkeys(names, " ".join(str(error).split())[:300])
         return {
