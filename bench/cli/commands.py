@@ -19,8 +19,9 @@ from bench.assembly import (
 )
 from bench.attempts.prior import plausible_instances
 from bench.attempts.solving import InstanceJob
-from bench.cli.config import RunConfig, TestChoice, validated
+from bench.cli.config import RunConfig, validated
 from bench.cli.preflight import preflight
+from bench.imageuse import ImageUse
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
 from core.address import recorded_address
@@ -28,12 +29,10 @@ from core.atomic import check_folder
 from core.plaintext import counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
-from environments.docker.engine import connect
-from environments.docker.images import pull_ahead
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import recorded_label, replay_folder
 from runs.checks import check_models
-from runs.options import EngineKind
+from runs.leftovers import run_key
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
@@ -138,7 +137,7 @@ class _Session:
             say(changed)
         plan = self._plan(coordinator, say)
         todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
-        self._pull(todo, say)
+        ImageUse(self.config, self.options).pull_first(run_key(self.store.folder), todo, say)
         recordings = make_recordings(self.config, self.options)
         return [InstanceJob(instance, recordings) for instance in todo], plan
 
@@ -160,25 +159,6 @@ class _Session:
     def _open(self, ids: Sequence[str]) -> None:
         description = describe_run(self.config, self.dataset.identity())
         open_run(self.store, description, ids, self.options.given)
-
-    def _pull(self, todo: Sequence[Instance], say: Say) -> None:
-        """Pull the images before the work begins, where a registry's limit can be waited for."""
-        here = self.options.scale.engine is EngineKind.LOCAL
-        if self.config.environment is not EnvironmentKind.DOCKER or not here:
-            return
-        if (client := connect()) is not None:
-            pull_ahead(client, self._images(todo, say), say)
-            client.close()
-
-    def _images(self, todo: Sequence[Instance], say: Say) -> set[str]:
-        """Return the images of the instances whose tests can run at all."""
-        if self.config.tests is TestChoice.NONE:
-            return set()
-        untestable = sum(instance.test_setup is None for instance in todo)
-        if untestable:
-            which = counted(untestable, "instance")
-            say(f"not pulled: images of {which} whose rows have no usable eval_script")
-        return {instance.image for instance in todo if instance.test_setup is not None}
 
     def _print(self, summary: RunSummary) -> None:
         if self.options.as_json:
