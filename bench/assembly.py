@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agent.protocol import Agent
 from agent.repomap import TagStore
@@ -11,6 +12,7 @@ from bench.attempts.saving import Saver
 from bench.attempts.services import Services
 from bench.cli.config import RunConfig, TestChoice
 from bench.cli.options import Options as Options
+from bench.imageuse import ImageUse
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from environments.base import EnvironmentKind
@@ -19,6 +21,7 @@ from environments.local.agentsandbox import sandboxed_agent
 from runs.calls.modelsource import LiveModels, ReplayedModels, replay_folder
 from runs.checks import check_models
 from runs.jobs import JobKind, WorkerAccess
+from runs.leftovers import run_key
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]
@@ -60,11 +63,13 @@ class ServicesFactory:
             ),
             models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
             agent=make_agent(config),
+            images=ImageUse(config, options).store(worker.key, worker.warn_once, worker.stop.check),
         )
 
 
 def make_kind(config: RunConfig, options: Options, store: RunStore, say: Say) -> JobKind:
     """Return the kind of job that instances are; ``say`` prints a line for the user."""
+    images, key = ImageUse(config, options), run_key(store.folder)
     untested = config.environment is EnvironmentKind.NONE or config.tests is TestChoice.NONE
     return JobKind(
         services=ServicesFactory(config, options),
@@ -73,6 +78,8 @@ def make_kind(config: RunConfig, options: Options, store: RunStore, say: Say) ->
         # Without tests an instance mostly waits for its model.
         cpus=0.25 if untested else 1.0,
         containers=config.environment is EnvironmentKind.DOCKER,
+        order=images.order,
+        around=partial(images.ahead, key),
     )
 
 

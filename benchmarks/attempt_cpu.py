@@ -240,9 +240,8 @@ def _run(
     timings = Timings(cache / "timings.json")
     jobs = [InstanceJob(instance) for instance in instances]
     open_run(store, describe_run(config, dataset.identity()), [job.key for job in jobs])
-    run = Run(
-        store, coordinator, engine, display, timings, make_kind(config, options, store, print).save
-    )
+    kind = make_kind(config, options, store, print)
+    run = Run(store, coordinator, engine, display, timings, kind)
     run.execute(jobs)
 
 

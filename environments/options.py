@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from agent.agents import BUILTIN, is_command
+from core.errors import UserError
 from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
+from environments.docker.imagestore.names import ImagePrefix
 
 TESTS = "Environment and tests"
 AGENT = "Agent"
@@ -43,6 +46,47 @@ class EnvironmentOptions(EnvironmentChoice):
 
     test_timeout: float = option(
         300.0, "Seconds for a run of a candidate's tests.", "--test-timeout", panel=TESTS, least=1
+    )
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMGT]?)(i?)B?")
+
+
+def _bytes(name: str, text: str, _: object) -> int:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UserError(f"{name} {text!r}: give a size with its unit, as 60GB")
+    base = 1024 if match[3] else 1000
+    size = int(float(match[1]) * base ** " KMGT".index(match[2].upper() or " "))
+    if size < 1:
+        raise UserError(f"{name} {text!r}: give a size that is greater than 0, as 60GB")
+    return size
+
+
+@option_group
+class ImageOptions:
+    """How images are pulled, and how much room they may take.
+
+    Attributes:
+        image_disk: bytes; None for no limit.
+    """
+
+    image_disk: int | None = option(
+        None,
+        "Room for images that are pulled, as 60GB: those used longest ago are removed, but none "
+        "that was there before. Default: no limit.",
+        "--image-disk",
+        panel=TESTS,
+        given=str,
+        read=_bytes,
+    )
+    image_prefix: tuple[ImagePrefix, ...] = option(
+        (),
+        "FROM=TO: pull images whose names start with FROM from a mirror; repeatable.",
+        "--image-prefix",
+        panel=TESTS,
+        given=list[str],
+        read=lambda _, texts, __: tuple(map(ImagePrefix.parse, texts)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -96,44 +97,6 @@ class Job(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class JobKind:
-    """What a run has to know about its kind of job.
-
-    Attributes:
-        services: builds what jobs need, once in each process; can be pickled.
-        save: writes the result of a job, in the process that holds the run's lock. A job whose
-            prediction file exists afterwards is done.
-        finish: called after the last job, also after an exception.
-        packages: that a worker on another machine imports for it, beside those of the runs.
-        cpus: that Ray reserves for a job.
-        containers: a worker that was killed may leave containers.
-        words: what the display calls a status of these jobs, where it is not the status's name.
-        more: lines on the run as a whole, which a terminal shows below the first.
-    """
-
-    services: Callable[[WorkerAccess], Any]
-    save: Callable[[Finished[Any], CallCoordinator], None]
-    finish: Callable[[], None] = lambda: None
-    packages: tuple[str, ...] = ()
-    cpus: float = 1.0
-    containers: bool = False
-    words: Mapping[InstanceStatus, str] = field(default_factory=dict)
-    more: Callable[[], Sequence[str]] = tuple
-
-
-def check_keys(jobs: Sequence[Job]) -> None:
-    """Check that files can be named by the keys of ``jobs``.
-
-    Raises:
-        ValueError: a key is no safe file name, or belongs to two jobs.
-    """
-    counts = Counter(job.key for job in jobs)
-    for key, count in counts.items():
-        if not is_safe_key(key) or count > 1:
-            raise ValueError(f"{key!r} cannot be the key of {count} job(s): files are named by it")
-
-
 def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
     """Return ``jobs``, the longest expected first; equals keep their order.
 
@@ -157,3 +120,48 @@ def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
         return seconds.get(job.key, typical.get(job.group, usual))
 
     return sorted(jobs, key=expected, reverse=True)
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """What a run has to know about its kind of job.
+
+    Attributes:
+        services: builds what jobs need, once in each process; can be pickled.
+        save: writes the result of a job, in the process that holds the run's lock. A job whose
+            prediction file exists afterwards is done.
+        finish: called after the last job, also after an exception.
+        packages: that a worker on another machine imports for it, beside those of the runs.
+        cpus: that Ray reserves for a job.
+        containers: a worker that was killed may leave containers.
+        words: what the display calls a status of these jobs, where it is not the status's name.
+        order: of the jobs, from the seconds that they and others took before, by key.
+        around: holds meanwhile what jobs use, of the jobs in their order; is given what takes a
+            line for the user.
+        more: lines on the run as a whole, which a terminal shows below the first.
+    """
+
+    services: Callable[[WorkerAccess], Any]
+    save: Callable[[Finished[Any], CallCoordinator], None]
+    finish: Callable[[], None] = lambda: None
+    packages: tuple[str, ...] = ()
+    cpus: float = 1.0
+    containers: bool = False
+    words: Mapping[InstanceStatus, str] = field(default_factory=dict)
+    more: Callable[[], Sequence[str]] = tuple
+    order: Callable[[Sequence[Any], Mapping[str, float]], Sequence[Job]] = longest_first
+    around: Callable[[Sequence[Any], Callable[[str], None]], AbstractContextManager[None]] = (
+        lambda _, __: nullcontext()
+    )
+
+
+def check_keys(jobs: Sequence[Job]) -> None:
+    """Check that files can be named by the keys of ``jobs``.
+
+    Raises:
+        ValueError: a key is no safe file name, or belongs to two jobs.
+    """
+    counts = Counter(job.key for job in jobs)
+    for key, count in counts.items():
+        if not is_safe_key(key) or count > 1:
+            raise ValueError(f"{key!r} cannot be the key of {count} job(s): files are named by it")

@@ -6,7 +6,7 @@ Everything under ``predictions/`` and ``logs/`` is written here, by one thread o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import last_denial
 from runs.calls.ledger import tokens, total
 from runs.engines import Engine
-from runs.jobs import Finished, Job, longest_first
+from runs.jobs import Finished, Job, JobKind
 from runs.progress.display import Display
 from runs.progress.statuses import InstanceStatus
 from runs.progress.summary_json import RunSummary
@@ -32,7 +32,7 @@ class Run:
     """Has jobs worked on and saves them.
 
     Attributes:
-        save: see ``JobKind``.
+        kind: of its jobs.
     """
 
     store: RunStore
@@ -40,7 +40,7 @@ class Run:
     engine: Engine
     display: Display
     timings: Timings
-    save: Callable[[Finished[Any], CallCoordinator], None]
+    kind: JobKind
     _counts: dict[InstanceStatus, int] = field(default_factory=dict)
     _over_budget: dict[str, str] = field(default_factory=dict)
     _errors: list[str] = field(default_factory=list)
@@ -56,9 +56,9 @@ class Run:
             UserError: the run cannot go on; finished work is kept.
         """
         started = time.monotonic()
-        ordered = longest_first(jobs, self.timings.load())
+        ordered = self.kind.order(jobs, self.timings.load())
         try:
-            with self.display:
+            with self.display, self.kind.around(ordered, self.display.note):
                 for finished in self.engine.run(ordered, self._may_start):
                     self._take(finished)
         finally:
@@ -100,7 +100,7 @@ class Run:
         with suppress(OSError):  # it only decides an order
             self.timings.note(key, finished.seconds)
         try:
-            self.save(finished, self.coordinator)
+            self.kind.save(finished, self.coordinator)
         except OSError as error:  # a full disk must not take what others do
             status, reason = InstanceStatus.INFRA_ERROR, f"cannot save it: {error}"
         if status is InstanceStatus.BUDGET:

@@ -174,7 +174,7 @@ class RunSession:
         note_start(self.store, self.models.prices, self.models.address)
         voice.display = display
         try:
-            run = Run(self.store, coordinator, engine, display, timings, self.kind.save)
+            run = Run(self.store, coordinator, engine, display, timings, self.kind)
             return run.execute(jobs, plan)
         finally:
             voice.display = None

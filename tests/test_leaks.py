@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from demo.images import build_images
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
+from tests.bench.runs import config as run_config
+from tests.bench.runs import options as run_options
 from tests.conftest import ShareVenvs
 from tests.provider import Provider
 
@@ -154,6 +157,32 @@ def test_the_spy_sees_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     _spy(monkeypatch, commands)
     run_limited(["echo", "SENTINEL"], tmp_path, {}, 10)
     assert "SENTINEL" in repr(commands)
+
+
+def test_a_run_opens_no_verdict(tmp_path: Path, cache: Path) -> None:
+    """``report.py --follow`` writes verdicts beside a run that goes on."""
+    opened: list[str] = []
+    watching = [True]
+
+    def hook(event: str, given: tuple[Any, ...]) -> None:
+        if watching[0] and event in ("open", "os.rename"):
+            opened.extend(str(one) for one in given[:2])
+
+    sys.addaudithook(hook)  # for the rest of the process
+    ids = ("demo__textkit-1", "demo__textkit-2")
+    try:
+        verdicts = tmp_path / "predictions/r/verdicts"
+        verdicts.mkdir(parents=True)
+        for name in ids:
+            (verdicts / f"{name}.json").write_text("{")
+        opened.clear()
+        for redo in ("", ids[0]):
+            chosen = run_options(tmp_path, cache, *ids, redo=redo)
+            assert run_command(run_config(environment=EnvironmentKind.NONE), chosen, print) == 0
+        assert any(path.endswith("run.json") for path in opened)
+        assert not [path for path in opened if "verdicts" in path]
+    finally:
+        watching[0] = False
 
 
 def imports(path: Path) -> set[str]:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from agent.builtin import BuiltinAgent
 from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.cli.config import RunConfig
+from bench.instances.instance import Instance
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from environments import Environment
+from environments.docker.imagestore.store import ImageStore
 from runs.calls.modelsource import ModelSource
 from runs.jobs import WorkerAccess
 
 
 @dataclass(frozen=True)
 class Services:
-    """The run's configuration, and what this process has once."""
+    """The run's configuration, and what this process has once.
+
+    Attributes:
+        images: of the engine; None where no test runs in a container.
+    """
 
     config: RunConfig
     worker: WorkerAccess
@@ -27,3 +34,10 @@ class Services:
     environment: Environment
     models: ModelSource
     agent: Agent = field(default_factory=BuiltinAgent)
+    images: ImageStore | None = None
+
+    def pinned(self, instance: Instance) -> AbstractContextManager[None]:
+        """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""
+        if self.images is None or instance.test_setup is None:
+            return nullcontext()
+        return self.images.pinned(instance.image)

@@ -249,7 +249,8 @@ class InstanceJob:
 
 def _solved(solver: Solver) -> Solved:
     try:
-        with solver.slot:
+        # First: who waits for room must not hold a slot that the user of another image needs.
+        with solver.services.pinned(solver.instance), solver.slot:
             return solver.solve()
     finally:
         # Without a slot: a disk is waited for, and others can work meanwhile.

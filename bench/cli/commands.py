@@ -19,9 +19,10 @@ from bench.assembly import (
 )
 from bench.attempts.prior import plausible_instances
 from bench.attempts.solving import InstanceJob
-from bench.cli.config import RunConfig, TestChoice, validated
+from bench.cli.config import RunConfig, validated
 from bench.cli.preflight import preflight
 from bench.cli.selection import dated
+from bench.imageuse import ImageUse
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
 from bench.instances.project import shown_names
@@ -32,12 +33,10 @@ from core.errors import UserError
 from core.plaintext import counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
-from environments.docker.engine import connect
-from environments.docker.images import pull_ahead
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.modelsource import recorded_label, replay_folder
 from runs.checks import check_models
-from runs.options import EngineKind
+from runs.leftovers import run_key
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
@@ -150,7 +149,8 @@ class _Session:
             say(changed)
         plan = self._plan(coordinator, say)
         todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
-        self._pull(todo, lambda text: say(shown_names(text, todo)))
+        use = ImageUse(self.config, self.options)
+        use.pull_first(run_key(self.store.folder), todo, lambda text: say(shown_names(text, todo)))
         recordings = make_recordings(self.config, self.options)
         return [InstanceJob(instance, recordings) for instance in todo], plan
 
@@ -178,25 +178,6 @@ class _Session:
         if self.options.only_valid:
             states = {name: state.value for name, state in self.left_out.items()}
             note_left_out(self.store, self.options.only_valid.name, states)
-
-    def _pull(self, todo: Sequence[Instance], say: Say) -> None:
-        """Pull the images before the work begins, where a registry's limit can be waited for."""
-        here = self.options.scale.engine is EngineKind.LOCAL
-        if self.config.environment is not EnvironmentKind.DOCKER or not here:
-            return
-        if (client := connect()) is not None:
-            pull_ahead(client, self._images(todo, say), say)
-            client.close()
-
-    def _images(self, todo: Sequence[Instance], say: Say) -> set[str]:
-        """Return the images of the instances whose tests can run at all."""
-        if self.config.tests is TestChoice.NONE:
-            return set()
-        untestable = sum(instance.test_setup is None for instance in todo)
-        if untestable:
-            which = counted(untestable, "instance")
-            say(f"not pulled: images of {which} whose rows have no usable test command")
-        return {instance.image for instance in todo if instance.test_setup is not None}
 
     def _print(self, summary: RunSummary) -> None:
         if self.options.as_json:

@@ -10,7 +10,7 @@ from typing import Any
 from bench.cli.selection import INSTANCES, Selection
 from bench.instances.bundled import BUNDLED, Bundled
 from core.options import Folder, option, option_group
-from environments.options import AGENT
+from environments.options import AGENT, ImageOptions
 from llm.settings import SettingsBook, our_settings
 from runs.options import CallRetries, RunFolders, Scale, Spending, Start
 
@@ -59,6 +59,7 @@ class Options(Start, RunFolders, CallRetries):
         panel=INSTANCES,
         given=Path,
     )
+    images: ImageOptions = field(default_factory=ImageOptions)
     scale: Scale = field(default_factory=Scale)
     money: Spending = field(default_factory=Spending)
     settings: SettingsBook = field(default_factory=our_settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import secrets
 import tarfile
 import threading
@@ -18,7 +19,7 @@ from core.output import Tail
 from core.processes import CommandResult
 from core.worktree import Changes
 from environments.docker.deadline import within
-from environments.docker.engine import engine_error_types, engine_errors
+from environments.docker.engine import engine_error_types, engine_errors, is_podman
 from environments.docker.execs import exit_code_of, output_of
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
 from environments.layout import listed
@@ -31,6 +32,8 @@ _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", 
 _GRACE = 15.0
 _POLL = 1.0
 _KILLED = 137
+# Linux's usual ``pid_max``, above which Podman does not set the limit of its own service.
+_MOST = 32768
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Containers:
             "ulimits": [
                 Ulimit(name="fsize", soft=limits.file_size, hard=limits.file_size),
                 Ulimit(name="core", soft=0, hard=0),
+                *_own_limits(self.client),
             ],
             "tmpfs": {"/tmp": in_memory(limits.temporary)},
             "cap_drop": ["ALL"],
@@ -97,6 +101,20 @@ class Containers:
         options |= {"user": self.user} if self.user else {}
         options |= self.options
         return self.client.containers.run(image, name=name, detach=True, **options)
+
+
+def _own_limits(client: Any) -> Iterator[Any]:  # noqa: ANN401 - no types
+    """Yield limits of open files and processes that this machine allows, for Podman alone.
+
+    A request with limits makes it leave out its own settings, and ask for a million of both.
+    """
+    from docker.types import Ulimit
+
+    if is_podman(client):
+        for name, number in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+            hard = resource.getrlimit(number)[1]
+            most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+            yield Ulimit(name=name, soft=most, hard=most)
 
 
 @dataclass(frozen=True)

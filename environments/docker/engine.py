@@ -1,13 +1,18 @@
-"""Connect to the Docker engine, and translate its errors."""
+"""Connect to the engine, Docker's or Podman's, and translate its errors."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
+
+ENGINE_VARIABLE = "DOCKER_HOST"
+_SECONDS = 120
 
 
 @cache
@@ -20,19 +25,71 @@ def engine_error_types(*others: type[Exception]) -> tuple[type[Exception], ...]:
 
 
 def connect() -> Any | None:  # noqa: ANN401 - the SDK has no types
-    """Return a client of the engine that the environment variables name; None if none answers."""
+    """Return a client of the engine; None if none answers.
+
+    It is the one that ``DOCKER_HOST`` names, else Docker on its usual socket, else Podman's service
+    (``podman system service``) on one of its usual sockets.
+    """
     import docker
 
+    variables = engine_variables()
+    if address := variables.get(ENGINE_VARIABLE):
+        return _answering(docker.DockerClient, base_url=address)
+    return _answering(docker.from_env)
+
+
+def engine_variables() -> dict[str, str]:
+    """Return the variables by which other programs find the engine that ``connect`` finds.
+
+    Empty where they find it by themselves, or where none answers.
+    """
+    import docker
+
+    if os.environ.get(ENGINE_VARIABLE):
+        return {}
+    for place in podman_sockets(os.environ.get("XDG_RUNTIME_DIR", "")):
+        # Docker goes first where both answer.
+        if place.is_socket() and not _answers(docker.from_env):
+            address = f"unix://{place}"
+            if _answers(docker.DockerClient, base_url=address):
+                return {ENGINE_VARIABLE: address}
+    return {}
+
+
+def podman_sockets(runtime: str) -> list[Path]:
+    """Return where Podman's service listens (``podman-system-service(1)``), the user's place first.
+
+    Args:
+        runtime: the value of ``XDG_RUNTIME_DIR``; empty if there is none.
+    """
+    users = [Path(runtime) / "podman/podman.sock"] if runtime else []
+    return [*users, Path("/run/podman/podman.sock")]
+
+
+def is_podman(client: Any) -> bool:  # noqa: ANN401
+    """Tell whether the engine of ``client`` is Podman."""
+    found = client.version().get("Components") or ()
+    return any("podman" in str(part.get("Name", "")).lower() for part in found)
+
+
+def _answering(make: Any, **given: str) -> Any | None:  # noqa: ANN401
     try:
-        client = docker.from_env(timeout=120)
+        client = make(timeout=_SECONDS, **given)
         client.ping()
     except engine_error_types():
         return None
     return client
 
 
+def _answers(make: Any, **given: str) -> bool:  # noqa: ANN401
+    client = _answering(make, **given)
+    if client is not None:
+        client.close()
+    return client is not None
+
+
 def engine_answers() -> bool:
-    """Tell whether a Docker engine answers."""
+    """Tell whether an engine answers."""
     client = connect()
     if client is None:
         return False

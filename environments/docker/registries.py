@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 _HUB = "docker.io"
@@ -18,6 +20,7 @@ _MANIFESTS = ", ".join(
         "oci.image.index.v1+json",
     )
 )
+_TOO_MANY = 429
 _PLATFORM = {"os": "linux", "architecture": "amd64"}
 
 
@@ -44,19 +47,29 @@ class Registries:
 
     def size(self, image: str) -> int | None:
         """Return the packed bytes of ``image``; None if its registry does not say."""
-        from docker.auth import resolve_repository_name
-        from docker.utils import parse_repository_tag
-
-        repository, tag = parse_repository_tag(image)
-        registry, name = resolve_repository_name(repository)
-        tag = tag or "latest"
+        registry, name, tag = _parts(image)
         try:
             if registry == _HUB:
-                return self._of_hub(name if "/" in name else f"library/{name}", tag)
-            scheme = "http" if registry.startswith(_LOOPBACK) else "https"
-            return self._of_registry(f"{scheme}://{registry}/v2/{name}/manifests", tag)
+                return self._of_hub(name, tag)
+            return self._of_registry(_manifests(registry, name), tag)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
+
+    def retry_after(self, image: str) -> float | None:
+        """Return the seconds for which a registry that answers 429 asks to wait; None without.
+
+        The engine does not pass the registry's answer on, so the registry is asked once more.
+        """
+        import requests
+
+        registry, name, tag = _parts(image)
+        host = "registry-1.docker.io" if registry == _HUB else registry
+        try:
+            answer = requests.head(f"{_manifests(host, name)}/{tag}", timeout=self.timeout)
+        except OSError:
+            return None
+        text = answer.headers.get("Retry-After", "") if answer.status_code == _TOO_MANY else ""
+        return _seconds(text, datetime.now(timezone.utc))
 
     def _of_hub(self, name: str, tag: str) -> int | None:
         found = self._json(f"{self.hub}/v2/repositories/{name}/tags/{tag}")
@@ -76,6 +89,32 @@ class Registries:
         answer = requests.get(address, headers={"Accept": _MANIFESTS}, timeout=self.timeout)
         answer.raise_for_status()
         return answer.json()
+
+
+def _parts(image: str) -> tuple[str, str, str]:
+    """Return registry, repository and tag."""
+    from docker.auth import resolve_repository_name
+    from docker.utils import parse_repository_tag
+
+    repository, tag = parse_repository_tag(image)
+    registry, name = resolve_repository_name(repository)
+    whole = f"library/{name}" if registry == _HUB and "/" not in name else name
+    return str(registry), whole, str(tag or "latest")
+
+
+def _manifests(registry: str, name: str) -> str:
+    scheme = "http" if registry.startswith(_LOOPBACK) else "https"
+    return f"{scheme}://{registry}/v2/{name}/manifests"
+
+
+def _seconds(text: str, now: datetime) -> float | None:
+    """Return the seconds in a ``Retry-After`` (RFC 9110, 10.2.3): a number, or a date."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        return max((parsedate_to_datetime(text) - now).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return None
 
 
 def _fits(platform: Mapping[str, object]) -> bool:

@@ -28,6 +28,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     named = asked.runs or tuple(filter(None, [asked.audit]))
     values["cache"] = values["cache"] or _recorded(named, "cache")
     values["repos"] = values["repos"] or _recorded(named, "repos")
+    for option in ("image-disk", "image-prefix"):
+        key = option.replace("-", "_")
+        values[key] = values[key] or _given(asked.runs, option)
     options = built(ReportOptions, values)
     looks = options.table or options.as_json or options.compare or options.verify
     if options.evaluator not in (None, EvaluatorKind.NONE) or not looks:
@@ -50,7 +53,9 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
         return _exchange(asked, options)
     # What was asked for stands alone on standard output, so that it can be sent to a file.
     alone = options.table or options.as_json
-    say = partial(print, file=sys.stderr, flush=True) if alone else print
+    # Who follows a run sees each line at once, also in a file.
+    shown = partial(print, flush=True) if options.follow else print
+    say = partial(print, file=sys.stderr, flush=True) if alone else shown
     asked, options = _imported(asked, options, say)
     if asked.validate or asked.submission:
         return _package(asked, built(SubmissionOptions, values | {"cache": options.cache}))
@@ -116,8 +121,13 @@ def _package(asked: Asked, options: SubmissionOptions) -> int:
 
 def _recorded(runs: Sequence[Path], option: str) -> Path | None:
     """Return the folder that the first run was given with ``option``, where it still exists."""
+    folder = _given(runs, option)
+    return Path(folder) if isinstance(folder, str) and Path(folder).is_dir() else None
+
+
+def _given(runs: Sequence[Path], option: str) -> object:
+    """Return what the first run was given with ``option``; None if it was not."""
     if not runs or not runs[0].expanduser().is_dir():
         return None
     described = RunStore.of_folder(runs[0]).read_run() or {}
-    folder = mapping(described.get("options")).get(option)
-    return Path(folder) if isinstance(folder, str) and Path(folder).is_dir() else None
+    return mapping(described.get("options")).get(option)

@@ -57,6 +57,10 @@ def report_command(
         from reports.combine.write import combine
 
         store = combine(stores, options.name, say)
+    if options.follow:
+        from reports.following import follow
+
+        follow(store, options, say)
     report = report_on(store, options, say)
     _show(_asked_for(report, options), show)
     return report.exit_code
@@ -70,6 +74,11 @@ def _check(stores: Sequence[RunStore], options: ReportOptions) -> None:
         raise UserError("--compare takes two runs or more, and no --name")
     if options.name and len(stores) < 2:
         raise UserError("--name is for the combination of several runs; give two runs or more")
+    if options.follow and (len(stores) > 1 or options.only_reads or options.regrade):
+        raise UserError(
+            "--follow evaluates one run; give no second run and no --compare, --table, "
+            "--json or --regrade"
+        )
     if options.table and options.as_json:
         raise UserError("--table and --json exclude each other; give one")
 

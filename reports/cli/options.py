@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from core.options import Folder, option, option_group
+from environments.options import ImageOptions
 from reports.submission.splits import Layout
 from runs.options import cache_option, out_option, workers_option
 
@@ -116,6 +118,12 @@ class ReportOptions:
     )
     evaluator_python: str = option(
         "", "Interpreter of the official program; default: this one.", "--evaluator-python"
+    )
+    images: ImageOptions = field(default_factory=ImageOptions)
+    follow: bool = option(
+        False,
+        "Evaluate predictions as a running harness.py writes them, until it ends.",
+        "--follow",
     )
 
     @property

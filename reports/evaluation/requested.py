@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -12,16 +12,25 @@ from typing import Any
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
 from core.plaintext import counted
+from environments.docker.engine import connect
+from environments.docker.imagestore.store import ImageStore
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction
 from reports.data.rundata import RunData
-from reports.evaluation.evaluators.choice import make_evaluator, make_swebench
+from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.choice import make_evaluator, make_images, make_swebench
+from reports.evaluation.imagebatches import image_batches
 from reports.evaluation.regrading import Regrading
 from reports.evaluation.run_evaluation import Evaluated, RunEvaluation
 from reports.evaluation.verdicts import forget_others
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.store import RunStore
+
+# A process of swebench takes seconds to start, and all its images stay until it ends.
+_IMAGES_PER_WORKER = 2
+# They use no images of the rows, or fetch them themselves, or elsewhere.
+_WITHOUT_IMAGES = (*(set(EvaluatorKind) - {EvaluatorKind.DOCKER}), "smith", "sb-cli")
 
 
 @dataclass(frozen=True)
@@ -54,12 +63,27 @@ class RequestedEvaluation:
         Raises:
             UserError, InfrastructureError: nothing can be evaluated.
         """
-        work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say)
+        work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say, self._batches)
         if self.options.regrade:
             return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
         options = replace(self.options, split=self._split_name)
         name = self._dataset_name
         return work.evaluate(make_evaluator(self.kind, self.store, options, self.say, name))
+
+    def _batches(self, tasks: Sequence[EvaluationTask]) -> Iterable[Sequence[EvaluationTask]]:
+        """Return the parts in which tasks are evaluated: all at once, unless images lack room."""
+        store = self.limited_images
+        most = self.options.workers * _IMAGES_PER_WORKER
+        return image_batches(store, tasks, most) if store else (tasks,)
+
+    @cached_property
+    def limited_images(self) -> ImageStore | None:
+        """The images of the engine, where they have limited room; no registry has bundled ones."""
+        limited = self.options.images.image_disk is not None
+        if not limited or self.kind in _WITHOUT_IMAGES or self._dataset_name in BUNDLED:
+            return None
+        client = connect()
+        return make_images(client, self.options, self.say) if client else None
 
     def evaluate_others(self, run: RunData) -> int:
         """Evaluate the patches of attempts that are not predicted; save new verdicts.

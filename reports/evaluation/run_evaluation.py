@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -19,6 +19,8 @@ from runs.storage.store import RunStore
 
 Regrade = Callable[[EvaluationTask, Verdict | None], Verdict | None]
 """Grades the saved output of a task with that known verdict; returns None without output."""
+
+Batches = Callable[[Sequence[EvaluationTask]], Iterable[Sequence[EvaluationTask]]]
 
 _NAMED = 5
 
@@ -43,12 +45,14 @@ class RunEvaluation:
     Attributes:
         load: loads the dataset; called only if a row is needed.
         say: prints a line for the user.
+        batches: splits tasks into parts that are evaluated one after the other.
     """
 
     store: RunStore
     predictions: Sequence[Prediction]
     load: Callable[[], Dataset]
     say: Callable[[str], None]
+    batches: Batches = lambda tasks: (tasks,)
 
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
         """Evaluate the predictions whose verdict ``evaluator`` does not accept; save new verdicts.
@@ -113,6 +117,10 @@ class RunEvaluation:
         if not tasks:
             return
         self.say(f"evaluating {len(tasks)} predictions ({evaluator.name})")
+        for part in self.batches(tasks):
+            yield from self._of_part(part, evaluator)
+
+    def _of_part(self, tasks: Sequence[EvaluationTask], evaluator: Evaluator) -> Iterator[Verdict]:
         missing = evaluator.prepare(tasks)
         for name, reason in missing.items():
             yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)

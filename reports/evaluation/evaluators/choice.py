@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import ALIASES
@@ -19,6 +20,7 @@ from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
+    from environments.docker.imagestore.store import ImageStore
     from reports.evaluation.evaluators.images import ImagePreparation
     from reports.evaluation.evaluators.local import LocalEvaluator
 
@@ -56,7 +58,18 @@ def make_evaluator(
         return ModalEvaluator(swebench, say)
     from reports.evaluation.evaluators.docker import DockerEvaluator
 
-    return DockerEvaluator(swebench, _images(say, dataset), say)
+    return DockerEvaluator(swebench, _images(options, say, dataset), say)
+
+
+def make_images(
+    client: Any,  # noqa: ANN401 - the SDK has no types
+    options: ReportOptions,
+    say: Say,
+) -> ImageStore:
+    """Return the images of the engine of ``client``, whose record runs and reports share."""
+    from environments.docker.imagestore.store import make_image_store
+
+    return make_image_store(client, options.cache, options.images, "report", say)
 
 
 def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
@@ -86,14 +99,15 @@ def _official(
     )
     tool = official_tool(name, settings)
     folder = store.logs / "evaluation" / name
-    return OfficialEvaluator(tool, settings, folder, _images(say, dataset), say)
+    return OfficialEvaluator(tool, settings, folder, _images(options, say, dataset), say)
 
 
-def _images(say: Say, dataset: str) -> ImagePreparation:
+def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
     from reports.evaluation.evaluators.images import ImagePreparation
 
     bundled = BUNDLED.get(dataset)
-    return ImagePreparation(bundled.build_images if bundled else _build_nothing, say)
+    build = bundled.build_images if bundled else _build_nothing
+    return ImagePreparation(build, say, partial(make_images, options=options, say=say))
 
 
 def _build_nothing(ids: Sequence[str]) -> None:

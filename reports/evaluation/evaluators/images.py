@@ -11,7 +11,8 @@ from typing import Any
 
 from core.errors import InfrastructureError
 from environments.docker.engine import connect, engine_answers, engine_error_types
-from environments.docker.images import RESERVE, digest, holds, pull_each
+from environments.docker.images import digest, holds
+from environments.docker.imagestore.store import ImageStore
 from environments.docker.registries import Registries
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED
@@ -25,13 +26,13 @@ class ImagePreparation:
 
     Attributes:
         build: builds the images of these instances that no registry has; called before pulling.
-        reserve: bytes to keep free on the engine's disk.
+        images: returns the images of a client's engine.
     """
 
     build: Callable[[Sequence[str]], None]
     say: Callable[[str], None]
+    images: Callable[[Any], ImageStore]
     registries: Registries = field(default_factory=Registries)
-    reserve: int = RESERVE
 
     def prepare(
         self, tasks: Sequence[EvaluationTask], first: Callable[[Any], None] = lambda _: None
@@ -66,7 +67,7 @@ class ImagePreparation:
             wanted = sorted({task.instance.image for task in tasks})
             absent = [image for image in wanted if not holds(client, image)]
             self._say_images(len(wanted), absent)
-            failed = pull_each(client, absent, self.say, self.reserve)
+            failed = self.images(client).fetch_each(absent)
         except engine_error_types(InfrastructureError) as error:
             return dict.fromkeys(names, " ".join(str(error).split())[:300])
         return {

@@ -17,6 +17,7 @@ from pathlib import Path
 from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.processes import without_secrets
+from environments.docker.engine import engine_variables
 from reports.evaluation.evaluators.base import (
     OUTPUT_FILE,
     PATCH_FILE,
@@ -104,7 +105,7 @@ class Swebench:
             result = subprocess.run(
                 argv, cwd=self.folder, stdin=subprocess.DEVNULL,
                 stdout=output, stderr=subprocess.STDOUT, check=False,
-                env={**without_secrets(os.environ), "HF_HUB_OFFLINE": "1"},
+                env={**without_secrets(os.environ), **engine_variables(), "HF_HUB_OFFLINE": "1"},
             )  # fmt: skip
         return _in_words("swebench failed", _last_line(log), log) if result.returncode else ""
 

@@ -17,7 +17,10 @@ import pytest
 
 from core.errors import InfrastructureError
 from environments.docker.engine import connect, engine_answers
-from environments.docker.images import holds, missing_images, pull_ahead
+from environments.docker.images import check_space, holds, missing_images
+from environments.docker.imagestore.access import ImageAccess
+from environments.docker.imagestore.recordfile import RecordFile
+from environments.docker.imagestore.store import ImageStore
 
 pytestmark = [
     pytest.mark.docker,
@@ -104,49 +107,51 @@ def engine() -> Any:
     return connect()
 
 
-def test_missing_images_are_pulled_once_and_said(registry: str, engine: Any) -> None:
+def a_store(engine: Any, folder: Path, said: list[str]) -> ImageStore:
+    """Return the images of the engine, without a limit."""
+    file = RecordFile(folder, "one").live()
+    return ImageStore(ImageAccess(engine, file, say=said.append, reserve=0))
+
+
+def test_missing_images_are_pulled_once_and_said(
+    registry: str, engine: Any, tmp_path: Path
+) -> None:
     images = [f"{registry}/good/b:1", f"{registry}/good/a:latest"]
     said: list[str] = []
     try:
         assert missing_images(images) == sorted(images)
-        pull_ahead(engine, images, said.append, reserve=0)
-        assert said == [
+        store = a_store(engine, tmp_path, said)
+        store.fetch_all(images)
+        assert [line.partition(" (")[0] for line in said if line.startswith("pull ")] == [
             f"pull image 1 of 2: {registry}/good/a:latest",
             f"pull image 2 of 2: {registry}/good/b:1",
         ]
+        assert sum(line.startswith("pulled ") for line in said) == 2
         assert missing_images(images) == []
-        pull_ahead(engine, images, said.append, reserve=0)
-        assert len(said) == 2
+        store.fetch_all(images)
+        assert len(said) == 4
     finally:
         for image in images:
             if holds(engine, image):
                 engine.images.remove(image, force=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("busy/a:1", "rate limit is reached.*docker login"),
-        ("none/a:1", "has no such image"),
-    ],
-)
-def test_what_a_registry_refuses_is_told(registry: str, engine: Any, name: str, words: str) -> None:
-    image = f"{registry}/{name}"
-    with pytest.raises(InfrastructureError, match=f"cannot pull {image}: .*{words}") as caught:
-        pull_ahead(engine, [image], print, reserve=0)
+def test_what_a_registry_refuses_is_told(registry: str, engine: Any, tmp_path: Path) -> None:
+    image = f"{registry}/none/a:1"
+    with pytest.raises(
+        InfrastructureError, match=f"cannot pull {image}: .*has no such image"
+    ) as caught:
+        a_store(engine, tmp_path, []).fetch(image)
     assert "\n" not in str(caught.value)
 
 
-def test_a_registry_that_is_not_reached_is_told(engine: Any) -> None:
+def test_a_registry_that_is_not_reached_is_told(engine: Any, tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9/a/b:1: .*is not reached"):
-        pull_ahead(engine, ["127.0.0.1:9/a/b:1"], print, reserve=0)
+        a_store(engine, tmp_path, []).fetch("127.0.0.1:9/a/b:1")
 
 
-def test_nothing_is_pulled_onto_a_full_disk(registry: str, engine: Any) -> None:
+def test_nothing_is_pulled_onto_a_full_disk(engine: Any) -> None:
     if not Path(engine.info()["DockerRootDir"]).is_dir():
         pytest.skip("the engine runs on another machine")
-    image = f"{registry}/good/a:1"
-    said: list[str] = []
     with pytest.raises(InfrastructureError, match=r"5\.0 GB are free .* 20\.0 are kept in reserve"):
-        pull_ahead(engine, [image], said.append, lambda _: 5 * 10**9)
-    assert (said, holds(engine, image)) == ([], False)
+        check_space(engine, "a:1", 20 * 10**9, lambda _: 5 * 10**9)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
 from environments.docker.engine import connect, engine_answers
-from environments.docker.images import pull_each, registry_of
+from environments.docker.images import registry_of
 from environments.docker.registries import Registries
-from tests.environments.docker.test_images import Registry
+from tests.environments.docker.test_images import Registry, a_store
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 
@@ -51,15 +52,16 @@ def test_sizes_are_known_where_registries_give_them(server: str) -> None:
 
 @pytest.mark.docker
 @needs_engine
-def test_a_registry_that_will_not_go_on_is_not_asked_again(server: str) -> None:
+def test_a_registry_that_is_not_reached_is_not_asked_again(server: str, tmp_path: Path) -> None:
     client: Any = connect()
     said: list[str] = []
-    images = [f"{server}/busy/a:1", f"{server}/busy/b:1"]
-    failed = pull_each(client, images, said.append, reserve=0)
-    assert "rate limit is reached" in failed[images[0]]
+    store = a_store(client, tmp_path, said)
+    images = ["127.0.0.1:9/a:1", "127.0.0.1:9/b:1"]
+    failed = store.fetch_each(images)
+    assert "is not reached" in failed[images[0]]
     assert failed[images[1]].startswith("not pulled after this: cannot pull")
     assert said == [f"pull image 1 of 2: {images[0]}"]
     none = [f"{server}/none/a:1", f"{server}/none/b:1"]
-    failed = pull_each(client, none, said.append, reserve=0)
+    failed = store.fetch_each(none)
     assert all("has no such image" in failed[image] for image in none)
     assert registry_of("swebench/a:1") == "docker.io"

@@ -1,0 +1,172 @@
+"""The record of images that this program pulled: what it holds, and what may be removed. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from itertools import chain
+
+from pydantic import BaseModel, Field
+
+LINGER = 60.0
+"""Seconds that an image stays for what follows its use, or for a process that starts again."""
+
+
+class ClaimKind(str, Enum):
+    """Why a process wants an image to stay."""
+
+    USED = "used"
+    """A container of it may run."""
+    DUE = "due"
+    """What it is needed for can start."""
+    AHEAD = "ahead"
+    """It will be used; each use takes one away."""
+    AFTER = "after"
+    """It may be needed soon after another process has used it."""
+
+
+class ImageClaim(BaseModel):
+    """A process's wish that an image stays.
+
+    Attributes:
+        owner: the process; see ``RecordFile``.
+        until: seconds since the epoch after which it ends; None while its owner lives.
+    """
+
+    image: str
+    owner: str
+    kind: ClaimKind
+    until: float | None = None
+
+
+class PulledImage(BaseModel):
+    """An image that was pulled and was not there before.
+
+    Attributes:
+        complete: False from before the pull until its end is recorded.
+        id: of the engine.
+        digest: of the registry.
+        source: the name that was pulled, where a mirror has another.
+        pulled, used: seconds since the epoch; ``used`` is 0 before the first use.
+        layers: unpacked bytes of the layers, by what identifies each.
+    """
+
+    complete: bool = False
+    id: str = ""
+    digest: str = ""
+    source: str = ""
+    pulled: float = 0.0
+    used: float = 0.0
+    layers: dict[str, int] = Field(default_factory=dict)
+
+
+class ImageRecord(BaseModel):
+    """All pulled images, the claims on images, and the registries that are paused.
+
+    Attributes:
+        paused: seconds since the epoch until which a registry is not asked.
+    """
+
+    images: dict[str, PulledImage] = Field(default_factory=dict)
+    claims: list[ImageClaim] = Field(default_factory=list)
+    paused: dict[str, float] = Field(default_factory=dict)
+
+    def size(self) -> int:
+        """Return the bytes of all layers of the images; a shared layer counts once."""
+        return sum(
+            dict(chain.from_iterable(i.layers.items() for i in self.images.values())).values()
+        )
+
+    def claim(self, image: str, owner: str, kind: ClaimKind) -> None:
+        """Add a claim; a use takes one of the owner's claims ahead away."""
+        if kind is ClaimKind.USED:
+            self.release(image, owner, ClaimKind.AHEAD)
+        self.claims.append(ImageClaim(image=image, owner=owner, kind=kind))
+
+    def release(self, image: str, owner: str, *kinds: ClaimKind) -> None:
+        """Remove one claim of each of ``kinds``."""
+        for kind in kinds:
+            mine = (c for c in self.claims if (c.image, c.owner, c.kind) == (image, owner, kind))
+            if (found := next(mine, None)) is not None:
+                self.claims.remove(found)
+
+    def leave(self, owner: str) -> None:
+        """Remove all claims of an owner that ends."""
+        self.claims = [claim for claim in self.claims if claim.owner != owner]
+
+    def orphan(self, owner: str, now: float) -> None:
+        """End the claims of a process that was killed, after the time to start it again."""
+        for claim in self.claims:
+            if claim.owner == owner and claim.until is None:
+                claim.until = now + LINGER
+
+    def forget_ended(self, now: float) -> None:
+        """Remove claims and pauses whose time is over."""
+        self.claims = [c for c in self.claims if c.until is None or c.until > now]
+        self.paused = {name: until for name, until in self.paused.items() if until > now}
+
+    def removable(self, now: float, *, forced: bool = False) -> list[str]:
+        """Return the images that may be removed, the one that was not used for longest first.
+
+        Args:
+            now: seconds since the epoch.
+            forced: also those that are only expected to be used.
+        """
+        held = {c.image for c in self.claims if self._holds(c, now, forced=forced)}
+        free = [name for name, image in self.images.items() if image.complete and name not in held]
+        return sorted(free, key=lambda name: max(self.images[name].used, self.images[name].pulled))
+
+    def in_use(self) -> bool:
+        """Tell whether a living process uses, or can start to use, an image that is there."""
+        kinds = (ClaimKind.USED, ClaimKind.DUE)
+        return any(
+            claim.kind in kinds and claim.until is None and self._is_there(claim.image)
+            for claim in self.claims
+        )
+
+    def wanted(self) -> set[str]:
+        """Return the images that living processes want to use, and that were not pulled."""
+        return {
+            claim.image
+            for claim in self.claims
+            if claim.kind is ClaimKind.USED and claim.until is None
+            if not self._is_there(claim.image)
+        }
+
+    def _is_there(self, name: str) -> bool:
+        return name in self.images and self.images[name].complete
+
+    def _holds(self, claim: ImageClaim, now: float, *, forced: bool) -> bool:
+        alive = claim.until is None
+        if claim.kind is ClaimKind.USED and alive:
+            return True
+        if forced:
+            return False
+        image = self.images.get(claim.image)
+        if claim.kind is ClaimKind.AFTER and alive and image and image.used:
+            return now - image.used < LINGER
+        return True
+
+
+def layer_sizes(diff_ids: Sequence[str], history: Sequence[Mapping[str, object]]) -> dict[str, int]:
+    """Return the unpacked bytes of an image's layers, by what identifies each.
+
+    Engines give sizes by step of the history only, and do not say which steps without a size made
+    a layer. So a layer counts as shared where the steps up to it and at least as many layers are
+    the same: the sum may be too large, and never too small.
+
+    Args:
+        diff_ids: of the layers, the first one first (``RootFS.Layers``).
+        history: as the engine gives it, the last step first.
+    """
+    steps: list[object] = []
+    found: dict[str, int] = {}
+    for step in reversed(history):
+        size = step.get("Size")
+        steps.append([step.get("Created"), step.get("CreatedBy"), size])
+        if isinstance(size, int) and size > 0:
+            below = [*diff_ids[: len(found) + 1], *steps]
+            found[hashlib.sha256(json.dumps(below).encode()).hexdigest()[:16]] = size
+    return found

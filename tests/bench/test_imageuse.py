@@ -1,0 +1,51 @@
+"""The order in which instances start that share layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.attempts.solving import InstanceJob
+from bench.imageuse import ImageUse, by_layers, used_images
+from environments.base import EnvironmentKind
+from environments.options import ImageOptions
+from tests.bench.runs import config, options
+from tests.conftest import an_instance
+
+NAMES = ("a/b@1:1", "a/b@2:2", "a/b@1:3", "c/d@1:4", "a/b@2:5", "c/d@1:6")
+
+
+def jobs() -> list[InstanceJob]:
+    found = []
+    for name in NAMES:
+        repo, _, rest = name.partition("@")
+        version, _, number = rest.partition(":")
+        key = f"{repo.replace('/', '__')}-{number}"
+        found.append(InstanceJob(an_instance(instance_id=key, repo=repo, version=version)))
+    return found
+
+
+def numbers(found: list[InstanceJob]) -> str:
+    return "".join(job.key[-1] for job in found)
+
+
+def test_instances_of_one_version_come_after_each_other() -> None:
+    assert numbers(by_layers(jobs())) == "132546"
+
+
+@pytest.mark.parametrize(("limit", "order"), [(None, "641235"), (10**9, "642513")])
+def test_the_longest_comes_first_and_brings_its_neighbours(
+    tmp_path: Path, limit: int | None, order: str
+) -> None:
+    given = options(tmp_path, tmp_path, images=ImageOptions(image_disk=limit))
+    use = ImageUse(config(environment=EnvironmentKind.DOCKER), given)
+    seconds = {job.key: 10.0 for job in jobs()} | {"c__d-6": 99.0, "c__d-4": 50.0}
+    seconds |= {"a__b-2": 20.0} if limit else {}
+    assert numbers([*use.order(jobs(), seconds)]) == order
+
+
+def test_images_without_a_known_runner_are_not_pulled() -> None:
+    said: list[str] = []
+    assert used_images([job.instance for job in jobs()], said.append) == []
+    assert said == ["not pulled: images of 6 instances whose rows have no usable eval_script"]

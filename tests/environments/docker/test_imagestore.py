@@ -1,0 +1,213 @@
+"""Images on a small disk: room, pins, claims of several processes, and kills."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from environments.docker.imagestore.record import ClaimKind
+from environments.docker.imagestore.recordfile import RecordFile
+from environments.docker.imagestore.store import ImageStore
+from tests.environments.docker.imageplace import NAMES, NEEDED, SIZE, Place, wait_for
+from tests.environments.docker.imageplace import layers as layers  # fixtures
+from tests.environments.docker.imageplace import place as place
+from tests.environments.docker.imageplace import registry as registry
+from tests.environments.docker.loopback import Registry, layer_of, noise
+
+TOP = Path(__file__).resolve().parents[3]
+pytestmark = NEEDED
+
+
+def test_the_image_not_used_for_longest_is_removed_and_each_is_pulled_once(place: Place) -> None:
+    store = place.store()
+    for name in NAMES:
+        with store.pinned(place.image(name)):
+            assert name in place.held()
+            assert len(place.held()) <= 2
+    assert place.held() == "cd"
+    with store.pinned(place.image("d")):
+        pass
+    assert place.pulls() == dict.fromkeys(NAMES, 1)
+    assert f"removed image {place.image('a')}; images take 2.0 MB of 5.0 MB" in place.said
+    assert any("pull image" in line and "(2.0 MB packed)" in line for line in place.said)
+    # The last use counts, not the pull.
+    with store.pinned(place.image("c")):
+        pass
+    with store.pinned(place.image("a")):
+        assert place.held() == "ac"
+
+
+def test_what_was_there_before_is_never_removed(place: Place) -> None:
+    place.client.images.pull(place.image("a").rpartition(":")[0], tag="1")
+    place.client.images.get(place.image("a")).tag(f"{place.proxy.host}/small/mine", "1")
+    store = place.store(limit=1)
+    for name in "abcd":
+        with store.pinned(place.image(name)):
+            pass
+    assert place.held() == "ad"
+    # The image that was there by another name is pulled as one more name of it, and stays.
+    place.client.api.remove_image(place.image("a"), noprune=True)
+    for name in "ab":
+        with store.pinned(place.image(name)):
+            pass
+    assert place.client.images.get(f"{place.proxy.host}/small/mine:1")
+
+
+def test_a_name_that_means_another_image_now_is_left_alone(place: Place) -> None:
+    store = place.store(limit=SIZE)
+    with store.pinned(place.image("a")):
+        pass
+    with store.pinned(place.image("b")):
+        place.client.images.get(place.image("b")).tag(f"{place.proxy.host}/small/a", "1")
+    with store.pinned(place.image("c")):
+        pass
+    assert place.client.images.get(place.image("a"))
+
+
+def test_an_image_in_use_stays_and_others_wait_for_its_room(place: Place) -> None:
+    one, other = place.store("one"), place.store("other")
+    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as pins:
+        pins.enter_context(one.pinned(place.image("a")))
+        pins.enter_context(one.pinned(place.image("b")))
+        waiting = pool.submit(other.fetch, place.image("c"))
+        container = place.client.api.create_container(place.image("a"), ["x"])
+        assert place.held() == "ab"
+        pins.close()
+        waiting.result(30)
+        # A container of the first one is left, as of a process that was killed.
+        assert place.held() == "ac"
+        place.client.api.remove_container(container["Id"])
+
+
+def test_workers_of_two_processes_stay_below_the_limit(place: Place) -> None:
+    stores = [place.store("one"), place.store("other")]
+    most = 0
+    sizes = threading.Lock()
+
+    def use(number: int) -> None:
+        nonlocal most
+        with stores[number % 2].pinned(place.image(NAMES[number % 4])), sizes:
+            assert NAMES[number % 4] in place.held()
+            most = max(most, len(place.held()))
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(use, number) for number in range(12)]:
+            done.result(60)
+    assert most <= 3
+    with stores[0].access.file.changed() as record:
+        assert {*record.images} == {*place.images(place.held())}
+        assert not record.claims
+
+
+def test_shared_layers_count_once_and_those_of_others_not_at_all(
+    place: Place, registry: Registry
+) -> None:
+    shared = layer_of({"shared": noise(SIZE, "shared")})
+    for name in "xyz":
+        registry.put(f"small/{name}", [shared, layer_of({}), layer_of({name: noise(SIZE, name)})])
+    x, y, z = (place.image(name) for name in "xyz")
+    store = place.store(limit=None, reserve=0)
+    store.fetch_all([x, y])
+    with store.access.file.changed() as record:
+        assert 3 * SIZE <= record.size() < 3.1 * SIZE
+    # As the engine counts it.
+    sizes = {image: place.client.images.get(image).attrs["Size"] for image in (x, y)}
+    assert sum(sizes.values()) >= 4 * SIZE
+    other = place.store("other", limit=None, reserve=0)
+    other = ImageStore(replace(other.access, file=RecordFile(place.folder / "2", "other").live()))
+    other.fetch(z)
+    with other.access.file.changed() as record:
+        assert SIZE <= record.size() < 1.1 * SIZE
+
+
+def test_images_are_pulled_ahead_where_there_is_room(place: Place) -> None:
+    store = place.store()
+    with store.fetching_ahead(place.images()):
+        wait_for(lambda: place.held() == "ab")
+        with store.pinned(place.image("a")):
+            pass
+        wait_for(lambda: place.held() == "bc")
+        for name in "bcd":
+            with store.pinned(place.image(name)):
+                pass
+    assert place.pulls() == dict.fromkeys(NAMES, 1)
+
+
+def test_what_another_process_will_use_soon_stays(place: Place) -> None:
+    harness, follower = place.store("harness"), place.store("follower")
+    follower.claim(place.images("ab"), ClaimKind.AFTER)
+    with harness.pinned(place.image("a")), harness.pinned(place.image("b")):
+        pass
+    follower.claim([place.image("b")], ClaimKind.DUE)
+    assert not harness.fetch(place.image("c"), patient=False)
+    follower.leave()
+    assert harness.fetch(place.image("c"), patient=False)
+    assert place.held() == "ac"
+    # Nothing is used: what is only expected does not stop others for ever.
+    follower.claim(place.images("ac"), ClaimKind.AFTER)
+    with harness.pinned(place.image("d")):
+        assert place.held() == "cd"
+
+
+KILLED = """
+import sys
+from environments.docker.engine import connect
+from environments.docker.imagestore.access import ImageAccess
+from environments.docker.imagestore.recordfile import RecordFile
+from environments.docker.imagestore.store import ImageStore
+from pathlib import Path
+file = RecordFile(Path(sys.argv[1]), "killed").live()
+store = ImageStore(ImageAccess(connect(), file, limit=5_000_000))
+with store.pinned(sys.argv[2]), store.pinned(sys.argv[3]):
+    print("pinned", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def other_process(place: Place, *images: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(place.folder), *images], cwd=TOP, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ),
+    )  # fmt: skip
+    with process:
+        yield process
+        process.send_signal(signal.SIGKILL)
+
+
+def test_pins_of_a_killed_process_end(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.docker.imagestore.record.LINGER", 0.2)
+    store = place.store()
+    with other_process(place, *place.images("ab")) as process:
+        assert process.stdout
+        wait_for(lambda: "pinned" in process.stdout.readline())
+        assert not store.fetch(place.image("c"), patient=False)
+    assert store.fetch(place.image("c"), patient=True)
+    assert place.held() == "bc"
+
+
+def test_a_pull_of_a_killed_process_is_known(place: Place) -> None:
+    store = place.store()
+    place.proxy.hold.clear()
+    with other_process(place, *place.images("ab")):
+        wait_for(lambda: place.proxy.started[place.layers["a"]])
+    # The engine may end such a pull or not.
+    place.proxy.hold.set()
+    place.client.images.pull(place.image("a").rpartition(":")[0], tag="1")
+    store.fetch(place.image("c"))
+    with store.access.file.changed() as record:
+        assert {*record.images} == {*place.images("ac")}
+        assert record.images[place.image("a")].layers
+        record.claims.clear()
+    store.fetch(place.image("d"))
+    assert place.held() == "cd"

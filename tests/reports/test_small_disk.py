@@ -1,0 +1,187 @@
+"""A harness and a report that follows it, with images that do not fit on the disk together."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker.errors import APIError
+
+from bench.instances.dataset import load_dataset
+from demo.images import build_images
+from demo.setup import DEMO_DATASET, build_mirrors
+from environments.docker.engine import connect
+from tests.environments.docker.imageplace import NEEDED
+from tests.environments.docker.loopback import (
+    Fault,
+    Proxy,
+    Registry,
+    layer_of,
+    noise,
+    remove_images,
+    running_proxy,
+    running_registry,
+)
+from tests.preloaded import Preloaded, Started
+
+pytestmark = [*NEEDED, pytest.mark.long]
+SIZE, COUNT, LIMIT, WORKERS = 100_000_000, 12, 500_000_000, 3
+_SLACK = 10_000_000  # what the tests of candidates write
+
+
+@dataclass
+class Disk:
+    """Asks the engine every moment how much room all its layers take."""
+
+    client: Any
+    before: int = 0
+    sizes: list[int] = field(default_factory=list)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        self.before = self.client.df()["LayersSize"]
+        thread = threading.Thread(target=self._watch)
+        thread.start()
+        yield
+        self._ended.set()
+        thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.2):
+            # An engine answers one such request at a time, and an image may go meanwhile.
+            with contextlib.suppress(APIError):
+                self.sizes.append(self.client.df()["LayersSize"] - self.before)
+
+
+@dataclass
+class Both:
+    """Starts the two commands."""
+
+    preloaded: Preloaded
+    place: Path
+    cache: Path
+
+    def harness(self) -> Started:
+        return self._start(
+            "harness.py", "--dataset", str(self.place / "rows.json"), "--run", "r",
+            "--models", "scripted-a,scripted-b", "--replay", str(self.place / "replies"),
+            "--repos", str(self.place / "mirrors"), "--environment", "docker",
+            "--workers", str(WORKERS), "--out", str(self.place),
+            "--cache", str(self.cache), "--image-disk", f"{LIMIT // 1_000_000}MB",
+        )  # fmt: skip
+
+    def follower(self) -> Started:
+        wait_for(lambda: (self.place / "predictions/r/run.json").exists())
+        return self._start(
+            "report.py", str(self.place / "predictions/r"), "--follow", "--evaluator", "docker",
+            "--no-page",
+        )  # fmt: skip
+
+    def _start(self, script: str, *words: str) -> Started:
+        log = self.place / f"{script}.{len([*self.place.glob('*.log')])}.log"
+        with log.open("wb") as output:
+            return self.preloaded.start(
+                *words, script=script, output=os.dup(output.fileno()),
+            )  # fmt: skip
+
+    def said(self) -> str:
+        return "\n".join(path.read_text() for path in sorted(self.place.glob("*.log")))
+
+
+def push_base(client: Any, registry: Registry, image: str, name: str) -> None:
+    """Store an image of the engine in the registry."""
+    client.images.get(image).tag(f"{registry.host}/{name}", "1")
+    for line in client.api.push(f"{registry.host}/{name}", tag="1", stream=True, decode=True):
+        assert "error" not in line, line
+    client.api.remove_image(f"{registry.host}/{name}:1", noprune=True)
+
+
+def make_instances(place: Path, client: Any, proxy: Proxy) -> dict[str, str]:
+    """Write rows and replies of instances with large images; return the layer of each."""
+    rows, layers = [], {}
+    (place / "replies").mkdir()
+    known = [dict(row) for row in load_dataset("demo", "test").rows]
+    build_images([row["instance_id"] for row in known])
+    for number in range(COUNT):
+        row = dict(known[number % len(known)])
+        old, new = row["instance_id"], f"{row['instance_id']}{number}"
+        if number < len(known):
+            push_base(client, proxy.registry, row["image"], f"base/{old}")
+        name = f"large/{new}"
+        layer = layer_of({f"noise/{new}": noise(SIZE, new)})
+        (layers[new],) = proxy.registry.put(name, [layer], (f"base/{old}", "1"))
+        rows.append({**row, "instance_id": new, "image": f"{proxy.host}/{name}:1"})
+        reply = json.loads((DEMO_DATASET / f"replies/{old}.json").read_text())
+        (place / f"replies/{new}.json").write_text(json.dumps({**reply, "instance_id": new}))
+    (place / "rows.json").write_text(json.dumps(rows, default=str))
+    return layers
+
+
+def test_all_are_judged_below_the_limit_and_each_image_is_pulled_once(
+    tmp_path: Path, cache: Path, preloaded: Preloaded
+) -> None:
+    client: Any = connect()
+    build_mirrors(tmp_path / "mirrors")
+    (tmp_path / "registry").mkdir()
+    both, disk = Both(preloaded, tmp_path, tmp_path / "cache"), Disk(client)
+    with running_registry(tmp_path / "registry") as registry, running_proxy(registry) as proxy:
+        layers = make_instances(tmp_path, client, proxy)
+        earlier = f"{proxy.host}/large/{[*layers][-1]}:1"
+        client.images.pull(earlier.removesuffix(":1"), tag="1")
+        there = {tag for found in client.api.images() for tag in found["RepoTags"] or ()}
+        proxy.faults = [("/large/", Fault(429, {"Retry-After": "2"})),
+                        *[("/large/", Fault(500))] * 3]  # fmt: skip
+        try:
+            with disk.watched():
+                killed = both.harness(), both.follower()
+                verdicts = tmp_path / "predictions/r/verdicts"
+                wait_for(lambda: len([*verdicts.glob("*.json")]) >= COUNT // 4)
+                for process in killed:
+                    kill_with_children(process.pid)
+                harness = both.harness()
+                follower = both.follower()
+                assert harness.wait(1200) == 0, both.said()
+                assert follower.wait(1200) == 0, both.said()
+            left = {tag for found in client.api.images() for tag in found["RepoTags"] or ()}
+        finally:
+            remove_images(client, proxy.host)
+    found = {path.stem: json.loads(path.read_text())["status"] for path in verdicts.glob("*.json")}
+    assert set(found) == set(layers)
+    assert set(found.values()) <= {"resolved", "unresolved"}
+    assert len(disk.sizes) > COUNT
+    assert LIMIT - SIZE <= max(disk.sizes) <= LIMIT + SIZE + _SLACK
+    assert {name: proxy.served[layer] for name, layer in layers.items()} == dict.fromkeys(layers, 1)
+    # One pull may have been in work when the processes were killed.
+    assert sum(proxy.started[layer] for layer in layers.values()) <= COUNT + 1
+    assert there <= left
+    assert not proxy.faults
+    said = both.said()
+    assert "no pulls from" in said and "infrastructure failed" not in said
+
+
+def kill_with_children(pid: int) -> None:
+    children = subprocess.run(
+        ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
+    )
+    os.kill(pid, signal.SIGKILL)
+    for child in children.stdout.split():
+        kill_with_children(int(child))
+
+
+def wait_for(done: Callable[[], object], seconds: float = 1200) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.1)
