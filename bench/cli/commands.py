@@ -25,7 +25,6 @@ from bench.cli.selection import dated
 from bench.imageuse import ImageUse
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
-from bench.instances.project import shown_names
 from bench.instances.validity import Validity, not_valid
 from core.address import recorded_address
 from core.atomic import check_folder
@@ -149,8 +148,7 @@ class _Session:
             say(changed)
         plan = self._plan(coordinator, say)
         todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
-        use = ImageUse(self.config, self.options)
-        use.pull_first(run_key(self.store.folder), todo, lambda text: say(shown_names(text, todo)))
+        ImageUse(self.config, self.options).pull_first(run_key(self.store.folder), todo, say)
         recordings = make_recordings(self.config, self.options)
         return [InstanceJob(instance, recordings) for instance in todo], plan
 

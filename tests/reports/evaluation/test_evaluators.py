@@ -7,6 +7,7 @@ import shutil
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -48,8 +49,10 @@ class Dying(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.rpartition("/")[2].partition("?")[0]
         about = {"ApiVersion": "1.41", "ServerVersion": "1", "DockerRootDir": "/no/such"}
-        body = json.dumps(about if path in ("version", "info", "_ping") else []).encode()
-        self.send_response(200)
+        answer: Any = about if path in ("version", "info", "_ping") else []
+        image = "/images/" in self.path and not self.path.startswith("/images/json")
+        body = json.dumps({"message": "No such image: x"} if image else answer).encode()
+        self.send_response(404 if image else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
