@@ -50,7 +50,7 @@ class Dying(BaseHTTPRequestHandler):
         path = self.path.rpartition("/")[2].partition("?")[0]
         about = {"ApiVersion": "1.41", "ServerVersion": "1", "DockerRootDir": "/no/such"}
         answer: Any = about if path in ("version", "info", "_ping") else []
-        image = "/images/" in self.path and not self.path.startswith("/images/json")
+        image = "/images/" in self.path and "/images/json" not in self.path
         body = json.dumps({"message": "No such image: x"} if image else answer).encode()
         self.send_response(404 if image else 200)
         self.send_header("Content-Length", str(len(body)))
