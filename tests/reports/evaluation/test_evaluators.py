@@ -48,8 +48,10 @@ class Dying(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.rpartition("/")[2].partition("?")[0]
         about = {"ApiVersion": "1.41", "ServerVersion": "1", "DockerRootDir": "/no/such"}
-        body = json.dumps(about if path in ("version", "info", "_ping") else []).encode()
-        self.send_response(200)
+        absent = "/images/127." in self.path
+        known = {"message": "No such image"} if absent else about
+        body = json.dumps(known if absent or path in ("version", "info", "_ping") else []).encode()
+        self.send_response(404 if absent else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
