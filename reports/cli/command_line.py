@@ -23,7 +23,9 @@ from runs.storage.store import RunStore
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
     asked = built(Asked, values)
-    values["cache"] = values["cache"] or _recorded(asked.runs, "cache")
+    # A run that has just started may not have made its cache yet.
+    at_once = values["follow"] and _given(asked.runs, "cache")
+    values["cache"] = values["cache"] or at_once or _recorded(asked.runs, "cache")
     values["repos"] = values["repos"] or _recorded(asked.runs, "repos")
     for option in ("image-disk", "image-prefix"):
         key = option.replace("-", "_")
