@@ -60,11 +60,17 @@ def missing_images(images: Iterable[str]) -> list[str]:
     if client is None:
         return sorted(images)
     # Images may go meanwhile, of which ``client.images.list`` would ask for each.
-    held = {tag for image in client.api.images() for tag in image.get("RepoTags") or ()}
-    # Podman lists whole names only.
-    found = sorted(i for i in {*images} - held if not holds(client, i))
+    tags = [tag for image in client.api.images() for tag in image.get("RepoTags") or ()]
     client.close()
-    return found
+    return sorted({*images} - {*tags, *map(_short, tags)})
+
+
+def _short(tag: str) -> str:
+    """Return a name as users give it: Podman puts the registry, or ``localhost``, before all."""
+    for prefix in ("docker.io/library/", "docker.io/", "localhost/"):
+        if tag.startswith(prefix):
+            return tag[len(prefix) :]
+    return tag
 
 
 def holds(client: Any, image: str) -> bool:  # noqa: ANN401 - the SDK has no types

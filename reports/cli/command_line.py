@@ -26,7 +26,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
     asked = built(Asked, values)
     named = asked.runs or tuple(filter(None, [asked.audit]))
-    values["cache"] = values["cache"] or _recorded(named, "cache")
+    # A run that has just started may not have made its cache yet.
+    at_once = values["follow"] and _given(named, "cache")
+    values["cache"] = values["cache"] or at_once or _recorded(named, "cache")
     values["repos"] = values["repos"] or _recorded(named, "repos")
     for option in ("image-disk", "image-prefix"):
         key = option.replace("-", "_")

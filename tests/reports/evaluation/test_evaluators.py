@@ -7,7 +7,6 @@ import shutil
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
@@ -49,10 +48,10 @@ class Dying(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.rpartition("/")[2].partition("?")[0]
         about = {"ApiVersion": "1.41", "ServerVersion": "1", "DockerRootDir": "/no/such"}
-        answer: Any = about if path in ("version", "info", "_ping") else []
-        image = "/images/" in self.path and "/images/json" not in self.path
-        body = json.dumps({"message": "No such image: x"} if image else answer).encode()
-        self.send_response(404 if image else 200)
+        absent = "/images/127." in self.path
+        known = {"message": "No such image"} if absent else about
+        body = json.dumps(known if absent or path in ("version", "info", "_ping") else []).encode()
+        self.send_response(404 if absent else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
