@@ -183,7 +183,7 @@ def test_a_recording_says_what_was_known_of_its_model(
     source = ReplayedModels(tmp_path / "predictions/r/trajectories")
     choice = ModelChoice.parse("gpt-4o", replay=True)
     replayed = source.turn("demo__textkit-1", 1, choice, 0.0).model
-    assert replayed.traits == Traits(128000)
+    assert replayed.traits == Traits(128000, images=True)
     assert replayed.count("Übergrößenträger") == count_tokens("gpt-4o", "Übergrößenträger")
 
 
