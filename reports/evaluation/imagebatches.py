@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from core.errors import InfrastructureError
-from environments.docker.imagestore.store import ImageStore
 from reports.evaluation.evaluators.base import EvaluationTask
+
+if TYPE_CHECKING:
+    from environments.docker.imagestore.store import ImageStore
 
 
 def image_batches(

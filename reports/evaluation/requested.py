@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
 from core.plaintext import counted
 from environments.docker.engine import connect
-from environments.docker.imagestore.store import ImageStore
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction
@@ -26,6 +25,9 @@ from reports.evaluation.run_evaluation import Evaluated, RunEvaluation
 from reports.evaluation.verdicts import forget_others
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.store import RunStore
+
+if TYPE_CHECKING:
+    from environments.docker.imagestore.store import ImageStore
 
 # A process of swebench takes seconds to start, and all its images stay until it ends.
 _IMAGES_PER_WORKER = 2

@@ -15,7 +15,7 @@ from typing import Any
 from core.errors import InfrastructureError, UserError
 from core.plaintext import shortened
 from core.processes import run_limited, without_secrets
-from environments.docker.engine import connect
+from environments.docker.engine import connect, engine_variables
 from environments.leftovers import remove_mounted, remove_named
 from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
 from reports.evaluation.evaluators.images import ImagePreparation, digests
@@ -119,6 +119,7 @@ class OfficialEvaluator:
         temporary.mkdir()
         env = {
             **without_secrets(os.environ),
+            **engine_variables(),
             "TMPDIR": str(temporary),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",

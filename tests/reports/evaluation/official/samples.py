@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from bench.instances.instance import Evaluation, Instance
+from environments.docker.imagestore.store import ImageStore, make_image_store
+from environments.options import ImageOptions
 from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import EvaluationTask, Verdict
 from reports.evaluation.evaluators.images import ImagePreparation
@@ -134,7 +136,16 @@ def evaluator(
     name: str, chosen: ToolSettings, folder: Path, say: Callable[[str], None]
 ) -> OfficialEvaluator:
     tool = official_tool(name, chosen)
-    return OfficialEvaluator(tool, chosen, folder, ImagePreparation(lambda _: None, say), say)
+    return OfficialEvaluator(tool, chosen, folder, preparation(folder, say), say)
+
+
+def preparation(folder: Path, say: Callable[[str], None]) -> ImagePreparation:
+    """Return how images are prepared, with their record below ``folder``."""
+
+    def images(client: Any) -> ImageStore:
+        return make_image_store(client, folder / "cache", ImageOptions(), "test", say)
+
+    return ImagePreparation(lambda _: None, say, images)
 
 
 def evaluated(

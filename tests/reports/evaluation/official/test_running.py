@@ -16,7 +16,6 @@ from core.errors import UserError
 from core.git import git
 from reports.cli.commands import report_command
 from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, Verdict, VerdictStatus
-from reports.evaluation.evaluators.images import ImagePreparation
 from reports.evaluation.evaluators.official.choice import official_tool
 from reports.evaluation.evaluators.official.console import ConsoleLog
 from reports.evaluation.evaluators.official.running import OfficialEvaluator
@@ -40,7 +39,7 @@ def evaluate(
 ) -> tuple[dict[str, Verdict], list[str]]:
     said: list[str] = []
     chosen = samples.settings(changes.pop("checkout", None), sys.executable, **changes)
-    images = ImagePreparation(lambda _: None, said.append)
+    images = samples.preparation(place, said.append)
     made = OfficialEvaluator(kind(chosen), chosen, place, images, said.append)
     assert made.prepare(tasks(*words)) == {}
     return {v.instance_id: v for v in made.evaluate(tasks(*words), "run-1")}, said
@@ -145,7 +144,7 @@ def test_the_submodule_of_live_is_asked_for(tmp_path: Path) -> None:
 
 def test_rows_that_lack_something(tmp_path: Path) -> None:
     chosen = samples.settings(None, sys.executable)
-    images = ImagePreparation(lambda _: None, print)
+    images = samples.preparation(tmp_path, print)
     made = OfficialEvaluator(StandIn(chosen), chosen, tmp_path, images, print)
     bad = samples.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
     assert made.prepare([*tasks("RIGHT"), bad]) == {
