@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.instances.evalscript import END_MARKER, START_MARKER
 from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.processes import without_secrets
@@ -50,6 +51,7 @@ _CONTAINER_LOST = re.compile(r"[Cc]ontainer \w+ is not running")
 ENGINE_STOPPED = (
     "the Docker engine stopped answering during the evaluation; start it and repeat the command"
 )
+_LOST_OUTPUT = "the Docker engine lost the beginning of the test output; repeat the command"
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
 # Columns by which the rows of sets with an evaluator of their own are known.
 _TOOL_COLUMNS = (
@@ -130,6 +132,8 @@ class Swebench:
             reason = failure or "swebench left no log"
             return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason)
         output, report = saved_output(folder), folder / REPORT_FILE
+        if lost_beginning(output):
+            return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, _LOST_OUTPUT, output)
         if report.is_file():
             try:
                 data = read_object(report, "evaluate again")
@@ -151,7 +155,8 @@ class Swebench:
             patch = folder / PATCH_FILE
             kept = patch.read_text("utf-8", "surrogateescape").strip() if patch.is_file() else ""
             ended = (folder / REPORT_FILE).is_file() or patch_fault(folder)
-            if kept == wanted and ended and (folder / OUTPUT_FILE).is_file():
+            whole = (folder / OUTPUT_FILE).is_file() and not lost_beginning(saved_output(folder))
+            if kept == wanted and ended and whole:
                 return folder
         return None
 
@@ -189,6 +194,14 @@ def _tool_for(task: EvaluationTask) -> str:
 def _lacking(task: EvaluationTask) -> str:
     row = task.evaluation.row
     return ", ".join(key for key in _NEEDED if not row.get(key) and key != "PASS_TO_PASS")
+
+
+def lost_beginning(output: str) -> bool:
+    """Tell whether the engine lost the beginning of a test output, as it may on a busy machine.
+
+    swebench then reports that the patch did not apply.
+    """
+    return END_MARKER in output and START_MARKER not in output
 
 
 def saved_output(folder: Path) -> str:

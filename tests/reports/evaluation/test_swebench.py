@@ -41,6 +41,10 @@ def test_swebench_folders_are_found_at_any_depth(tmp_path: Path) -> None:
     (folder / "test_output.txt").write_text("")
     assert swebench.saved(task(TEXTKIT)) == folder
     assert swebench.saved(task(TEXTKIT, FORGED)) is None
+    (folder / "test_output.txt").write_text("PASSED a\n>>>>> End Test Output\n")
+    verdict = swebench.verdict(task(TEXTKIT), "run-1", "docker", "")
+    assert verdict.status is VerdictStatus.NOT_EVALUATED and "lost the beginning" in verdict.reason
+    assert swebench.saved(task(TEXTKIT)) is None, "the beginning is lost"
     (folder / "report.json").unlink()
     log.write_text("2026-01-01 10:00:00,123 - INFO - Test output written\n")
     assert swebench.saved(task(TEXTKIT)) is None, "half an output"
