@@ -140,10 +140,10 @@ def evaluator(
 
 
 def preparation(folder: Path, say: Callable[[str], None]) -> ImagePreparation:
-    """Return how images are prepared, with their record below ``folder``."""
+    """Return how images are prepared, with their record beside ``folder``."""
 
     def images(client: Any) -> ImageStore:
-        return make_image_store(client, folder / "cache", ImageOptions(), "test", say)
+        return make_image_store(client, folder.parent / "cache", ImageOptions(), "test", say)
 
     return ImagePreparation(lambda _: None, say, images)
 
