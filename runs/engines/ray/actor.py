@@ -14,16 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_GATHER, _LONGEST = 0.0004, 0.1
-
-
-def gathering(jobs: int) -> float:
-    """Return the seconds in which requests of so many jobs gather.
-
-    Each exchange costs milliseconds in a worker, in the actor and in the driver. The more jobs
-    there are, the more exchanges this saves, and the less the wait is for each.
-    """
-    return min(_LONGEST, _GATHER * jobs)
+# Seconds in which requests gather, because each exchange with the driver costs milliseconds.
+_GATHER = 0.02
 
 
 @dataclass(frozen=True)
@@ -64,8 +56,7 @@ class DriverAnswer:
 class RunActor:
     """Passes requests on; see ``runs.engines.ray.server.RunServer`` for what each does."""
 
-    def __init__(self, gather: float) -> None:
-        self._gather = gather
+    def __init__(self) -> None:
         self._requests: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue()
         self._answers: dict[int, asyncio.Future[bytes]] = {}
         self._asked = 0
@@ -88,7 +79,7 @@ class RunActor:
     async def requests(self) -> list[tuple[int, bytes]]:
         """Wait for requests and give them to the driver, numbered, in the order of their coming."""
         found = [await self._requests.get()]
-        await asyncio.sleep(self._gather)
+        await asyncio.sleep(_GATHER)
         while not self._requests.empty():
             found.append(self._requests.get_nowait())
         return found

@@ -18,7 +18,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from core.errors import UserError
-from runs.engines.ray.actor import RunActor, gathering
+from runs.engines.ray.actor import RunActor
 
 _TOP = Path(__file__).resolve().parents[3]
 _PACKAGES = ("core", "llm", "agent", "environments", "runs")
@@ -148,5 +148,4 @@ def make_run_actor(workers: int) -> Any:  # noqa: ANN401 - Ray's handles have no
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": here}
     concurrency = _CALLS_PER_WORKER * workers + _CALLS_OF_DRIVER
-    remote = ray.remote(RunActor).options(**options, max_concurrency=concurrency)
-    return remote.remote(gathering(workers))
+    return ray.remote(RunActor).options(**options, max_concurrency=concurrency).remote()

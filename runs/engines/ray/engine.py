@@ -190,7 +190,7 @@ class _Workers:
             )  # fmt: skip
             worker = _Hired(actor, room)
             self._hired.append(worker)
-            self._pending[actor.prepare.remote(self.plan, room.jobs, room.slots)] = worker, None
+            self._pending[actor.prepare.remote(self.plan, room.slots)] = worker, None
             free += room.jobs
         if not self._waiting and not self._resting:
             for worker in [worker for worker in self._hired if not worker.in_work]:

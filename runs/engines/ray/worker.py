@@ -24,7 +24,7 @@ from core.shutdown import Shutdown
 from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import InstanceEntry
-from runs.engines.ray.actor import DriverAnswer, JobStart, Request, gathering
+from runs.engines.ray.actor import DriverAnswer, JobStart, Request
 from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
 from runs.jobs import Finished, Job, JobAccess, WorkerAccess
 from runs.leftovers import mark_children
@@ -33,8 +33,9 @@ from runs.progress.statuses import InstanceStatus
 from runs.session import prepare_process
 from runs.slots import Slots
 
-# Seconds at most until requests without an answer are sent.
-_EVERY = 0.2
+# Seconds in which requests of a worker's jobs gather, and at most until those without an answer are
+# sent: each message costs milliseconds here, in the actor and in the driver.
+_GATHER, _EVERY = 0.025, 0.2
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,12 @@ class Worker:
     def __init__(self) -> None:
         self._stop = Shutdown()
         self._redact = Redactor.of_environment(os.environ)
-        self._connection = Connection(None, 0.0)
+        self._connection = Connection(None)
         self._services: Any = None
 
-    def prepare(self, plan: WorkerPlan, jobs: int, slots: int) -> str:
+    def prepare(self, plan: WorkerPlan, slots: int) -> str:
         """Build the services; return what the user has to fix, empty where nothing is."""
-        self._connection = Connection(plan.actor, gathering(jobs))
+        self._connection = Connection(plan.actor)
         threading.Thread(target=self._connection.keep_sending, daemon=True).start()
         prepare_process()
         node = node_name(os.environ, ray.util.get_node_ip_address())
@@ -136,11 +137,10 @@ class Worker:
 class Connection:
     """Sends what the jobs of a worker ask of the run, together, in the order of the calls.
 
-    ``method`` is one of ``RunServer``; ``gather`` are the seconds in which requests gather.
+    ``method`` is one of ``RunServer``.
     """
 
     actor: Any
-    gather: float
     _waiting: list[tuple[Request, Future[Any] | None]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _asked: threading.Event = field(default_factory=threading.Event)
@@ -168,7 +168,7 @@ class Connection:
         while True:
             self._asked.wait(_EVERY)
             self._asked.clear()
-            time.sleep(self.gather)
+            time.sleep(_GATHER)
             self.send()
 
     def send(self) -> None:
