@@ -42,7 +42,8 @@ def own_ray(cpus: int) -> Iterator[None]:
         UserError: it does not start.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join([str(_TOP), *_python_path()])}}
+    path = os.pathsep.join(filter(None, [str(_TOP), os.environ.get("PYTHONPATH")]))
+    environment = {"env_vars": {"PYTHONPATH": path}}
     with _initialized(
         environment, address="local", num_cpus=cpus, include_dashboard=False,
         object_store_memory=_OBJECT_STORE,
@@ -77,10 +78,6 @@ def connected(address: str, cpus: float, packages: Sequence[str]) -> Iterator[No
             )
         _check_processors(cpus)
         yield
-
-
-def _python_path() -> list[str]:
-    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
 @contextmanager
