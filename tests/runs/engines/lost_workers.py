@@ -137,12 +137,20 @@ def ports_of(processes: Sequence[psutil.Process]) -> set[int]:
 def rays_of(pid: int) -> list[psutil.Process]:
     """Return the processes of a driver's own Ray."""
     found = psutil.Process(pid).children(recursive=True)
-    return [process for process in found if "ray" in " ".join(process.cmdline()).lower()]
+    return [process for process in found if "ray" in " ".join(words_of(process)).lower()]
 
 
 def workers_of(pid: int) -> list[psutil.Process]:
     """Return the workers of a driver's own Ray."""
-    return [process for process in rays_of(pid) if process.cmdline()[0].startswith("ray::Worker")]
+    return [one for one in rays_of(pid) if "".join(words_of(one)).startswith("ray::Worker")]
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """Return the command line of a process; empty if it has just ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
 
 
 def wait_for_end(processes: Sequence[psutil.Process]) -> None:
