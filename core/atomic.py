@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from core.errors import UserError
 
@@ -21,17 +21,19 @@ _RANDOM = "????????"
 _LONGEST = 80
 
 
-def write_bytes_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Write ``data`` to a temporary name beside ``path``, flush it to disk and rename it.
+@contextmanager
+def writing_atomic(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Open a temporary name beside ``path``; flush it to disk and rename it after the block.
 
-    Without ``durable`` the file is complete, but may be lost when the machine stops.
+    An exception leaves ``path`` as it was. Without ``durable`` the file is complete, but may be
+    lost when the machine stops.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as handle:
-            handle.write(data)
+            yield handle
             handle.flush()
             if durable:
                 os.fsync(handle.fileno())
@@ -40,6 +42,12 @@ def write_bytes_atomic(path: Path, data: bytes, *, durable: bool = True) -> None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_bytes_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write ``data`` as ``writing_atomic`` does."""
+    with writing_atomic(path, durable=durable) as handle:
+        handle.write(data)
 
 
 def write_text_atomic(path: Path, text: str) -> None:

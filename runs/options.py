@@ -192,9 +192,10 @@ def cache_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - 
     return option(None, help, "--cache", panel=panel, factory=default_cache)
 
 
-def out_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
+def out_option(help: str, panel: str | None = None, default: Path | None = TOP) -> Any:  # noqa: ANN401
     """Declare ``--out`` of a command."""
-    return option(TOP, help, "--out", "-o", panel=panel)
+    given = None if default else Path
+    return option(default, help, "--out", "-o", panel=panel, given=given)
 
 
 @option_group

@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from bench.cli.selection import INSTANCES, Selection
+from bench.cli.selection import INSTANCES, Selection, since_option, until_option
 from bench.instances.bundled import BUNDLED, Bundled
 from core.options import Folder, option, option_group
 from environments.options import AGENT, ImageOptions
@@ -35,10 +35,8 @@ class Options(Start, RunFolders, CallRetries):
         "", "Configuration of a dataset that has several.", "--dataset-config", panel=INSTANCES
     )
     split: str = option("test", "Split of the dataset.", "--split", panel=INSTANCES)
-    since: str = option(
-        "", "Instances created on this day or later: YYYY-MM[-DD].", "--since", panel=INSTANCES
-    )
-    until: str = option("", "Instances created on this day or earlier.", "--until", panel=INSTANCES)
+    since: str = since_option("Instances created on this day or later: YYYY-MM[-DD].", INSTANCES)
+    until: str = until_option("Instances created on this day or earlier.", INSTANCES)
     selection: Selection = field(default_factory=Selection)
     prior: tuple[Path, ...] = option(
         (),

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.instances.instance import Instance
 from core.errors import UserError
@@ -13,6 +14,38 @@ from core.options import option, option_group
 
 INSTANCES = "Instances"
 _DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
+
+
+def seed_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
+    """Declare ``--seed`` of a command."""
+    return option(0, help, "--seed", panel=panel)
+
+
+def since_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401
+    """Declare ``--since`` of a command."""
+    return option("", help, "--since", panel=panel)
+
+
+def until_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401
+    """Declare ``--until`` of a command."""
+    return option("", help, "--until", panel=panel)
+
+
+def check_date(name: str, value: str) -> None:
+    """Check a day or a month that the option ``name`` gives; empty is right.
+
+    Raises:
+        UserError: it is none.
+    """
+    if value and not _DATE.fullmatch(value):
+        raise UserError(f"{name} {value!r} is no date: give YYYY-MM-DD or YYYY-MM")
+
+
+def in_period(day: str, since: str, until: str) -> bool:
+    """Tell whether a day lies in a period of days, months or empty ends."""
+    # A month stands for all of its days.
+    early = since and day[: len(since)] < since
+    return not (early or (until and day[: len(until)] > until))
 
 
 def read_ids(text: str) -> tuple[str, ...]:
@@ -43,7 +76,7 @@ class Selection:
     )
     part: str = option("", "Part of the list: a:b.", "--slice", panel=INSTANCES)
     shuffle: bool = option(False, "Shuffle the list.", "--shuffle", panel=INSTANCES)
-    seed: int = option(0, "Seed of --shuffle.", "--seed", panel=INSTANCES)
+    seed: int = seed_option("Seed of --shuffle.", INSTANCES)
 
     def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
         """Return the selected instances: ids, then pattern, then order, then slice.
@@ -86,8 +119,7 @@ def dated(instances: Sequence[Instance], since: str, until: str) -> tuple[Instan
         UserError: one is no date, an instance has none, or nothing is left.
     """
     for name, value in (("--since", since), ("--until", until)):
-        if value and not _DATE.fullmatch(value):
-            raise UserError(f"{name} {value!r} is no date: give YYYY-MM-DD or YYYY-MM")
+        check_date(name, value)
     if not (since or until):
         return tuple(instances)
     if undated := [instance.instance_id for instance in instances if not instance.created_at]:
@@ -96,12 +128,7 @@ def dated(instances: Sequence[Instance], since: str, until: str) -> tuple[Instan
             f"{undated[0]}; leave them out"
         )
 
-    def kept(created: str) -> bool:
-        # A month stands for all of its days.
-        early = since and created[: len(since)] < since
-        return not (early or (until and created[: len(until)] > until))
-
-    chosen = tuple(instance for instance in instances if kept(instance.created_at))
+    chosen = tuple(one for one in instances if in_period(one.created_at, since, until))
     if not chosen:
         raise UserError(f"no instance was created from {since or '…'} to {until or '…'}")
     return chosen

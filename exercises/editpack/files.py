@@ -1,0 +1,235 @@
+"""What each command writes: rows as a stream, atomically, and a report beside them.
+
+``OUT.report.json`` states the options, the hashes of input and output, and what was dropped. It
+holds the report of the file that was read, so the last report tells how its rows came about.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any, BinaryIO, cast
+
+from tqdm import tqdm
+
+from core.atomic import write_json_atomic, writing_atomic
+from core.errors import UserError
+from core.options import Folder, option, option_group
+from core.parsing.untrusted import read_object
+from core.plaintext import counted, table
+from exercises.editpack.rows import DroppedRow, Row, RowSource, file_digest, open_source
+from runs.options import out_option, workers_option
+from runs.storage.versions import versions
+
+REPORT = ".report.json"
+DECONTAMINATE = "decontaminate"
+_SUFFIXES = (".jsonl", ".jsonl.gz")
+
+
+@option_group
+class RowFiles:
+    """The file that a command writes, and what it writes beside it."""
+
+    out: Folder | None = out_option("The .jsonl or .jsonl.gz to write.", default=None)
+    dropped: Folder | None = option(
+        None, "Write the rows that were dropped here, with rule and detail.", "--dropped",
+        given=Path,
+    )  # fmt: skip
+
+
+@option_group
+class RowInput:
+    """The rows that a command reads."""
+
+    rows: str = option(
+        "", "A .jsonl[.gz], .parquet, folder saved by datasets, or hub id.", "rows", argument=True
+    )
+    config: str = option("", "Configuration of a hub id that has several.", "--config-name")
+    part: str = option("train", "Part of a folder or hub id that has several.", "--part")
+    skip_bad: bool = option(
+        False, "Count what is no row as unreadable instead of ending.", "--skip-bad"
+    )
+
+    def source(self) -> RowSource:
+        """Return where the rows are from.
+
+        Raises:
+            UserError: there is no such source.
+        """
+        if not self.rows:
+            raise UserError("no rows given; name a file, a folder or a hub id")
+        return open_source(self.rows, self.config, self.part)
+
+
+def row_workers_option() -> Any:  # noqa: ANN401 - as of core.options.option
+    """Declare ``--workers`` of a command that works on rows."""
+    return workers_option(1, "Processes; the output is the same with any number.")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command with its input and output.
+
+    Attributes:
+        command: its name.
+        options: that decide which rows are written, for the report; no paths.
+        packages: whose versions the report names.
+        details: called at the end, for what the report says beyond counts.
+    """
+
+    command: str
+    sources: Sequence[RowSource]
+    files: RowFiles
+    options: Mapping[str, Any]
+    packages: Sequence[str] = ()
+    details: Callable[[], Mapping[str, Any]] = field(default=dict)
+
+    @property
+    def out(self) -> Path:
+        """The file to write.
+
+        Raises:
+            UserError: none was given.
+        """
+        if self.files.out is None:
+            raise UserError("no --out given; name the .jsonl to write")
+        return self.files.out
+
+    def write(self, results: Iterable[Row | DroppedRow]) -> dict[str, Any]:
+        """Write the rows and the report, print what was dropped, and return the report.
+
+        Raises:
+            UserError: a file to write is no ``.jsonl``, or one that is read.
+        """
+        self._check()
+        began = time.monotonic()
+        dropped, kept = Counter[str](), 0
+        with ExitStack() as stack:
+            write = stack.enter_context(_lines_of(self.out))
+            aside = self.files.dropped and stack.enter_context(_lines_of(self.files.dropped))
+            for result in tqdm(results, self.command, unit=" rows", disable=None):
+                if isinstance(result, DroppedRow):
+                    dropped[result.rule] += 1
+                    if aside:
+                        aside({**result.row, "rule": result.rule, "detail": result.detail})
+                else:
+                    kept += 1
+                    write(result)
+        report = self._report(kept, dropped, time.monotonic() - began)
+        write_json_atomic(report_of(self.out), report)
+        print("\n".join(_summary(self.out, report)))
+        return report
+
+    def _check(self) -> None:
+        for name, path in (("--out", self.out), ("--dropped", self.files.dropped)):
+            if path is None:
+                continue
+            if not path.name.endswith(_SUFFIXES):
+                raise UserError(f"{name} {path}: give a file {' or '.join(_SUFFIXES)}")
+            if any(s.path is not None and s.path.resolve() == path for s in self.sources):
+                raise UserError(f"{name} {path} is a file that is read; choose another")
+        if self.files.out == self.files.dropped:
+            raise UserError(f"--dropped {self.files.dropped} is --out; choose another")
+
+    def _report(self, kept: int, dropped: Mapping[str, int], seconds: float) -> dict[str, Any]:
+        return {
+            "command": self.command,
+            "inputs": [input_record(source) for source in self.sources],
+            "output": {"name": self.out.name, "sha256": _sha256(self.out)},
+            "rows": kept + sum(dropped.values()),
+            "kept": kept,
+            "dropped": dict(dropped),
+            "options": dict(self.options),
+            **self.details(),
+            "versions": used_versions(self.packages),
+            "seconds": round(seconds, 3),
+        }
+
+
+def _summary(out: Path, report: Mapping[str, Any]) -> Iterator[str]:
+    rows = [("rows", report["rows"]), *report["dropped"].items(), ("kept", report["kept"])]
+    yield from table(("", report["command"]), ((n, f"{v:,}") for n, v in rows), numbers={1})
+    yield f"{counted(report['kept'], 'row')} in {out}, the report beside it"
+
+
+def used_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of the harness, of Python and of the packages that are installed."""
+    found = {key: versions()[key] for key in ("harness", "harness_commit")}
+    found["python"] = python_version()
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def input_record(source: RowSource) -> dict[str, Any]:
+    """Return what a report says of an input: name, hash, and the report beside it if it fits."""
+    record: dict[str, Any] = {"name": Path(source.name).name if source.path else source.name}
+    record["sha256"] = source.sha256
+    report = source.path and stored_report(source.path)
+    # A report of other bytes says nothing of these.
+    if report and (report.get("output") or {}).get("sha256") == source.sha256:
+        record["report"] = report
+    return record
+
+
+def stored_report(path: Path) -> dict[str, Any] | None:
+    """Return the report beside a file of rows, None if there is none.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    place = report_of(path)
+    if not place.is_file():
+        return None
+    return read_object(place, "write the rows again, or remove it")
+
+
+def report_of(path: Path) -> Path:
+    """Return where the report of a file lies."""
+    return path.with_name(path.name + REPORT)
+
+
+def decontaminated(record: Mapping[str, Any]) -> bool:
+    """Tell whether an input, as ``input_record`` describes it, went through ``decontaminate``."""
+    report = record.get("report") or {}
+    inputs = report.get("inputs") or ()
+    return report.get("command") == DECONTAMINATE or (
+        bool(inputs) and all(map(decontaminated, inputs))
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return file_digest(handle)
+
+
+@contextmanager
+def _lines_of(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Yield a function that writes a row as a line; the file appears after the block."""
+    with writing_atomic(path) as raw, ExitStack() as stack:
+        handle: BinaryIO = raw
+        if path.suffix == ".gz":
+            # Without name and time, so that equal rows give equal bytes.
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+            handle = cast(BinaryIO, stack.enter_context(packed))
+        yield lambda row: (handle.write(line_of(row)), None)[1]
+
+
+def line_of(row: Mapping[str, Any]) -> bytes:
+    """Return a row as one line of JSON."""
+    text = json.dumps(row, ensure_ascii=False, default=str) + "\n"
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(row, default=str).encode("ascii") + b"\n"

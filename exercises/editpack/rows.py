@@ -1,0 +1,212 @@
+"""Rows that hold an edit: their columns, and reading them as a stream.
+
+The columns are those of CommitPackFT (N. Muennighoff et al., "OctoPack", 2023, arXiv:2308.07124):
+``commit old_file new_file old_contents new_contents subject message lang license repos``. Only
+both contents and a message are required; other columns travel along.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bench.instances.hub import rows_of_hub
+from bench.instances.sets import DatasetName
+from core.errors import UserError
+from core.parsing.untrusted import DamagedError, json_of
+from exercises.canitedit.prompts import Prompt, edit_request
+
+OLD, NEW, INSTRUCTION, CONTENT = "old_contents", "new_contents", "instruction", "content"
+UNREADABLE = "unreadable"
+"""The rule under which what is no row is counted."""
+_MESSAGES = (INSTRUCTION, "message", "subject")
+_LONGEST_LINE = 256 << 20
+_BATCH = 256
+_KINDS = ".jsonl, .jsonl.gz, .parquet, a folder saved by `datasets`, or a hub id"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DroppedRow:
+    """A row that a command leaves out.
+
+    Attributes:
+        rule: under which it is counted.
+        detail: what it was caught by, in a few words.
+    """
+
+    row: Row
+    rule: str
+    detail: str = ""
+
+
+def with_content(row: Row) -> Row:
+    """Return the row with ``instruction`` and ``content``, which a model is trained on.
+
+    ``content`` is the prompt ``editcoder`` of CanItEdit with the edited program behind it.
+    ``\\r\\n`` in all three parts becomes ``\\n``.
+    """
+    instruction = _unix(message_of(row))
+    prompt = edit_request(Prompt.EDITCODER, _unix(row[OLD]), instruction).text
+    return {**row, INSTRUCTION: instruction, CONTENT: prompt + _unix(row[NEW])}
+
+
+def message_of(row: Mapping[str, Any]) -> str:
+    """Return the first of instruction, message and subject that is a text."""
+    return next((row[key] for key in _MESSAGES if isinstance(row.get(key), str)), "")
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def mistake_in(value: object) -> str:
+    """Return what is wrong with a row, empty if nothing is."""
+    if not isinstance(value, dict):
+        return "it is no object with columns"
+    for key in (OLD, NEW):
+        if not isinstance(value.get(key), str):
+            return f"{key} {'is no text' if key in value else 'is missing'}"
+    if not any(isinstance(value.get(key), str) for key in _MESSAGES):
+        return f"it has no {', '.join(_MESSAGES[:-1])} or {_MESSAGES[-1]}"
+    return ""
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Where rows are from; they can be read several times.
+
+    Attributes:
+        name: as the user gave it.
+        path: the file or folder; None for a set on the hub.
+        read: yields what the source holds, a ``DamagedError`` in place of what is no JSON.
+    """
+
+    name: str
+    path: Path | None
+    read: Callable[[], Iterable[object]]
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the file; of a folder or a set, that of its rows as JSON."""
+        if self.path is not None and self.path.is_file():
+            with self.path.open("rb") as handle:
+                return file_digest(handle)
+        digest = hashlib.sha256()
+        for row in self.read():
+            digest.update(json.dumps(row, sort_keys=True, default=str).encode() + b"\n")
+        return digest.hexdigest()
+
+    def rows(self, *, skip_bad: bool = False) -> Iterator[Row | DroppedRow]:
+        """Yield the rows; with ``skip_bad``, ``DroppedRow`` in place of what is no row.
+
+        Raises:
+            UserError: there is no row, or, without ``skip_bad``, one is none; names its number.
+        """
+        number = 0
+        for number, value in enumerate(self.read(), 1):
+            wrong = str(value) if isinstance(value, DamagedError) else mistake_in(value)
+            if not wrong:
+                yield value  # type: ignore[misc]  # mistake_in has looked
+            elif skip_bad:
+                yield DroppedRow({"row": number}, UNREADABLE, wrong)
+            else:
+                raise UserError(
+                    f"{self.name}, row {number}: {wrong}; correct it, or give --skip-bad"
+                )
+        if not number:
+            raise UserError(f"{self.name} has no rows; give a file with edits")
+
+
+def file_digest(handle: BinaryIO) -> str:
+    """Return the SHA-256 of what is left to read."""
+    digest = hashlib.sha256()
+    while data := handle.read(1 << 20):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def open_source(name: str, config: str = "", split: str = "train") -> RowSource:
+    """Return the source that a name stands for: a file, a folder, or an id on the hub.
+
+    ``config`` and ``split`` are for folders and sets that have several.
+
+    Raises:
+        UserError: there is no such source, or it cannot be read.
+        InfrastructureError: the hub cannot be reached.
+    """
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return RowSource(name, path, lambda: _rows_of_folder(path, split))
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        _check_file(path)
+        return RowSource(name, path, lambda: _json_lines(path))
+    if path.suffix == ".parquet":
+        _check_file(path)
+        return RowSource(name, path, lambda: _rows_of_parquet(path))
+    asked = DatasetName.parse(name)
+    if not asked.hub_id or path.exists():
+        raise UserError(f"there are no rows in {name}; give {_KINDS}")
+    found, _ = rows_of_hub(asked.hub_id, split, asked.revision, config)
+    return RowSource(name, None, lambda: found)
+
+
+def _check_file(path: Path) -> None:
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); give {_KINDS}") from error
+
+
+def _json_lines(path: Path) -> Iterator[object]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rb") as handle:
+            while line := handle.readline(_LONGEST_LINE):
+                if line.strip():
+                    yield _value(line)
+    except (OSError, EOFError) as error:
+        raise UserError(f"{path} cannot be read: {error}; write it again") from error
+
+
+def _value(line: bytes) -> object:
+    try:
+        return json_of(line.removeprefix(b"\xef\xbb\xbf"))
+    except DamagedError as error:
+        return error
+
+
+def _rows_of_parquet(path: Path) -> Iterator[object]:
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH):
+                yield from batch.to_pylist()
+    except (ArrowException, OSError) as error:
+        words = " ".join(str(error).split())
+        raise UserError(f"{path} cannot be read: {words}; give a .parquet file") from error
+
+
+def _rows_of_folder(path: Path, split: str) -> Iterable[object]:
+    from datasets import DatasetDict, load_from_disk
+
+    try:
+        saved = load_from_disk(str(path))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is no folder saved by `datasets`; give {_KINDS}") from error
+    if isinstance(saved, DatasetDict):
+        if split not in saved:
+            raise UserError(f"{path} has no split {split!r}; it has {', '.join(saved)}")
+        saved = saved[split]
+    found: Iterable[object] = saved
+    return found
