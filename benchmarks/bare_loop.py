@@ -1,4 +1,4 @@
-"""Call litellm in a loop: ``python -m benchmarks.bare_loop URL WORKERS CALLS < messages``.
+"""Call litellm in a loop: ``python -m benchmarks.bare_loop URL WORKERS CALLS < rounds``.
 
 This is the upper limit of every harness that uses litellm. Prints the CPU seconds.
 """
@@ -36,9 +36,8 @@ async def loop(url: str, workers: int, calls: int, rounds: list[list[dict[str, A
 
 
 def main() -> None:
-    """Repeat the calls of an attempt's rounds."""
-    messages = json.load(sys.stdin)
-    rounds = [messages[: 2 + 2 * n] for n in range(len(messages) // 2)]
+    """Repeat the calls whose messages are on the standard input, a list for each."""
+    rounds = json.load(sys.stdin)
     asyncio.run(loop(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), rounds))
     print(time.process_time())
 

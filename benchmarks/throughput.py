@@ -4,6 +4,8 @@ A server on loopback takes ten seconds for each answer. The harness makes three 
 two attempts a try, with as many instances as workers, on a generated repository of flask's size,
 with warm caches and no tests. A bare loop of litellm calls then sends the same conversations with
 as many workers. Calls a second are taken from the server's first request to its last answer.
+
+``--job completions`` measures jobs that only call models: CanItEdit's ``generate``.
 """
 
 from __future__ import annotations
@@ -53,10 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--engine", choices=sorted(_GOALS), default="local")
+    parser.add_argument("--job", choices=("attempts", "completions"), default="attempts")
     options = parser.parse_args(argv)
     counts = [int(word) for word in options.workers.split(",")]
     with tempfile.TemporaryDirectory() as folder, slow_provider(options.seconds) as url:
-        bench = Bench(Path(folder), url, options.engine, options.tries)
+        kind = Bench if options.job == "attempts" else CompletionBench
+        bench = kind(Path(folder), url, options.engine, options.tries)
         bench.prepare(max(counts))
         found = [bench.both(count) for count in counts]
     return report(found, options.seconds, _GOALS[options.engine])
@@ -81,24 +85,33 @@ class Bench:
     def both(self, workers: int) -> tuple[Measured, Measured]:
         """Measure the harness, then the bare loop with the same conversations."""
         ours = self.harness(workers, f"w{workers}", self.tries)
-        messages = json.dumps(self._ask("figures")["longest"])
+        rounds = json.dumps(self._rounds(self._ask("figures")["longest"]))
         calls = self.tries * _MODELS * _CALLS
         argv = [sys.executable, "-m", "benchmarks.bare_loop", f"{self.url}/v1", str(workers)]
-        bare = self._measured([*argv, str(calls)], workers, messages)
+        bare = self._measured([*argv, str(calls)], workers, rounds)
         print(f"{workers} workers: {ours.rate:.1f} of {bare.rate:.1f} calls a second", flush=True)
         return ours, bare
+
+    def _rounds(self, longest: list[Any]) -> list[list[Any]]:
+        """Return the messages of an attempt's calls."""
+        return [longest[: 2 + 2 * number] for number in range(len(longest) // 2)]
 
     def harness(self, workers: int, run: str, tries: int) -> Measured:
         """Run as many instances as workers."""
         argv = [
             sys.executable, "harness.py", "--dataset", str(self.folder / "rows.json"),
-            "--models", "gpt-4o,gpt-4o-mini", "--api-base", f"{self.url}/v1", "--all-attempts",
-            "--environment", "none", "--workers", str(workers), "--slice", f"0:{workers}",
-            "--repos", str(self.folder / "mirrors"), "--cache", str(self.folder / "cache"),
-            "--out", str(self.folder / "out"), "--run", run, "--call-timeout", "120",
-            "--engine", self.engine, "--tries", str(tries),
+            "--models", "gpt-4o,gpt-4o-mini", "--all-attempts",
+            "--environment", "none", "--slice", f"0:{workers}",
+            "--repos", str(self.folder / "mirrors"), "--tries", str(tries),
         ]  # fmt: skip
-        return self._measured(argv, workers, "")
+        return self._measured([*argv, *self._scale(workers, run)], workers, "")
+
+    def _scale(self, workers: int, run: str) -> list[str]:
+        return [
+            "--api-base", f"{self.url}/v1", "--workers", str(workers), "--engine", self.engine,
+            "--out", str(self.folder / "out"), "--cache", str(self.folder / "cache"),
+            "--run", run, "--call-timeout", "120",
+        ]  # fmt: skip
 
     def _measured(self, argv: list[str], workers: int, stdin: str) -> Measured:
         self._ask("reset")
@@ -121,6 +134,37 @@ class Bench:
         with urllib.request.urlopen(f"{self.url}/{what}") as response:
             content: dict[str, Any] = json.load(response)
         return content
+
+
+class CompletionBench(Bench):
+    """Measures jobs of ``generate``, each of as many completions as the attempts have calls."""
+
+    def prepare(self, instances: int) -> None:
+        """Write the problems."""
+        taxonomy = {"change_kind": "adaptive", "libraries": [], "topic": "DSA"}
+        before = "\n\n".join(f"def f{n}(x):\n    return x + {n}" for n in range(60))
+        rows = [
+            {
+                "id": number, "name": f"p{number}", "full_name": f"{number}_p", "before": before,
+                "after": before, "tests": "assert f1(1) == 2", "taxonomy": taxonomy,
+                "instruction_descriptive": f"Make f{number} return None.",
+                "instruction_lazy": f"Empty f{number}.",
+            }
+            for number in range((instances + 1) // 2)
+        ]  # fmt: skip
+        (self.folder / "problems.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    def _rounds(self, longest: list[Any]) -> list[list[Any]]:
+        return [longest]
+
+    def harness(self, workers: int, run: str, tries: int) -> Measured:
+        """Run one job for each worker."""
+        argv = [
+            sys.executable, "-m", "exercises.canitedit", "generate",
+            "--problems", str(self.folder / "problems.jsonl"), "--models", "gpt-4o",
+            "--completions", str(tries * _MODELS * _CALLS),
+        ]  # fmt: skip
+        return self._measured([*argv, *self._scale(workers, run)], workers, "")
 
 
 def report(

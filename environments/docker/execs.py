@@ -85,7 +85,7 @@ def run_exec(
         api = client.api
         made = api.exec_create(container, list(argv), stdin=bool(stdin), **options)["Id"]
         connection = api.exec_start(made, socket=True)
-        stack.callback(connection.close)
+        stack.callback(_close, connection)
         raw = getattr(connection, "_sock", connection)
         stack.callback(_hang_up, raw)
         early = bytearray(early_bytes(connection))
@@ -114,7 +114,7 @@ def output_of(api: Any, made: str) -> Iterator[bytes]:  # noqa: ANN401
             frames += chunk
     finally:
         _hang_up(raw)
-        connection.close()
+        _close(connection)
 
 
 def early_bytes(connection: Any) -> bytes:  # noqa: ANN401
@@ -136,6 +136,13 @@ def early_bytes(connection: Any) -> bytes:  # noqa: ANN401
         return b""
     finally:
         raw.settimeout(_START_SECONDS)
+
+
+def _close(connection: Any) -> None:  # noqa: ANN401
+    """Close the reply above the connection first: Python 3.13 warns of one whose file is closed."""
+    if response := getattr(connection, "_response", None):
+        response.close()
+    connection.close()
 
 
 def _hang_up(raw: Any) -> None:  # noqa: ANN401

@@ -51,8 +51,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "multi": {"lang": "go"},
 }
 # A whole run on SWE-bench Pro in its image is in test_set_leaks.py.
-OTHERS = ("pro", "live", "multilang", "rebench", "rebench-v2", "gym", "multi")
-SETS = ["smith", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+SETS = ("smith", "pro", "live", "multilang", "rebench", "rebench-v2", "gym", "multi")
 RUN_ALL = f"#!/bin/bash\nset -e\ncd /home/thing\n{PYTEST}\n"
 HIDDEN = {"home/fix.patch": "ZQHIDDEN", "home/test.patch": "ZQHIDDEN", "home/run.sh": RUN_ALL}
 
@@ -106,6 +105,7 @@ def regression_of(
 
 
 @needs_engine
+@pytest.mark.long
 @pytest.mark.parametrize("laid_out", SETS, indirect=True)
 def test_candidates_of_every_set_in_its_image(laid_out: tuple[Instance, Checkout, Path]) -> None:
     instance, checkout, folder = laid_out

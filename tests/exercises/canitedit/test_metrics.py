@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -168,7 +169,8 @@ def test_programs_are_measured_against_both_sides() -> None:
         ("x = ", False),
         ("x = 1\0", False),
         ("(" * 5000, False),
-        ("x" + "+x" * 50_000, False),
+        # Python 3.10 parses it.
+        ("x" + "+x" * 50_000, sys.version_info < (3, 11)),
         ("x = '\ud800'", False),
     ],
     ids=["code", "nothing", "escape", "cut", "null", "brackets", "long sum", "surrogate"],

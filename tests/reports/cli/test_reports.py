@@ -77,7 +77,7 @@ def test_all_six_gold_patches_are_resolved(
     assert json.loads((folder / "results.json").read_text())["resolved"] == ALL
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(KINDS[0], marks=pytest.mark.long), *KINDS[1:]])
 def test_gold_patches_are_resolved_and_others_are_not(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:

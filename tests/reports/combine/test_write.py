@@ -59,7 +59,7 @@ def quiet(_: str) -> None:
 def options(cache: Path, **changes: Any) -> ReportOptions:
     values: dict[str, Any] = {
         "evaluator": EvaluatorKind.NONE, "dataset": "", "split": "", "workers": 1, "timeout": 9.0,
-        "cache": cache, "repos": None,
+        "cache": cache, "repos": None, "page": False,
     }  # fmt: skip
     return ReportOptions(**{**values, **changes})
 

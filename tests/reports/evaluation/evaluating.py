@@ -52,6 +52,8 @@ def options(cache: Path, kind: str, **changes: Any) -> ReportOptions:
     values: dict[str, Any] = {
         "evaluator": kind, "dataset": "", "split": "", "workers": 2, "timeout": 120.0,
         "cache": cache, "repos": None,
+        # Drawing takes seconds; a test of pages asks for them.
+        "page": False,
     }  # fmt: skip
     return ReportOptions(**{**values, **changes})
 

@@ -65,7 +65,7 @@ def forker() -> Iterator[Forker]:
     started.process.stdout.close()
 
 
-@pytest.mark.parametrize("share", [0.2, pytest.param(1.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("share", [0.1, pytest.param(1.0, marks=pytest.mark.long)])
 def test_a_kill_at_any_write_pays_for_no_completion_twice(
     tmp_path: Path, forker: Forker, share: float
 ) -> None:
