@@ -99,7 +99,7 @@ class ParserProcess:
                 raise InfrastructureError(f"{self.python} does not start: {error}") from error
             self._used = False
         try:
-            version = self._answer(time.monotonic() + min(_START, self.patience))
+            version = self._answer(time.monotonic() + _START)
         except _EndedError as error:
             self.close()
             raise InfrastructureError(f"{self.python} does not start: {error}") from error

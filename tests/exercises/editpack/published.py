@@ -1,0 +1,75 @@
+"""The published filter, written down a second time from its description.
+
+Only the standard library: no tokens, no regular expressions, and the distance by the table of
+Wagner and Fischer.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from tests.exercises.editpack.edits import Row
+
+QUOTES = '"""'
+
+
+def plain_cleanup(text: str) -> str:
+    """Drop the comments on top and one block in triple double quotes, line by line."""
+    lines = text.split("\n")
+    comments, opened = 0, None
+    for number, line in enumerate(lines):
+        once = line.find(QUOTES) >= 0 and len(line.split(QUOTES)) == 2
+        if opened is not None:
+            if once:
+                return "\n".join(lines[number + 1 :])
+        elif once:
+            opened = number
+        elif line[:1] == "#":
+            comments = number + 1
+        elif not line.isspace() and line:
+            break
+    return "\n".join(lines[comments:])
+
+
+def plain_distance(a: str, b: str) -> int:
+    """Return the Levenshtein distance; what both begin and end with costs nothing."""
+    while a and b and a[0] == b[0]:
+        a, b = a[1:], b[1:]
+    while a and b and a[-1] == b[-1]:
+        a, b = a[:-1], b[:-1]
+    above = list(range(len(b) + 1))
+    for row, left in enumerate(a, 1):
+        here = [row]
+        for column, right in enumerate(b, 1):
+            changed = above[column - 1] + (left != right)
+            here.append(min(changed, above[column] + 1, here[-1] + 1))
+        above = here
+    return above[-1]
+
+
+def plain_parses(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except Exception:
+        return False
+    return True
+
+
+def plain_verdict(row: Row) -> tuple[str, str, str]:
+    """Return both cleaned sides and the first rule of the published code that the row breaks."""
+    old, new = plain_cleanup(row["old_contents"]), plain_cleanup(row["new_contents"])
+    words = ["TODO", "FIXME", "BUG", "FIX ME", "from setuptools import", "import setuptools"]
+    if not old.strip() or not new.strip():
+        rule = "blank"
+    elif any(word in new or word.lower() in new for word in words):
+        rule = "words"
+    elif abs(len(old) - len(new)) < 10 and plain_distance(old, new) < 10:
+        rule = "small"
+    elif not plain_parses(new):
+        rule = "syntax"
+    else:
+        rule = ""
+    return old, new, rule
