@@ -32,8 +32,11 @@ def plain_cleanup(text: str) -> str:
     return "\n".join(lines[comments:])
 
 
-def plain_distance(a: str, b: str) -> int:
-    """Return the Levenshtein distance; what both begin and end with costs nothing."""
+def plain_distance(a: str, b: str, most: int = 1000) -> int:
+    """Return the Levenshtein distance, ``most`` for any that is larger.
+
+    What both begin and end with costs nothing, and no row of the table is better than the one above.
+    """
     while a and b and a[0] == b[0]:
         a, b = a[1:], b[1:]
     while a and b and a[-1] == b[-1]:
@@ -45,7 +48,9 @@ def plain_distance(a: str, b: str) -> int:
             changed = above[column - 1] + (left != right)
             here.append(min(changed, above[column] + 1, here[-1] + 1))
         above = here
-    return above[-1]
+        if min(above) >= most:
+            break
+    return min(above[-1], most)
 
 
 def plain_parses(text: str) -> bool:
@@ -66,7 +71,7 @@ def plain_verdict(row: Row) -> tuple[str, str, str]:
         rule = "blank"
     elif any(word in new or word.lower() in new for word in words):
         rule = "words"
-    elif abs(len(old) - len(new)) < 10 and plain_distance(old, new) < 10:
+    elif abs(len(old) - len(new)) < 10 and plain_distance(old, new, 10) < 10:
         rule = "small"
     elif not plain_parses(new):
         rule = "syntax"
