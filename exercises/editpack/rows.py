@@ -210,7 +210,7 @@ def _skip_line(handle: BinaryIO) -> None:
 
 def _value(line: bytes) -> object:
     try:
-        return json_of(line.removeprefix(b"\xef\xbb\xbf"))
+        return json_of(line.removeprefix(b"\xef\xbb\xbf").strip())
     except DamagedError as error:
         return error
 

@@ -35,12 +35,12 @@ def plain_cleanup(text: str) -> str:
 def plain_distance(a: str, b: str, most: int = 1000) -> int:
     """Return the Levenshtein distance, ``most`` for any that is larger.
 
-    What both begin and end with costs nothing, and no row of the table is better than the one above.
+    What both begin and end with costs nothing, and no row of the table is better than that above.
     """
-    while a and b and a[0] == b[0]:
-        a, b = a[1:], b[1:]
-    while a and b and a[-1] == b[-1]:
-        a, b = a[:-1], b[:-1]
+    for _ in range(2):
+        apart = (place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+        same = next(apart, min(len(a), len(b)))
+        a, b = a[same:][::-1], b[same:][::-1]
     above = list(range(len(b) + 1))
     for row, left in enumerate(a, 1):
         here = [row]
