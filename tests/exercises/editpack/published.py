@@ -33,24 +33,26 @@ def plain_cleanup(text: str) -> str:
 
 
 def plain_distance(a: str, b: str, most: int = 1000) -> int:
-    """Return the Levenshtein distance, ``most`` for any that is larger.
+    """Return the Levenshtein distance, ``most`` for any that is as large.
 
-    What both begin and end with costs nothing, and no row of the table is better than that above.
+    What both begin and end with costs nothing; no row of the table is better than that above, and
+    no cell is better than its distance from the diagonal.
     """
     for _ in range(2):
         apart = (place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
         same = next(apart, min(len(a), len(b)))
         a, b = a[same:][::-1], b[same:][::-1]
-    above = list(range(len(b) + 1))
+    above = {column: column for column in range(min(len(b), most) + 1)}
     for row, left in enumerate(a, 1):
-        here = [row]
-        for column, right in enumerate(b, 1):
-            changed = above[column - 1] + (left != right)
-            here.append(min(changed, above[column] + 1, here[-1] + 1))
+        here = {0: row}
+        for column in range(max(1, row - most), min(len(b), row + most) + 1):
+            changed = above.get(column - 1, most) + (left != b[column - 1])
+            beside = min(above.get(column, most), here.get(column - 1, most)) + 1
+            here[column] = min(changed, beside)
         above = here
-        if min(above) >= most:
+        if min(above.values()) >= most:
             break
-    return min(above[-1], most)
+    return min(above.get(len(b), most), most)
 
 
 def plain_parses(text: str) -> bool:

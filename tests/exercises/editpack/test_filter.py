@@ -161,7 +161,6 @@ def test_five_thousand_generated_and_mined_rows_have_the_published_verdicts(
     assert len(rows) >= 5000
     counts = same_as_written_down(run, tmp_path, rows)
     assert {*counts} == {"", "blank", "words", "small", "syntax"}
-    print(len(found), counts)
 
 
 def mined(repository: Path) -> list[Row]:
