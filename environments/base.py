@@ -36,12 +36,16 @@ class UnavailableError(Exception):
     """The environment cannot be made for this project; the message says why."""
 
 
+ANY_PYTHON = "3"
+"""The version of a project that any interpreter may run."""
+
+
 @dataclass(frozen=True)
 class VenvSpec:
     """How a virtual environment is made for a project and its tests are run.
 
     Attributes:
-        python: version of the interpreter; ``3`` for any.
+        python: version of the interpreter, or ``ANY_PYTHON``.
         packages: requirements that are installed first.
         pip_packages: requirements that are installed after them.
         tree_edits: shell lines that edit the tree before the installation.
@@ -50,7 +54,7 @@ class VenvSpec:
         source: what the other values were made from, as JSON; identifies kept environments.
     """
 
-    python: str = "3"
+    python: str = ANY_PYTHON
     packages: tuple[str, ...] = ()
     pip_packages: tuple[str, ...] = ()
     tree_edits: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bench.instances.evalscript import TestSetup
+from environments.base import ANY_PYTHON
 
 __all__ = ["ImagePlace", "Instance", "Spec", "TestSetup", "derived_image"]
 
@@ -19,7 +20,7 @@ __all__ = ["ImagePlace", "Instance", "Spec", "TestSetup", "derived_image"]
 class Spec:
     """How SWE-bench installs and tests one version of a repository (its ``MAP_REPO_VERSION``)."""
 
-    python: str = "3"
+    python: str = ANY_PYTHON
     packages: str = ""
     pip_packages: tuple[str, ...] = ()
     pre_install: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class Spec:
             raise ValueError("not a mapping")
         command = raw.get("test_cmd") or ""
         return cls(
-            python=str(raw.get("python", "3")),
+            python=str(raw.get("python", ANY_PYTHON)),
             packages=str(raw.get("packages") or ""),
             pip_packages=tuple(raw.get("pip_packages") or ()),
             pre_install=tuple(raw.get("pre_install") or ()),

@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from core.processes import run_limited, without_secrets
 from core.shutdown import waited_for
-from environments.base import Project, UnavailableError, VenvSpec
+from environments.base import ANY_PYTHON, Project, UnavailableError, VenvSpec
 from environments.local.buildsteps import BuildSteps
 from environments.local.seals import seal, unchanged
 
@@ -146,7 +146,7 @@ def _interpreter(spec: VenvSpec) -> Path:
 def find_python(version: str) -> Path | None:
     """Return an interpreter of ``version`` (``3``, ``3.9``) from pyenv, uv or PATH."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if version in ("", "3", own):
+    if version in ("", ANY_PYTHON, own):
         return Path(os.path.realpath(sys.executable)) if sys.prefix == sys.base_prefix else _own()
     root = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
     numbers = sorted(

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, cast
 
 from tqdm import tqdm
 
-from core.atomic import write_json_atomic, writing_atomic
+from core.atomic import check_folder, write_json_atomic, writing_atomic
 from core.errors import UserError
 from core.options import Folder, option, option_group
 from core.parsing.untrusted import read_object
@@ -107,10 +107,13 @@ class Step:
         """Write the rows and the report, print what was dropped, and return the report.
 
         Raises:
-            UserError: a file to write is no ``.jsonl``, or one that is read.
+            UserError: a file to write is no ``.jsonl``, or one that is read; a report beside an
+                input is damaged.
         """
         self._check()
         began = time.monotonic()
+        # Before the rows: a damaged report must not be found when the output is there.
+        inputs = [input_record(source) for source in self.sources]
         dropped, kept = Counter[str](), 0
         with ExitStack() as stack:
             write = stack.enter_context(_lines_of(self.out))
@@ -123,7 +126,7 @@ class Step:
                 else:
                     kept += 1
                     write(result)
-        report = self._report(kept, dropped, time.monotonic() - began)
+        report = self._report(inputs, kept, dropped, time.monotonic() - began)
         write_json_atomic(report_of(self.out), report)
         print("\n".join(_summary(self.out, report)))
         return report
@@ -134,15 +137,20 @@ class Step:
                 continue
             if not path.name.endswith(_SUFFIXES):
                 raise UserError(f"{name} {path}: give a file {' or '.join(_SUFFIXES)}")
+            if path.is_dir():
+                raise UserError(f"{name} {path} is a folder; choose another")
+            check_folder(name, path.parent)
             if any(s.path is not None and s.path.resolve() == path for s in self.sources):
                 raise UserError(f"{name} {path} is a file that is read; choose another")
         if self.files.out == self.files.dropped:
             raise UserError(f"--dropped {self.files.dropped} is --out; choose another")
 
-    def _report(self, kept: int, dropped: Mapping[str, int], seconds: float) -> dict[str, Any]:
+    def _report(
+        self, inputs: Sequence[object], kept: int, dropped: Mapping[str, int], seconds: float
+    ) -> dict[str, Any]:
         return {
             "command": self.command,
-            "inputs": [input_record(source) for source in self.sources],
+            "inputs": inputs,
             "output": {"name": self.out.name, "sha256": _sha256(self.out)},
             "rows": kept + sum(dropped.values()),
             "kept": kept,
@@ -174,11 +182,11 @@ def used_versions(packages: Iterable[str]) -> dict[str, str]:
 
 def input_record(source: RowSource) -> dict[str, Any]:
     """Return what a report says of an input: name, hash, and the report beside it if it fits."""
-    record: dict[str, Any] = {"name": Path(source.name).name if source.path else source.name}
-    record["sha256"] = source.sha256
+    name = source.path.resolve().name if source.path else source.name
+    record: dict[str, Any] = {"name": name, "sha256": source.sha256}
     report = source.path and stored_report(source.path)
     # A report of other bytes says nothing of these.
-    if report and (report.get("output") or {}).get("sha256") == source.sha256:
+    if report and _mapping(report.get("output")).get("sha256") == source.sha256:
         record["report"] = report
     return record
 
@@ -202,11 +210,20 @@ def report_of(path: Path) -> Path:
 
 def decontaminated(record: Mapping[str, Any]) -> bool:
     """Tell whether an input, as ``input_record`` describes it, went through ``decontaminate``."""
-    report = record.get("report") or {}
-    inputs = report.get("inputs") or ()
-    return report.get("command") == DECONTAMINATE or (
-        bool(inputs) and all(map(decontaminated, inputs))
+    report = _mapping(record.get("report"))
+    if report.get("command") == DECONTAMINATE:
+        return True
+    inputs = report.get("inputs")
+    return (
+        isinstance(inputs, list)
+        and bool(inputs)
+        and all(decontaminated(_mapping(i)) for i in inputs)
     )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """Return a part of a report, empty if it is not what a command writes."""
+    return value if isinstance(value, dict) else {}
 
 
 def _sha256(path: Path) -> str:

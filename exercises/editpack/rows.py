@@ -10,11 +10,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from bench.instances.hub import rows_of_hub
 from bench.instances.sets import DatasetName
@@ -27,6 +29,7 @@ UNREADABLE = "unreadable"
 """The rule under which what is no row is counted."""
 _MESSAGES = (INSTRUCTION, "message", "subject")
 _LONGEST_LINE = 256 << 20
+_FIRST_LINE = re.compile(r"line 1(, |: )")
 _BATCH = 256
 _KINDS = ".jsonl, .jsonl.gz, .parquet, a folder saved by `datasets`, or a hub id"
 
@@ -59,8 +62,9 @@ def with_content(row: Row) -> Row:
 
 
 def message_of(row: Mapping[str, Any]) -> str:
-    """Return the first of instruction, message and subject that is a text."""
-    return next((row[key] for key in _MESSAGES if isinstance(row.get(key), str)), "")
+    """Return the first of instruction, message and subject that says something."""
+    texts = (row[key] for key in _MESSAGES if isinstance(row.get(key), str))
+    return next((text for text in texts if text.strip()), "")
 
 
 def _unix(text: str) -> str:
@@ -69,6 +73,8 @@ def _unix(text: str) -> str:
 
 def mistake_in(value: object) -> str:
     """Return what is wrong with a row, empty if nothing is."""
+    if isinstance(value, DamagedError):
+        return _FIRST_LINE.sub("", str(value), count=1)  # the row is one line
     if not isinstance(value, dict):
         return "it is no object with columns"
     for key in (OLD, NEW):
@@ -112,7 +118,7 @@ class RowSource:
         """
         number = 0
         for number, value in enumerate(self.read(), 1):
-            wrong = str(value) if isinstance(value, DamagedError) else mistake_in(value)
+            wrong = mistake_in(value)
             if not wrong:
                 yield value  # type: ignore[misc]  # mistake_in has looked
             elif skip_bad:
@@ -151,11 +157,20 @@ def open_source(name: str, config: str = "", split: str = "train") -> RowSource:
     if path.suffix == ".parquet":
         _check_file(path)
         return RowSource(name, path, lambda: _rows_of_parquet(path))
-    asked = DatasetName.parse(name)
-    if not asked.hub_id or path.exists():
+    hub_id, revision = ("", "") if path.exists() else _hub_name(name)
+    if not hub_id:
         raise UserError(f"there are no rows in {name}; give {_KINDS}")
-    found, _ = rows_of_hub(asked.hub_id, split, asked.revision, config)
+    found, _ = rows_of_hub(hub_id, split, revision, config)
     return RowSource(name, None, lambda: found)
+
+
+def _hub_name(name: str) -> tuple[str, str]:
+    """Return the id on the hub and the revision that a name stands for; empty if it is no id."""
+    try:
+        asked = DatasetName.parse(name)
+    except UserError:
+        return "", ""
+    return asked.hub_id, asked.revision
 
 
 def _check_file(path: Path) -> None:
@@ -166,20 +181,36 @@ def _check_file(path: Path) -> None:
         raise UserError(f"{path} cannot be read ({error.strerror}); give {_KINDS}") from error
 
 
+def _opened(path: Path) -> BinaryIO:
+    """Open a file of lines for reading, packed or not.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    return cast(BinaryIO, gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
+
+
 def _json_lines(path: Path) -> Iterator[object]:
-    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rb") as handle:
+        with _opened(path) as handle:
             while line := handle.readline(_LONGEST_LINE):
-                if line.strip():
+                if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+                    yield DamagedError(f"it has more than {_LONGEST_LINE:,} bytes")
+                    _skip_line(handle)
+                elif line.strip():
                     yield _value(line)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read: {error}; write it again") from error
+
+
+def _skip_line(handle: BinaryIO) -> None:
+    while (line := handle.readline(_LONGEST_LINE)) and not line.endswith(b"\n"):
+        pass
 
 
 def _value(line: bytes) -> object:
     try:
-        return json_of(line.removeprefix(b"\xef\xbb\xbf"))
+        return json_of(line.removeprefix(b"\xef\xbb\xbf").strip())
     except DamagedError as error:
         return error
 

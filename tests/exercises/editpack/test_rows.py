@@ -1,0 +1,211 @@
+"""Rows of each kind of input, and what is no row."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from core.errors import UserError
+from exercises.editpack import rows as reading
+from exercises.editpack.rows import DroppedRow, message_of, open_source, with_content
+from tests.exercises.editpack.edits import Row, Run, edit, read_rows, runner, write_rows
+
+Capture = pytest.CaptureFixture[str]
+ROWS = [
+    edit("a = 1\n", "a = 2\n", "Change a", stars=3, repos="own/thing", when=None),
+    edit("b = 1\r\n", "b = 2\r\n", "Änderung — 漢字", stars=4, repos="own/other", when=None),
+]
+OVERSIZE = 1 << 16
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    return runner(monkeypatch)
+
+
+def write_kind(kind: str, place: Path) -> Path:
+    """Write the rows as one of the kinds that a command reads."""
+    if kind.startswith("jsonl"):
+        return write_rows(place / f"rows.{kind}", ROWS)
+    from datasets import Dataset, DatasetDict
+
+    made = Dataset.from_list(ROWS)
+    if kind == "parquet":
+        made.to_parquet(str(place / "rows.parquet"))
+        return place / "rows.parquet"
+    if kind == "folder of parts":
+        made = DatasetDict({"train": made, "test": made.select([1])})
+    made.save_to_disk(str(place / "saved"))
+    return place / "saved"
+
+
+KINDS = ("jsonl", "jsonl.gz", "parquet", "folder", "folder of parts")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_gives_the_same_rows_with_all_columns(
+    kind: str, run: Run, tmp_path: Path
+) -> None:
+    place, out = write_kind(kind, tmp_path), tmp_path / "out.jsonl"
+    assert run("format", place, "--out", out) == 0
+    assert read_rows(out) == [with_content(row) for row in ROWS]
+    source = open_source(str(place))
+    assert [*source.rows()] == [*source.rows()] == ROWS
+    if place.is_file():
+        assert source.sha256 == hashlib.sha256(place.read_bytes()).hexdigest()
+
+
+def test_the_hash_of_a_folder_is_that_of_its_rows(tmp_path: Path) -> None:
+    first, second = (open_source(str(write_kind("folder", tmp_path / name))) for name in ("a", "b"))
+    assert first.sha256 == second.sha256
+    whole = open_source(str(write_kind("folder of parts", tmp_path / "c")), split="test")
+    assert whole.sha256 != first.sha256
+
+
+def test_a_part_of_a_folder_is_chosen(run: Run, tmp_path: Path, capsys: Capture) -> None:
+    place, out = write_kind("folder of parts", tmp_path), tmp_path / "out.jsonl"
+    capsys.readouterr()  # the progress of the library
+    assert run("format", place, "--part", "test", "--out", out) == 0
+    assert [row["stars"] for row in read_rows(out)] == [4]
+    assert run("format", place, "--part", "dev", "--out", out) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"error: {place} has no split 'dev'; it has train, test"
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        (b"{", "column 2: Expecting property name"),
+        (b"\xff{}", "it is not UTF-8"),
+        (b"[1]", "it is no object with columns"),
+        (b"null", "it is no object with columns"),
+        (b'{"old_contents": "a", "message": "m"}', "new_contents is missing"),
+        (b'{"old_contents": null, "new_contents": "b", "message": "m"}', "old_contents is no text"),
+        (b'{"old_contents": "", "new_contents": ""}', "it has no instruction, message or subject"),
+        (b'{"old_contents": "a", "new_contents": "b", "message": 3}', "it has no instruction"),
+        (b"[" * 5000, "it is nested more than 100 levels deep"),
+        (b"1" * 5000, "a number is too long"),
+        (b'{"old_contents": "' + b"a" * OVERSIZE + b'"}', "it has more than 65,536 bytes"),
+    ],
+)  # fmt: skip
+def test_what_is_no_row_is_named_with_its_number(
+    line: bytes, wrong: str, run: Run, tmp_path: Path, capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(reading, "_LONGEST_LINE", OVERSIZE)
+    rows, out = write_rows(tmp_path / "rows.jsonl", [ROWS[0], line, ROWS[1]]), tmp_path / "o.jsonl"
+    assert run("format", rows, "--out", out) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"error: {rows}, row 2: {wrong}")
+    assert said.endswith("; correct it, or give --skip-bad")
+    assert [*tmp_path.iterdir()] == [rows]
+    bad = tmp_path / "bad.jsonl"
+    assert run("format", rows, "--out", out, "--dropped", bad, "--skip-bad") == 0
+    assert len(read_rows(out)) == 2
+    [dropped] = read_rows(bad)
+    assert (dropped["row"], dropped["rule"]) == (2, "unreadable")
+    assert dropped["detail"].startswith(wrong)
+
+
+def test_rows_of_a_table_are_checked_as_well(run: Run, tmp_path: Path, capsys: Capture) -> None:
+    from datasets import Dataset
+
+    Dataset.from_list([{"old_contents": "a", "message": "m"}]).to_parquet(
+        str(tmp_path / "r.parquet")
+    )
+    assert run("format", tmp_path / "r.parquet", "--out", tmp_path / "o.jsonl") == 2
+    assert "row 1: new_contents is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("none.jsonl", None, "cannot be read (No such file or directory)"),
+        ("none.parquet", None, "cannot be read (No such file or directory)"),
+        ("empty.jsonl", b"", "has no rows"),
+        ("blank.jsonl", b"\n \n", "has no rows"),
+        ("rows.txt", b"{}", "there are no rows in"),
+        ("no@name/at/all", None, "there are no rows in"),
+        ("not.jsonl.gz", b"{}\n", "cannot be read"),
+        ("cut.jsonl.gz", gzip.compress(b"{}\n" * 1000)[:-12], "cannot be read"),
+        ("wrong.jsonl.gz", gzip.compress(b"{}" * 9)[:12] + b"\xff" * 30, "cannot be read"),
+        ("no.parquet", b"PAR1 it is not PAR1", "cannot be read"),
+    ],
+)
+def test_what_holds_no_rows_is_one_line(
+    name: str, data: bytes | None, said: str, run: Run, tmp_path: Path, capsys: Capture
+) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    assert run("format", tmp_path / name, "--out", tmp_path / "o.jsonl", "--skip-bad") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not (tmp_path / "o.jsonl").exists()
+
+
+def test_a_folder_that_is_no_set_is_one_line(run: Run, tmp_path: Path, capsys: Capture) -> None:
+    assert run("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {tmp_path} is no folder saved by `datasets`; give")
+    assert run("format", "--out", tmp_path / "o.jsonl") == 2
+    assert "no rows given" in capsys.readouterr().err
+
+
+def test_a_set_on_a_hub_that_is_not_reached_is_one_line(
+    run: Run, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert (
+        run("format", "own/no-such-set", "--config-name", "python", "--out", tmp_path / "o.jsonl")
+        == 1
+    )
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: cannot load own/no-such-set from the hub")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_mark_and_blank_lines_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    lines = [json.dumps(row).encode() for row in ROWS]
+    path.write_bytes(b"\xef\xbb\xbf" + lines[0] + b"\r\n\n  \n" + lines[1])
+    assert [*open_source(str(path)).rows()] == ROWS
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"message": "m", "subject": "s", "instruction": "i"}, "i"),
+        ({"message": "m", "subject": "s"}, "m"),
+        ({"message": None, "subject": "s"}, "s"),
+        ({"instruction": " \n", "message": "m"}, "m"),
+        ({"message": ""}, ""),
+    ],
+)
+def test_the_first_message_that_says_something_is_the_instruction(
+    columns: Row, message: str
+) -> None:
+    assert message_of(columns) == message
+
+
+def test_content_is_the_prompt_with_the_new_side() -> None:
+    row = with_content(edit("a\r\n", "b\r\nc\r", "Do\r\nit", message_id=1))
+    assert row["instruction"] == "Do\nit"
+    assert row["content"] == "## Code Before:\na\n\n## Instruction:\nDo\nit\n## Code After:\nb\nc\r"
+    assert (row["old_contents"], row["new_contents"]) == ("a\r\n", "b\r\nc\r")
+    assert with_content(row) == row
+
+
+def test_bad_rows_are_counted_from_one(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [b"?", ROWS[0], b"??"])
+    found = [
+        row for row in open_source(str(path)).rows(skip_bad=True) if isinstance(row, DroppedRow)
+    ]
+    assert [row.row for row in found] == [{"row": 1}, {"row": 3}]
+    with pytest.raises(UserError, match="row 1: "):
+        next(open_source(str(path)).rows())

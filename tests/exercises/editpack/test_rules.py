@@ -1,0 +1,180 @@
+"""Both sets of rules: the truth table, the order of rules, and properties of the filter."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from exercises.editpack.cleanup import Cleanup, cleaned
+from exercises.editpack.commands.filtering import judged
+from exercises.editpack.rows import NEW, OLD, DroppedRow
+from exercises.editpack.rules import EditRule, RuleSet, broken_rule
+from tests.exercises.editpack.edits import Row, edit, generated_edits
+from tests.exercises.editpack.published import plain_cleanup, plain_distance, plain_verdict
+
+OF = "def f(x):\n    return x\n"
+MORE = OF + "\n\ndef g(x):\n    return 2 * x\n"
+NINE, TEN = "y = 12345", "y = 123456"
+ASSIGNED = 'T = """\na\n"""\n'
+assert (len(NINE), len(TEN)) == (9, 10)
+
+
+def parser(text: str) -> str:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        return type(error).__name__
+    return ""
+
+
+def rule_of(row: Row, rules: RuleSet, cleanup: Cleanup = Cleanup.REFERENCE) -> str:
+    found = judged(row, rules, cleanup, parser)
+    return found.rule if isinstance(found, DroppedRow) else ""
+
+
+# Old side, new side, what `code` says, what `paper` says.
+TABLE = {
+    "nine characters": (OF, OF + NINE, "small", ""),
+    "ten characters": (OF, OF + TEN, "", ""),
+    "nine replaced": ("a" * 9 + " = 1\n", "b" * 9 + " = 1\n", "small", ""),
+    "no change": (OF, OF, "small", "small"),
+    "debug": (OF, MORE + "logging.debug(1)\n", "words", ""),
+    "Todo": (OF, MORE + "# Todo: more\n", "", ""),
+    "todo": (OF, MORE + "todos = []\n", "words", ""),
+    "TODO": (OF, MORE + "# TODO: more\n", "words", "words"),
+    "FIXME": (OF, MORE + "# FIXME\n", "words", "words"),
+    "BUG in a word": (OF, MORE + "DEBUGGING = 1\n", "words", "words"),
+    "FIX ME": (OF, MORE + "# FIX ME\n", "words", ""),
+    "fix me": (OF, MORE + "# fix me\n", "words", ""),
+    "fix  me": (OF, MORE + "# fix  me\n", "", ""),
+    "TODO in the old side": (OF + "# TODO: g\n", MORE, "", ""),
+    "a licence": (f"# (c) 2011 A. N. Owner\n{OF}", f"# (c) 2012 Somebody\n{OF}", "small", "small"),
+    "a licence with TODO": (f"# TODO\n{OF}", f"# TODO\n{MORE}", "", ""),
+    "a docstring of a line": (f'"""One."""\n{OF}', f'"""One."""\n{MORE}', "", ""),
+    "a docstring of a line that holds TODO": (OF, f'"""TODO."""\n{MORE}', "words", "words"),
+    "a print statement": (OF, MORE + "print 'it'\n", "syntax", "syntax"),
+    "a null byte": (OF, MORE + "\0", "syntax", "syntax"),
+    "a lone surrogate": (OF, MORE + "x = '\ud800'\n", "syntax", "syntax"),
+    "setuptools": (OF, "import setuptools\n" + MORE, "words", ""),
+    "from setuptools": (OF, "from setuptools import setup\n" + MORE, "words", ""),
+    "setuptools as a name": (OF, "import os, setuptools\n" + MORE, "", ""),
+    "nothing before": (" \n\t\n", MORE, "blank", "blank"),
+    "nothing after": (OF, "", "blank", "blank"),
+    "only comments after": (OF, "# gone\n", "blank", "blank"),
+    "blank, words, syntax": ("", "# a\nTODO (", "blank", "blank"),
+    "words, small": (OF, OF + "TODO", "words", "words"),
+    "words, syntax": (OF, MORE + "TODO (", "words", "words"),
+    "small, syntax": (OF, OF + "(", "small", "syntax"),
+    "an old side that does not parse": ("print 'it'\n", MORE, "", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_truth_table(name: str) -> None:
+    old, new, code, paper = TABLE[name]
+    assert rule_of(edit(old, new), RuleSet.CODE) == code
+    assert rule_of(edit(old, new), RuleSet.PAPER) == paper
+    assert plain_verdict(edit(old, new))[2] == code
+
+
+def test_the_cleanups_decide_what_the_rules_see() -> None:
+    kept = [judged(edit(ASSIGNED + OF, ASSIGNED + MORE), RuleSet.CODE, c, parser) for c in Cleanup]
+    assert [row[NEW] for row in kept if isinstance(row, dict)] == [
+        MORE,
+        ASSIGNED + MORE,
+        ASSIGNED + MORE,
+    ]
+    licence = edit(f"# TODO\n# (c) 2011\n{OF}", f"# TODO\n# (c) 2012 Somebody\n{OF}")
+    found = {c: rule_of(licence, RuleSet.CODE, c) for c in Cleanup}
+    assert found == {"reference": "small", "exact": "small", "none": "words"}
+    single = edit(f"'''a\nTODO'''\n{OF}", f"'''a\nTODO'''\n{MORE}")
+    found = {c: rule_of(single, RuleSet.CODE, c) for c in Cleanup}
+    assert found == {"reference": "words", "exact": "", "none": "words"}
+
+
+def test_the_details() -> None:
+    def detail(old: str, new: str, rules: RuleSet = RuleSet.CODE) -> tuple[EditRule, str] | None:
+        return broken_rule(old, new, rules, parser)
+
+    assert detail("", " ") == (EditRule.BLANK, "old and new")
+    assert detail("a", "\n") == (EditRule.BLANK, "new")
+    assert detail(OF, OF + "setup(debug=1)  # TODO") == (EditRule.WORDS, "TODO")
+    assert detail(OF, OF + NINE) == (EditRule.SMALL, "distance 9")
+    assert detail(OF, OF, RuleSet.PAPER) == (EditRule.SMALL, "equal sides")
+    assert detail(OF, MORE + "(") == (EditRule.SYNTAX, "SyntaxError")
+    assert detail(OF, MORE) is None
+
+
+def test_the_parser_is_asked_last() -> None:
+    def never(text: str) -> str:
+        raise AssertionError(text)
+
+    for old, new in (("", "("), (OF, "TODO ("), (OF, OF + "(")):
+        assert broken_rule(old, new, RuleSet.CODE, never)
+
+
+def test_a_dropped_row_is_the_row_as_it_was() -> None:
+    row = edit("# a\nx", "# b\nx", stars=3)
+    assert judged(row, RuleSet.CODE, Cleanup.REFERENCE, parser) == DroppedRow(
+        row, "small", "equal sides"
+    )
+
+
+SIDES = st.lists(
+    st.sampled_from([OF, MORE, "# c\n", '"""a\nb"""\n', "TODO", "x = 1\n", "(", NINE, "\n", " "]),
+    max_size=5,
+).map("".join)
+ROWS = st.lists(st.builds(edit, SIDES, SIDES), max_size=8)
+
+
+def kept(rows: list[Row], rules: RuleSet) -> list[Row]:
+    found = (judged(row, rules, Cleanup.NONE, parser) for row in rows)
+    return [row for row in found if not isinstance(row, DroppedRow)]
+
+
+@given(ROWS, st.sampled_from(RuleSet))
+def test_filtering_twice_is_filtering_once(rows: list[Row], rules: RuleSet) -> None:
+    once = kept(rows, rules)
+    assert kept(once, rules) == once
+
+
+@given(ROWS, st.randoms(use_true_random=False), st.sampled_from(RuleSet))
+def test_the_order_of_rows_decides_nothing(rows: list[Row], random: object, rules: RuleSet) -> None:
+    numbered = [{**row, "commit": str(number)} for number, row in enumerate(rows)]
+    mixed = list(numbered)
+    random.shuffle(mixed)  # type: ignore[attr-defined]
+    key = "commit"
+    assert sorted(kept(mixed, rules), key=lambda r: int(r[key])) == kept(numbered, rules)
+
+
+@settings(max_examples=200)
+@given(st.text("ab\n", max_size=14), st.text("ab\n", max_size=14))
+def test_the_distance_and_its_limit(old: str, new: str) -> None:
+    whole = plain_distance(old, new)
+    assert Levenshtein.distance(old, new) == whole
+    found = broken_rule(f"x{old}", f"x{new}", RuleSet.CODE, lambda _: "")
+    assert (found is not None) == (whole < 10)
+
+
+@given(st.text('"#\n xr\f', max_size=30))
+def test_the_published_cleanup_is_as_written_down(text: str) -> None:
+    assert cleaned(text, Cleanup.REFERENCE) == plain_cleanup(text)
+
+
+def test_generated_rows_have_the_verdicts_of_the_rules_as_written_down() -> None:
+    verdicts = Counter[str]()
+    for row in generated_edits(400):
+        old, new, rule = plain_verdict(row)
+        found = judged(row, RuleSet.CODE, Cleanup.REFERENCE, parser)
+        if isinstance(found, DroppedRow):
+            assert found.rule == rule
+        else:
+            assert (found[OLD], found[NEW], "") == (old, new, rule)
+        verdicts[rule] += 1
+    assert min(verdicts.values()) > 20
+    assert {*verdicts} == {"", *EditRule}
