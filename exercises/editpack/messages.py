@@ -116,12 +116,12 @@ def _bad_code(text: str, given: str, verbs: frozenset[str]) -> RowFault | None:
     return _bad_verb(text, verbs)
 
 
-_WORD = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*(?![\w'’])")
+_WORD = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*(?![\w'’])")
 
 
 def _bad_verb(text: str, verbs: frozenset[str]) -> RowFault | None:
     word = _WORD.match(text)
-    if word and word[0].lower() in verbs:
+    if word and word[0].lower().replace("’", "'") in verbs:
         return None
     return RowFault("message-verb", text.split()[0][:40])
 

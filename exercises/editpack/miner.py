@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from enum import Enum
 from typing import Any
 
 from bench.cli.selection import in_period
-from exercises.editpack.history.commits import read_commit
 from exercises.editpack.history.objects import (
     LINK,
     MODIFIED,
     REGULAR,
     RETYPED,
     SUBMODULE,
+    CommitFacts,
     FileChange,
+    GitObject,
     HistoryReader,
 )
 from exercises.editpack.history.paths import PathPatterns
@@ -31,7 +33,6 @@ LONGEST_SIDE = 50_000
 """Characters; CommitPackFT's limit of the old side, here of both."""
 # A character has at most four bytes in UTF-8.
 _LONGEST_BLOB = 4 * LONGEST_SIDE
-_LONGEST_COMMIT = 1 << 20
 _PYTHON = "python"
 
 
@@ -61,6 +62,17 @@ class MineRules:
     paths: PathPatterns
     generated: PathPatterns
     vendored: PathPatterns
+
+    def instruction_of(self, commit: CommitFacts) -> Instruction | RowFault:
+        """Return the instruction of a commit, or why it has none."""
+        day = utc(commit.seconds)[:10]
+        if (self.since or self.until) and not (day and in_period(day, self.since, self.until)):
+            return RowFault("date", day)
+        message = _decoded(commit.message)
+        if message is None:
+            return RowFault("message-encoding")
+        names = [name.decode("utf-8", "replace") for name in commit.names]
+        return instruction_of(message, names, self.style, self.verbs)
 
     def fault_of_path(self, path: str) -> RowFault | None:
         """Return why a path is left out, None if it is taken."""
@@ -94,14 +106,6 @@ class MinedCounts:
 
 
 @dataclass(frozen=True)
-class _Commit:
-    """A commit that modifies Python, with its instruction or why it has none."""
-
-    author_date: str
-    instruction: Instruction | RowFault
-
-
-@dataclass(frozen=True)
 class _Edit:
     """A file that may become a row."""
 
@@ -110,7 +114,6 @@ class _Edit:
     old: str
     new: str
     instruction: Instruction
-    author_date: str
 
     @property
     def rank(self) -> tuple[int, bytes]:
@@ -150,101 +153,74 @@ class RepositoryMiner:
                 self.counts.add(result)
                 yield result
 
-    def _of_commit(self, name: str, changes: Iterator[FileChange]) -> Iterator[Row | DroppedRow]:
+    def _of_commit(
+        self, commit: CommitFacts, changes: Iterator[FileChange]
+    ) -> Iterator[Row | DroppedRow]:
         best: _Edit | None = None
-        for edit in self._edits(name, changes):
+        for edit in self._edits(commit, changes):
             if isinstance(edit, DroppedRow):
                 yield edit
             elif best is None:
                 best = edit
             elif self._rules.one_file is OneFile.ALL:
-                yield self._row(name, best)
+                yield self._row(commit, best)
                 best = edit
             else:
                 # Only the best so far is held: a commit may have any number of files.
                 larger = self._rules.one_file is OneFile.LARGEST and edit.rank < best.rank
-                yield self._dropped(name, (best if larger else edit).change, RowFault("other"))
+                yield self._dropped(commit, (best if larger else edit).change, RowFault("other"))
                 best = edit if larger else best
         if best is not None:
-            yield self._row(name, best)
+            yield self._row(commit, best)
 
-    def _edits(self, name: str, changes: Iterator[FileChange]) -> Iterator[_Edit | DroppedRow]:
-        commit = None
+    def _edits(
+        self, commit: CommitFacts, changes: Iterator[FileChange]
+    ) -> Iterator[_Edit | DroppedRow]:
+        instruction: Instruction | RowFault | None = None
         for change in changes:
             kind = _kind(change)
             if kind == _PYTHON:
-                commit = commit or self._read(name)
-                edit = self._edit(commit, change)
-                yield self._dropped(name, change, edit) if isinstance(edit, RowFault) else edit
+                instruction = instruction or self._instruction(commit)
+                edit = self._edit(instruction, change)
+                yield self._dropped(commit, change, edit) if isinstance(edit, RowFault) else edit
             elif kind:
-                yield self._dropped(name, change, RowFault(kind))
+                yield self._dropped(commit, change, RowFault(kind))
 
-    def _read(self, name: str) -> _Commit:
+    def _instruction(self, commit: CommitFacts) -> Instruction | RowFault:
+        """Judge a commit that modifies Python."""
         self.counts.modify_python += 1
-        found = self._reader.object(name, _LONGEST_COMMIT)
-        if found.data is None:
-            return _Commit("", RowFault("message-length", f"{found.size:,} bytes"))
-        facts, rules = read_commit(found.data), self._rules
-        instruction: Instruction | RowFault
-        if (rules.since or rules.until) and not (
-            facts.author_date and in_period(facts.author_date[:10], rules.since, rules.until)
-        ):
-            instruction = RowFault("date", facts.author_date)
-        elif facts.message is None:
-            instruction = RowFault("message-encoding")
-        else:
-            instruction = instruction_of(facts.message, facts.names, rules.style, rules.verbs)
-        self.counts.with_instruction += isinstance(instruction, Instruction)
-        return _Commit(facts.author_date, instruction)
+        found = self._rules.instruction_of(commit)
+        self.counts.with_instruction += isinstance(found, Instruction)
+        return found
 
-    def _edit(self, commit: _Commit, change: FileChange) -> _Edit | RowFault:
-        if isinstance(commit.instruction, RowFault):
-            return commit.instruction
-        try:
-            path = change.path.decode()
-        except UnicodeDecodeError:
+    def _edit(self, instruction: Instruction | RowFault, change: FileChange) -> _Edit | RowFault:
+        if isinstance(instruction, RowFault):
+            return instruction
+        path = _decoded(change.path)
+        if path is None:
             return RowFault("encoding", "the path is not UTF-8")
         if fault := self._rules.fault_of_path(path):
             return fault
         if change.old == change.new:
             return RowFault("unchanged", f"mode {change.old_mode} to {change.new_mode}")
-        return self._with_sides(commit.instruction, commit.author_date, change, path)
-
-    def _with_sides(
-        self, instruction: Instruction, author_date: str, change: FileChange, path: str
-    ) -> _Edit | RowFault:
-        old = self._text(change.old, "old")
+        sides = self._reader.objects((change.old, change.new), _LONGEST_BLOB)
+        old, new = map(_text, sides, ("old", "new"))
         if isinstance(old, RowFault):
             return old
-        new = self._text(change.new, "new")
         if isinstance(new, RowFault):
             return new
         if old.replace("\r\n", "\n") == new.replace("\r\n", "\n"):
             return RowFault("unchanged", "line ends")
-        return _Edit(change, path, old, new, instruction, author_date)
+        return _Edit(change, path, old, new, instruction)
 
-    def _text(self, name: str, side: str) -> str | RowFault:
-        found = self._reader.object(name, _LONGEST_BLOB)
-        if found.kind != "blob":
-            return RowFault("missing", f"{side} side is {found.kind}")
-        if found.data is None:
-            return RowFault("long", f"{side} side, {found.size:,} bytes")
-        try:
-            text = found.data.decode()
-        except UnicodeDecodeError:
-            return RowFault("encoding", f"{side} side is not UTF-8")
-        if len(text) > LONGEST_SIDE:
-            return RowFault("long", f"{side} side, {len(text):,} characters")
-        return text
-
-    def _row(self, name: str, edit: _Edit) -> Row | DroppedRow:
+    def _row(self, commit: CommitFacts, edit: _Edit) -> Row | DroppedRow:
         pair = bytes.fromhex(edit.change.old + edit.change.new)
         if pair in self._taken:
-            return self._dropped(name, edit.change, RowFault("repeated"))
+            return self._dropped(commit, edit.change, RowFault("repeated"))
         self._taken.add(pair)
         return with_content(
             {
-                "commit": name,
+                "commit": commit.name,
                 "old_file": edit.path,
                 "new_file": edit.path,
                 OLD: edit.old,
@@ -254,15 +230,47 @@ class RepositoryMiner:
                 "lang": "Python",
                 "license": self._license,
                 "repos": self._name,
-                "author_date": edit.author_date,
+                "author_date": utc(commit.seconds),
                 INSTRUCTION: edit.instruction.text,
             }
         )
 
-    def _dropped(self, name: str, change: FileChange, fault: RowFault) -> DroppedRow:
+    def _dropped(self, commit: CommitFacts, change: FileChange, fault: RowFault) -> DroppedRow:
         path = change.path.decode("utf-8", "backslashreplace")
-        row = {"commit": name, "old_file": path, "new_file": path, "repos": self._name}
+        row = {"commit": commit.name, "old_file": path, "new_file": path, "repos": self._name}
         return DroppedRow(row, fault.rule, fault.detail)
+
+
+def _text(found: GitObject, side: str) -> str | RowFault:
+    if found.kind != "blob":
+        return RowFault("missing", f"{side} side is {found.kind}")
+    if found.data is None:
+        return RowFault("long", f"{side} side, {found.size:,} bytes")
+    text = _decoded(found.data)
+    if text is None:
+        return RowFault("encoding", f"{side} side is not UTF-8")
+    if len(text) > LONGEST_SIDE:
+        return RowFault("long", f"{side} side, {len(text):,} characters")
+    return text
+
+
+def _decoded(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def utc(seconds: bytes) -> str:
+    """Return an author date in UTC, ``2013-05-06T12:34:56Z``; empty if there is no such date.
+
+    The author's time zone, which tells of the author, is not kept.
+    """
+    try:
+        date = datetime.fromtimestamp(int(seconds), timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return date.isoformat().replace("+00:00", "Z")
 
 
 def _kind(change: FileChange) -> str:

@@ -25,12 +25,11 @@ from exercises.editpack.history.licenses import (
 )
 from exercises.editpack.history.objects import (
     REGULAR,
-    GitHistory,
     HistoryReader,
     entries_of_tree,
-    open_history,
     reading,
 )
+from exercises.editpack.history.opening import GitHistory, open_history
 from exercises.editpack.history.paths import GENERATED, VENDORED, PathPatterns
 from exercises.editpack.messages import MessageStyle, read_verbs
 from exercises.editpack.miner import MinedCounts, MineRules, OneFile, RepositoryMiner
@@ -196,12 +195,12 @@ def _license_in(history: GitHistory, reader: HistoryReader) -> FoundLicense:
     """Return the licence that the files in the top folder of the first tip state."""
     if not history.tips:
         return FoundLicense()
-    tree = reader.object(f"{history.tips[0]}^{{tree}}", _LONGEST_TREE).data or b""
+    (top,) = reader.objects((f"{history.tips[0]}^{{tree}}",), _LONGEST_TREE)
     texts: dict[str, str] = {}
-    for mode, raw, blob in entries_of_tree(tree, history.hash_name):
+    for mode, raw, blob in entries_of_tree(top.data or b"", history.hash_name):
         name = raw.decode("utf-8", "backslashreplace")
         if mode in REGULAR and is_license_file(name) and len(texts) < _MOST_LICENSES:
-            found = reader.object(blob, _LONGEST_LICENSE)
+            (found,) = reader.objects((blob,), _LONGEST_LICENSE)
             texts[name] = (found.data or b"").decode("utf-8", "replace")
     return found_license(texts)
 

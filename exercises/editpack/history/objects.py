@@ -3,8 +3,7 @@
 git runs in an empty repository of its own, made for the time, whose object folder is that of the
 repository. So neither configuration, hooks, attributes (filters, textconv), index, replace refs,
 grafts nor promisor remotes of the repository are in use, and nothing can be fetched or written.
-Only where its objects and references lie is asked in place, by ``git rev-parse``. The mark of a
-shallow clone is copied, because without it the history ends with an error.
+The mark of a shallow clone is copied, because without it the history ends with an error.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -21,18 +19,15 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from core.errors import UserError
-from core.git import git_environment, git_result
+from core.git import git_environment
+from exercises.editpack.history.opening import GUARD, GitHistory
 
 MISSING = "missing"
 REGULAR, LINK, SUBMODULE = frozenset({"100644", "100755", "100664"}), "120000", "160000"
 MODIFIED, RETYPED = "M", "T"
 _CHUNK = 1 << 16
-_GUARD = {
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    # No protocol has this name, so none is allowed; git before 2.39.4 lacks GIT_NO_LAZY_FETCH.
-    "GIT_ALLOW_PROTOCOL": "none",
-}
+_LONGEST_TOKEN = 1 << 20
+"""Bytes that are read of a message or a path."""
 # A commit graph is a cache, which could tell of other parents than the commits. Root commits only
 # add files. What is larger than the threshold is not held in memory.
 _CONFIG = """\
@@ -48,28 +43,24 @@ _CONFIG = """\
 """
 _LOG = (
     "log", "--stdin", "--reverse", "--no-merges", "--raw", "-z", "--no-abbrev", "--no-renames",
-    "--format=%H", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-color",
+    "--format=%H%x00%at%x00%an%x00%cn%x00%B", "--encoding=UTF-8", "--no-mailmap", "--no-notes",
+    "--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-color",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class GitHistory:
-    """What of a repository is read.
+class CommitFacts(NamedTuple):
+    """A commit as ``git log`` has it.
 
     Attributes:
-        path: as the user gave it.
-        objects: the folder of its objects.
-        hash_name: ``sha1`` or ``sha256``.
-        shallow: the file that names where a shallow clone ends; it need not exist.
-        tips: ids of the commits from which the history is followed, in the order of the
-            references; none for an empty repository.
+        seconds: the author date since 1970; empty where the commit states none.
+        names: of author and committer.
+        message: in UTF-8 as far as git could convert it, cut after a mebibyte.
     """
 
-    path: Path
-    objects: Path
-    hash_name: str
-    shallow: Path
-    tips: tuple[str, ...]
+    name: str
+    seconds: bytes
+    names: tuple[bytes, bytes]
+    message: bytes
 
 
 class FileChange(NamedTuple):
@@ -94,58 +85,6 @@ class GitObject(NamedTuple):
     data: bytes | None = None
 
 
-def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
-    """Return the history of the repository whose top folder, or bare folder, ``path`` is.
-
-    ``refs`` are names of commits, or patterns of full names of references (``refs/tags/*``); by
-    default it is HEAD.
-
-    Raises:
-        UserError: there is no repository, or it lacks a reference.
-    """
-    folder = path / ".git" if (path / ".git").exists() else path
-    words = ("--path-format=absolute", "--git-path", "objects", "--git-path", "shallow")
-    found = _ask(folder, "rev-parse", *words, "--show-object-format") if path.is_dir() else None
-    if found is None:
-        raise UserError(f"{path} is no git repository; give its top folder, or a bare one")
-    objects, shallow, hash_name = found.splitlines()
-    return GitHistory(path, Path(objects), hash_name, Path(shallow), _tips(path, folder, refs))
-
-
-def _ask(folder: Path, *words: str) -> str | None:
-    """Return the answer of git in a repository; None where it fails."""
-    done = git_result(f"--git-dir={folder}", *words, cwd=folder.parent, env=_GUARD)
-    return None if done.returncode else done.stdout.decode("utf-8", "surrogateescape")
-
-
-def _tips(path: Path, folder: Path, refs: Sequence[str]) -> tuple[str, ...]:
-    tips: list[str] = []
-    for ref in refs:
-        if {*ref} & {*"*?["}:
-            tips += _matching(folder, ref)
-        elif found := _commit_id(folder, ref):
-            tips.append(found)
-        else:
-            raise UserError(f"{path} has no commit {ref!r}; give another --ref")
-    if not refs and (head := _commit_id(folder, "HEAD")):
-        tips.append(head)
-    return tuple(dict.fromkeys(tips))
-
-
-def _commit_id(folder: Path, ref: str) -> str:
-    if not ref or ref.startswith("-"):
-        return ""
-    return (_ask(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") or "").strip()
-
-
-def _matching(folder: Path, pattern: str) -> Iterator[str]:
-    form = "--format=%(objectname) %(objecttype) %(*objecttype)"
-    for line in (_ask(folder, "for-each-ref", form, "--", pattern) or "").splitlines():
-        name, *kinds = line.split()
-        if "commit" in kinds:
-            yield name
-
-
 @contextmanager
 def reading(history: GitHistory) -> Iterator[HistoryReader]:
     """Yield a reader of the history; its processes end with the block."""
@@ -168,7 +107,7 @@ class HistoryReader:
         self._history, self._folder, self._stack = history, folder, stack
         self._errors = stack.enter_context((folder / "errors").open("w+b"))
 
-    def commits(self) -> Iterator[tuple[str, Iterator[FileChange]]]:
+    def commits(self) -> Iterator[tuple[CommitFacts, Iterator[FileChange]]]:
         """Yield the non-merge commits with their files, the oldest first.
 
         The files must be read before the next commit. A root commit has none.
@@ -177,46 +116,39 @@ class HistoryReader:
             UserError: the repository is damaged.
         """
         if self._history.tips:
-            for name, events in groupby(self._events(), itemgetter(0)):
-                yield name, (change for _, change in events if change)
+            for commit, events in groupby(self._events(), itemgetter(0)):
+                yield commit, (change for _, change in events if change)
 
-    def _events(self) -> Iterator[tuple[str, FileChange | None]]:
+    def _events(self) -> Iterator[tuple[CommitFacts, FileChange | None]]:
         with (self._folder / "tips").open("rb") as tips:
             process = self._start(_LOG, tips)
-        tokens, commit = _tokens(_pipe(process.stdout)), ""
+        tokens = _tokens(_pipe(process.stdout))
+        commit = CommitFacts("", b"", (b"", b""), b"")
+        # Neither a path nor a field of a commit holds NUL; what a token is, its place tells.
         for token in tokens:
-            facts = token.lstrip(b"\n").decode("ascii")
-            if not facts.startswith(":"):
-                commit = facts
+            if token.startswith((b":", b"\n:")):
+                yield commit, _change(token, next(tokens, b""))
+            else:
+                seconds, author, committer, message = (next(tokens, b"") for _ in range(4))
+                commit = CommitFacts(token.decode(), seconds, (author, committer), message)
                 yield commit, None
-                continue
-            old_mode, new_mode, old, new, status = facts[1:].split(" ")
-            yield commit, FileChange(old_mode, new_mode, old, new, status, next(tokens))
         if process.wait():
             raise self._failure()
 
-    def object(self, name: str, most: int) -> GitObject:
-        """Return an object; it is read over and not held if it has more than ``most`` bytes.
+    def objects(self, names: Sequence[str], most: int) -> list[GitObject]:
+        """Return objects; what has more than ``most`` bytes is read over and not held.
 
         Raises:
             UserError: the repository is damaged.
         """
         asked, answer = self._objects
         try:
-            asked.write(name.encode() + b"\n")
+            # At once: each turn of the other process takes longer than its work.
+            asked.write("".join(f"{name}\n" for name in names).encode())
             asked.flush()
-            facts = answer.readline().split()
-            if facts[-1:] == [MISSING.encode()]:
-                return GitObject(MISSING)
-            kind, size = facts[1].decode(), int(facts[2])
-            data = answer.read(size) if size <= most else None
-            if data is None:
-                _read_over(answer, size)
-            if answer.read(1) != b"\n":
-                raise self._failure()
-        except (OSError, IndexError) as error:
+            return [_answered(answer, most) for _ in names]
+        except (OSError, EOFError) as error:
             raise self._failure() from error
-        return GitObject(kind, size, data)
 
     @cached_property
     def _objects(self) -> tuple[IO[bytes], IO[bytes]]:
@@ -226,7 +158,7 @@ class HistoryReader:
     def _start(self, words: Sequence[str], stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:
         there = {"GIT_DIR": str(self._folder), "GIT_OBJECT_DIRECTORY": str(self._history.objects)}
         process = subprocess.Popen(
-            ["git", *words], cwd=self._folder, env=git_environment({**_GUARD, **there}),
+            ["git", *words], cwd=self._folder, env=git_environment({**GUARD, **there}),
             stdin=stdin, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
         )  # fmt: skip
         self._stack.callback(_end, process)
@@ -253,10 +185,37 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
-    rest = b""
+    held = bytearray()
     while chunk := stream.read(_CHUNK):
-        *whole, rest = (rest + chunk).split(b"\0")
-        yield from whole
+        *ends, rest = chunk.split(b"\0")
+        for end in ends:
+            held += end[: _LONGEST_TOKEN - len(held)]
+            yield bytes(held)
+            held.clear()
+        held += rest[: _LONGEST_TOKEN - len(held)]
+
+
+def _change(token: bytes, path: bytes) -> FileChange:
+    facts = token.lstrip(b"\n")[1:].decode("ascii")
+    old_mode, new_mode, old, new, status = facts.split(" ")
+    return FileChange(old_mode, new_mode, old, new, status, path)
+
+
+def _answered(answer: IO[bytes], most: int) -> GitObject:
+    line = answer.readline()
+    facts = line.decode("ascii", "replace").split()
+    if facts[-1:] == [MISSING]:
+        return GitObject(MISSING)
+    if len(facts) != 3:
+        raise EOFError
+    size, data = int(facts[2]), None
+    if size <= most:
+        data = answer.read(size)
+    else:
+        _read_over(answer, size)
+    if answer.read(1) != b"\n":
+        raise EOFError
+    return GitObject(facts[1], size, data)
 
 
 def _read_over(stream: IO[bytes], size: int) -> None:
