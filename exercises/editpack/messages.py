@@ -168,7 +168,7 @@ _KEYS = rf"(?:{_KEY}){{0,3}}"
 _ISSUES = (
     re.compile(rf"^[ \t*-]*{_KEYS}{_LINKS}[ \t.]*$", re.IGNORECASE | re.MULTILINE),
     re.compile(rf"[(\[][ ]?{_KEYS}{_LINKS}[ ]?[)\]]", re.IGNORECASE),
-    re.compile(rf"(?<=\S)[ ]?[,;.:-]?[ ]{_KEY}{{1,3}}{_LINKS}(?=[ \t.]*$)", re.I | re.MULTILINE),
+    re.compile(rf"(?<=\S)[ ]?[,;:-]?[ ]{_KEY}{{1,3}}{_LINKS}(?=[ \t.]*$)", re.I | re.MULTILINE),
     re.compile(_LINK, re.IGNORECASE),
 )
 _CREDIT = re.compile(

@@ -13,6 +13,7 @@ import typer
 
 from bench.cli.selection import check_date, since_option, until_option
 from core.errors import UserError
+from core.git import git
 from core.options import built, command, option, option_group
 from core.plaintext import one_line
 from exercises.editpack.files import RowFiles, Step
@@ -161,7 +162,8 @@ def _name_of(path: Path) -> str:
     path = path.parent if path.name == ".git" else path
     if path.name == "repo" and "+" in path.parent.name:
         return path.parent.name.replace("+", "/", 1)
-    return path.name.removesuffix(".git").replace("__", "/", 1)
+    name = path.name.removesuffix(".git")
+    return name.replace("__", "/", 1) if name != path.name else name
 
 
 def _mined(
@@ -225,6 +227,7 @@ def _details(mines: Sequence[_Mine]) -> Mapping[str, Any]:
     """Return what the report says beyond the sums: each repository, and all commits."""
     counts = [mine.counts for mine in mines]
     return {
+        "git": git("--version", cwd=Path("/")).decode().split()[-1],
         "commits": sum(count.commits for count in counts),
         "modify_python": sum(count.modify_python for count in counts),
         "with_instruction": sum(count.with_instruction for count in counts),
