@@ -115,7 +115,7 @@ def hostile_history() -> MadeHistory:
         "Handle the empty list", {"b.py": file("b.py", 1)}, branch="maint", parents=(first,)
     )
     made.commit(
-        "Rename the module of names", {"old_name.py": None, "new_name.py": file("new_name.py", 7)}
+        "Rename the module of names", {"old_name.py": None, "new_name.py": file("old_name.py", 7)}
     )
     made.commit("Point the link elsewhere", {"link.py": (LINK, b"b.py")})
     made.commit("Make a link of the file", {"typed.py": (LINK, b"b.py")})
