@@ -171,7 +171,7 @@ def lay_traps(repository: Path, trace: Path) -> None:
     Also replace a blob, and graft a commit, so that a reader who trusts either reads other text.
     """
     script = repository / "trap"
-    script.write_text(f"#!/bin/sh\necho $0 $@ >>{trace}\ncat\n")
+    script.write_text(f"#!/bin/sh\necho $0 $@ >>{trace}\nexit 1\n")
     script.chmod(0o755)
     (repository / "info" / "attributes").write_text("* diff=trap filter=trap\n")
     for name in ("post-checkout", "post-index-change", "reference-transaction", "fsmonitor"):

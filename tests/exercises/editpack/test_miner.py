@@ -126,9 +126,13 @@ def test_nothing_is_run_fetched_or_changed(
     assert files_of(copy) == before
     assert not trace.exists()
     assert out.read_bytes() == (tmp_path / "plain" / "rows.jsonl").read_bytes()
-    # The traps work: what git shows by default runs one of them.
-    shown = subprocess.run(["git", "log", "-p", "-2"], cwd=copy, capture_output=True, check=False)
-    assert trace.read_bytes(), shown.stderr
+    assert mine(monkeypatch, out, copy, "--ref", "1" * 40) == 2
+    assert not trace.exists()
+    # The traps work: what git shows by default runs one of them, what it lacks another.
+    for words in (("log", "-p", "-2"), ("cat-file", "-e", "1" * 40)):
+        shown = subprocess.run(["git", *words], cwd=copy, capture_output=True, timeout=60)
+        assert trace.read_bytes(), shown.stderr
+        trace.unlink()
 
 
 @pytest.mark.parametrize(
