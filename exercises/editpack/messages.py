@@ -1,0 +1,208 @@
+"""Pure: messages of commits as instructions: what is cleaned away, and which are taken.
+
+``paper``: the rules of Commits2023FT (F. Cassano et al., "Can It Edit?", 2023, arXiv:2312.12450,
+appendix on data): the first word is an imperative verb, the message has 10 to 1,000 characters.
+``code``: the rules of CommitPackFT (N. Muennighoff et al., "OctoPack", 2023, arXiv:2308.07124) for
+the subject line. Lists of verbs are in neither paper's text; ours is ``verbs.txt``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from core.errors import UserError
+
+LEAST, MOST = 10, 1_000
+"""Characters of a message, both inclusive; in ``code``, exclusive and of the subject."""
+LONGEST = 20_000
+"""Characters of what is cleaned at all."""
+_FEWEST_WORDS = 5
+_VERBS = Path(__file__).with_name("verbs.txt")
+
+
+class MessageStyle(str, Enum):
+    """Whose rules messages are judged by."""
+
+    PAPER = "paper"
+    CODE = "code"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A message without names, addresses and links.
+
+    Attributes:
+        text: the instruction: the whole message, or its subject in ``code``, without prefix.
+        subject: the first line.
+        message: all of it.
+    """
+
+    text: str
+    subject: str
+    message: str
+
+
+@dataclass(frozen=True)
+class RowFault:
+    """Why there is no row: the rule, and what was caught by it, in a few words."""
+
+    rule: str
+    detail: str = ""
+
+
+def read_verbs(path: Path | None = None) -> frozenset[str]:
+    """Return the verbs of a file, one a line, ``#`` for comments; ours by default.
+
+    Raises:
+        UserError: it cannot be read, or holds none.
+    """
+    try:
+        lines = (path or _VERBS).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--verbs {path} cannot be read: {error}") from error
+    verbs = frozenset(filter(None, (line.partition("#")[0].strip().lower() for line in lines)))
+    if not verbs:
+        raise UserError(f"--verbs {path} has no verbs; give one a line")
+    return verbs
+
+
+def instruction_of(
+    message: str, names: Iterable[str], style: MessageStyle, verbs: frozenset[str]
+) -> Instruction | RowFault:
+    """Return the instruction that a message is, or why it is none.
+
+    ``names`` are those of the author and the committer, which are removed.
+    """
+    whole = message.strip()
+    longest = MOST if style is MessageStyle.PAPER else LONGEST
+    if len(whole) > longest:
+        return RowFault("message-length", f"{len(whole):,} characters")
+    cleaned = cleaned_message(whole, names)
+    subject = cleaned.partition("\n")[0]
+    if style is MessageStyle.PAPER:
+        text = without_prefix(cleaned)
+        bad = _bad_paper(text, verbs)
+    else:
+        text = without_prefix(subject)
+        bad = _bad_code(text, whole.partition("\n")[0], verbs)
+    return bad or Instruction(text, subject, cleaned)
+
+
+def _bad_paper(text: str, verbs: frozenset[str]) -> RowFault | None:
+    if len(text) < LEAST:
+        return RowFault("message-length", f"{len(text)} characters")
+    return _bad_verb(text, verbs)
+
+
+_MARKS = re.compile(
+    r"#|https?://|\b[0-9a-f]{40}\b|\bwip\b|merge branch|signed-off-by|(?-i:\bI\b)(?!/O)",
+    re.IGNORECASE,
+)
+
+
+def _bad_code(text: str, given: str, verbs: frozenset[str]) -> RowFault | None:
+    if not LEAST < len(text) < MOST:
+        return RowFault("message-length", f"{len(text)} characters")
+    if len(text.split()) < _FEWEST_WORDS:
+        return RowFault("message-words", text)
+    if not text[0].isupper():
+        return RowFault("message-capital", text[0])
+    if mark := _MARKS.search(given):
+        return RowFault("message-mark", mark[0])
+    return _bad_verb(text, verbs)
+
+
+_WORD = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*(?![\w'’])")
+
+
+def _bad_verb(text: str, verbs: frozenset[str]) -> RowFault | None:
+    word = _WORD.match(text)
+    if word and word[0].lower().replace("’", "'") in verbs:
+        return None
+    return RowFault("message-verb", text.split()[0][:40])
+
+
+_PREFIX = re.compile(
+    r"\s*(?:\[[^\]\n]{1,60}\]:?|[A-Za-z][\w./-]{0,60}(?:\([^()\n]{0,60}\))?!?:(?=\s))"
+)
+_MOST_PREFIXES = 3
+
+
+def without_prefix(text: str) -> str:
+    """Return a message without ``[tag]`` and ``word:``, ``word(scope):`` in front."""
+    for _ in range(_MOST_PREFIXES):
+        text = _PREFIX.sub("", text, count=1) if _PREFIX.match(text) else text
+    return text.strip()
+
+
+_BY = re.compile(r"^[ \t]*[\w-]{1,40}-by[ \t]*:[ \t].*$", re.IGNORECASE | re.MULTILINE)
+# Other keys of trailers, as hosts of code write them; a subject may begin with the same word.
+_TRAILER = re.compile(
+    r"(?<=\n)[ \t]*(?:cc|change-id|reviewed-on|git-svn-id|piperorigin-revid|thanks(?:-to)?"
+    r"|co-?authors?|authors?|committer|from|see-also|link|bug|issues?|refs?|references|closes"
+    r"|fixes|resolves|differential revision|reviewers?|(?:original )?patch by|reported by"
+    r"|submitted by|contributed by|reviewed by|suggested by)[ \t]*:[ \t].*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MAIL = re.compile(
+    r"(?:mailto:)?<?(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}>?"
+)
+_ANGLED_MAIL = re.compile(r"<[^<>@\s]{1,64}@[^<>@\s]{1,255}>")
+_LINK = (
+    r"(?:<?https?://[^\s<>()\[\]]{1,200}/(?:issues?|pulls?|merge_requests|tickets?|bugs?|browse"
+    r"|-/issues)/[\w-]{0,20}\d+[^\s<>()\[\],]{0,200}>?"
+    r"|(?:(?<![\w./-])[\w.-]{1,60}/[\w.-]{1,60}|(?<![\w&]))#\d{1,9}\b|\bgh-\d{1,9}\b)"
+)
+_KEY = (
+    r"(?:(?:fix(?:es|ed)?|clos(?:es?|ed)|resolv(?:es?|ed)|refs?|references|see|re|related to"
+    r"|part of|address(?:es)?|issues?|bugs?|tickets?|pr|pull request|gh|for|per|via|from|in"
+    r"|and)[ :]{1,3})"
+)
+_LINKS = rf"{_LINK}(?:(?:[ ]?[,&][ ]?|[ ]and[ ]|[ ]){_KEY}?{_LINK}){{0,20}}"
+_KEYS = rf"(?:{_KEY}){{0,3}}"
+# From the surest to the barest: alone on a line, between brackets, at the end of a line, anywhere.
+_ISSUES = (
+    re.compile(rf"^[ \t*-]*{_KEYS}{_LINKS}[ \t.]*$", re.IGNORECASE | re.MULTILINE),
+    re.compile(rf"[(\[][ ]?{_KEYS}{_LINKS}[ ]?[)\]]", re.IGNORECASE),
+    re.compile(rf"(?<=\S)[ ]?[,;:-]?[ ]{_KEY}{{1,3}}{_LINKS}(?=[ \t.]*$)", re.I | re.MULTILINE),
+    re.compile(_LINK, re.IGNORECASE),
+)
+_CREDIT = re.compile(
+    r"[ ]?[(\[]?\b(?:(?:many |big )?(?:thanks|thx|props|kudos|credits?)(?: goes)?(?: to)?|cc|/cc"
+    r"|via|patch by|by|h/t):?,?[ ](?:@[\w-]{1,40}(?:(?:,| and|, and)?[ ](?=@))?){1,9}[)\]]?[.!]?",
+    re.IGNORECASE,
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_EMPTY = re.compile(r"[(\[<][ \t]*[)\]>]")
+
+
+def cleaned_message(text: str, names: Iterable[str] = ()) -> str:
+    """Return a message without trailers, e-mail addresses, issue links and the names given.
+
+    Thanks to ``@handles`` go as well. A name of one word is removed only behind an ``@``, because
+    it may be a word of the message. Control characters go, so does white space at ends of lines.
+    """
+    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    for pattern in (_BY, _TRAILER, _ANGLED_MAIL, _MAIL, *_ISSUES, _CREDIT):
+        text = pattern.sub("", text)
+    for name in sorted(names, key=len, reverse=True):
+        text = _without_name(text, name.strip())
+    return _tidy(_EMPTY.sub("", text))
+
+
+def _without_name(text: str, name: str) -> str:
+    if len(name) < 3:
+        return text
+    before = r"(?<!\w)" if re.search(r"\s", name) else "@"
+    return re.sub(before + re.escape(name) + r"(?!\w)", "", text, flags=re.IGNORECASE)
+
+
+def _tidy(text: str) -> str:
+    text = re.sub(r"(?<=\S)[ \t]{2,}(?=\S)", " ", text)
+    text = re.sub(r"[ \t]+(?=[,;:!?.](?:\s|$))", "", text)
+    lines: Sequence[str] = [line.rstrip() for line in text.split("\n")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
