@@ -1,0 +1,216 @@
+"""``dedup``: one row of each cluster of near-duplicates.
+
+The rows are read twice: for their signatures, which go to a temporary file, and to be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+from tqdm import tqdm
+
+from core.atomic import writing_atomic
+from core.errors import UserError
+from core.options import Folder, built, command, option, option_group
+from core.plaintext import counted
+from exercises.editpack.commands.sketching import Comparison, join_texts
+from exercises.editpack.dedup import SEED, banding, replaced
+from exercises.editpack.files import RowFiles, RowInput, Step, line_of, row_workers_option
+from exercises.editpack.rows import CONTENT, NEW, OLD, DroppedRow, Row, with_content
+from reports.cli.options import verify_option
+
+DUPLICATE = "duplicate"
+"""The rule under which near-duplicates are dropped."""
+_DATE = "date"
+_PACKAGES = ("datasketch", "numpy")
+_MOST_PERMUTATIONS = 10_000
+
+LabelledRows = Callable[[], Iterable[tuple[str, Row | DroppedRow]]]
+"""Reads rows, each with the words that name it; can be called again."""
+
+
+class ComparedText(str, Enum):
+    """Which text of a row is compared."""
+
+    PROMPT = "prompt"
+    CODE = "code"
+
+
+class KeptRow(str, Enum):
+    """Which row of a cluster stays."""
+
+    FIRST = "first"
+    LONGEST = "longest"
+    NEWEST = "newest"
+
+
+@option_group
+class DuplicateChoice:
+    """What is a near-duplicate, and which row of several stays."""
+
+    threshold: float = option(
+        0.5, "Jaccard similarity from which rows are near-duplicates.", "--threshold"
+    )
+    permutations: int = option(500, "Values of a signature.", "--permutations", least=2)
+    on: ComparedText = option(
+        ComparedText.PROMPT, "Compare the column content, or both contents alone.", "--on"
+    )
+    keep: KeptRow = option(
+        KeptRow.FIRST, "Row of a cluster that stays: newest goes by the column date.", "--keep"
+    )
+    clusters: Folder | None = option(
+        None, "Write the clusters here, one JSON object a line.", "--clusters", given=Path
+    )
+    verify: bool = verify_option("Join only candidates whose true similarity is as high.")
+    workers: int = row_workers_option()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 1:
+            raise UserError(f"--threshold {self.threshold:g}: give a number above 0, at most 1")
+        if self.permutations > _MOST_PERMUTATIONS:
+            raise UserError(
+                f"--permutations {self.permutations}: give at most {_MOST_PERMUTATIONS:,}"
+            )
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what decides the rows that stay, for a report."""
+        values = {"threshold": self.threshold, "permutations": self.permutations, "seed": SEED}
+        return {**values, "on": self.on.value, "keep": self.keep.value, "verify": self.verify}
+
+
+@option_group
+class DedupAsked:
+    """What ``dedup`` is asked for."""
+
+    given: RowInput
+    files: RowFiles
+    duplicates: DuplicateChoice
+
+
+@command(DedupAsked)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Keep one row of each cluster of near-duplicates."""
+    asked = built(DedupAsked, values)
+    source, skip_bad = asked.given.source(), asked.given.skip_bad
+
+    def rows() -> Iterator[tuple[str, Row | DroppedRow]]:
+        for number, row in enumerate(source.rows(skip_bad=skip_bad), 1):
+            yield f"row {number}", row
+
+    step = Step("dedup", (source,), asked.files, {"skip_bad": skip_bad})
+    write_without_duplicates(step, rows, asked.duplicates)
+
+
+def write_without_duplicates(step: Step, rows: LabelledRows, asked: DuplicateChoice) -> None:
+    """Write one row of each cluster, the report, and the clusters if they are asked for.
+
+    Raises:
+        UserError: a file to write is one that is read or written as well, a row has no date
+            though the newest shall stay, or the rows change while they are read.
+        InfrastructureError: a worker was killed.
+    """
+    _check(step, asked)
+    facts: dict[str, Any] = {}
+    options = {**step.options, **asked.recorded()}
+    step = replace(step, options=options, packages=_PACKAGES, details=lambda: facts)
+    step.write(_without_duplicates(rows, asked, step.out.parent, facts))
+    print(
+        f"{counted(facts['clusters'], 'cluster')}, the largest of "
+        f"{counted(facts['largest_cluster'], 'row')}; {facts['bands']} bands × "
+        f"{facts['rows_per_band']} rows"
+    )
+
+
+def _check(step: Step, asked: DuplicateChoice) -> None:
+    read = [source.path.resolve() for source in step.sources if source.path]
+    if asked.clusters is not None and asked.clusters in (step.out, step.files.dropped, *read):
+        raise UserError(f"--clusters {asked.clusters} is another file here; choose another")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What memory keeps of each row: the words that name it, and its worth; most stays."""
+
+    labels: list[str] = field(default_factory=list)
+    worth: list[float] = field(default_factory=list)
+
+
+def _without_duplicates(
+    rows: LabelledRows, asked: DuplicateChoice, folder: Path, facts: dict[str, Any]
+) -> Iterator[Row | DroppedRow]:
+    """Yield rows as ``Step.write`` takes them; the report's ``facts`` are there at the end."""
+    seen = _Seen()
+    how = Comparison(asked.threshold, asked.permutations, asked.verify, asked.workers)
+    joined = join_texts(_texts(rows, asked, seen), how, folder)
+    clusters = joined.sets.clusters()
+    kept = replaced(clusters, seen.worth)
+    number = -1
+    for number, (_, row) in enumerate(rows()):
+        if isinstance(row, DroppedRow):
+            yield row
+        elif number in kept:
+            yield DroppedRow(row, DUPLICATE, f"of {seen.labels[kept[number]]}")
+        else:
+            yield row if isinstance(row.get(CONTENT), str) else with_content(row)
+    if number + 1 != len(seen.labels):
+        raise UserError("the rows changed while they were read; start again when they are there")
+    cut = banding(asked.threshold, asked.permutations)
+    facts |= {"clusters": len(clusters), "largest_cluster": max(map(len, clusters), default=1)}
+    facts |= {"bands": cut.bands, "rows_per_band": cut.rows, "short": joined.short}
+    facts |= {"compared": joined.compared} if asked.verify else {}
+    if asked.clusters is not None:
+        _write_clusters(asked.clusters, clusters, kept, seen.labels)
+
+
+def _texts(rows: LabelledRows, asked: DuplicateChoice, seen: _Seen) -> Iterator[str | None]:
+    """Yield what is compared of each row, None for what is no row."""
+    for label, row in tqdm(rows(), "signatures", unit=" rows", disable=None):
+        if isinstance(row, DroppedRow):
+            seen.labels.append(label)
+            seen.worth.append(0)
+            yield None
+            continue
+        text = _compared(row, asked.on)
+        commit = row.get("commit")
+        seen.labels.append(f"{label}, commit {commit}" if commit else label)
+        seen.worth.append(_worth(row, text, label, asked.keep))
+        yield text
+
+
+def _compared(row: Row, on: ComparedText) -> str:
+    if on is ComparedText.CODE:
+        return f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
+    content = row.get(CONTENT)
+    return content if isinstance(content, str) else str(with_content(row)[CONTENT])
+
+
+def _worth(row: Row, text: str, label: str, keep: KeptRow) -> float:
+    if keep is KeptRow.LONGEST:
+        return len(text)
+    if keep is KeptRow.FIRST:
+        return 0
+    try:
+        # Python 3.10 reads no Z.
+        day = datetime.fromisoformat(str(row.get(_DATE, "")).replace("Z", "+00:00"))
+    except ValueError as error:
+        raise UserError(
+            f"--keep newest needs an ISO date in the column {_DATE}, which {label} lacks; "
+            "keep the first or the longest"
+        ) from error
+    return (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _write_clusters(
+    path: Path, clusters: Iterable[Sequence[int]], kept: dict[int, int], labels: Sequence[str]
+) -> None:
+    with writing_atomic(path) as handle:
+        for rows in clusters:
+            stays = next(row for row in rows if row not in kept)
+            names = [labels[row] for row in rows]
+            handle.write(line_of({"kept": labels[stays], "size": len(rows), "rows": names}))
