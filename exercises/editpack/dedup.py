@@ -69,8 +69,7 @@ def shingles(text: str) -> NDArray[np.uint64]:
 
 
 def _digest(gram: str) -> bytes:
-    # JSON may hold lone surrogates.
-    return hashlib.sha1(gram.encode("utf-8", "surrogatepass")).digest()[:8]
+    return hashlib.sha1(gram.encode()).digest()[:8]
 
 
 def signature(found: NDArray[np.uint64], permutations: int) -> NDArray[np.uint32]:

@@ -27,12 +27,16 @@ from reports.cli.options import verify_option
 
 DUPLICATE = "duplicate"
 """The rule under which near-duplicates are dropped."""
-_DATE = "date"
+ORIGIN = "origin"
+"""The column that names the set that a row of ``mix`` is from."""
+_DATE, _COMMIT = "date", "commit"
 _PACKAGES = ("datasketch", "numpy")
 _MOST_PERMUTATIONS = 10_000
 
-LabelledRows = Callable[[], Iterable[tuple[str, Row | DroppedRow]]]
-"""Reads rows, each with the words that name it; can be called again."""
+RowName = dict[str, Any]
+"""What a row is called: ``row`` (its number from 1), and ``origin`` and ``commit`` if it has."""
+NamedRows = Callable[[], Iterable[tuple[RowName, Row | DroppedRow]]]
+"""Reads rows with their names; can be called again."""
 
 
 class ComparedText(str, Enum):
@@ -99,15 +103,15 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     asked = built(DedupAsked, values)
     source, skip_bad = asked.given.source(), asked.given.skip_bad
 
-    def rows() -> Iterator[tuple[str, Row | DroppedRow]]:
+    def rows() -> Iterator[tuple[RowName, Row | DroppedRow]]:
         for number, row in enumerate(source.rows(skip_bad=skip_bad), 1):
-            yield f"row {number}", row
+            yield {"row": number}, row
 
     step = Step("dedup", (source,), asked.files, {"skip_bad": skip_bad})
     write_without_duplicates(step, rows, asked.duplicates)
 
 
-def write_without_duplicates(step: Step, rows: LabelledRows, asked: DuplicateChoice) -> None:
+def write_without_duplicates(step: Step, rows: NamedRows, asked: DuplicateChoice) -> None:
     """Write one row of each cluster, the report, and the clusters if they are asked for.
 
     Raises:
@@ -135,14 +139,14 @@ def _check(step: Step, asked: DuplicateChoice) -> None:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What memory keeps of each row: the words that name it, and its worth; most stays."""
+    """What memory keeps of each row: its name and its worth; the one of most worth stays."""
 
-    labels: list[str] = field(default_factory=list)
+    names: list[RowName] = field(default_factory=list)
     worth: list[float] = field(default_factory=list)
 
 
 def _without_duplicates(
-    rows: LabelledRows, asked: DuplicateChoice, folder: Path, facts: dict[str, Any]
+    rows: NamedRows, asked: DuplicateChoice, folder: Path, facts: dict[str, Any]
 ) -> Iterator[Row | DroppedRow]:
     """Yield rows as ``Step.write`` takes them; the report's ``facts`` are there at the end."""
     seen = _Seen()
@@ -155,32 +159,38 @@ def _without_duplicates(
         if isinstance(row, DroppedRow):
             yield row
         elif number in kept:
-            yield DroppedRow(row, DUPLICATE, f"of {seen.labels[kept[number]]}")
+            yield DroppedRow(row, DUPLICATE, f"of {_words(seen.names[kept[number]])}")
         else:
             yield row if isinstance(row.get(CONTENT), str) else with_content(row)
-    if number + 1 != len(seen.labels):
+    if number + 1 != len(seen.names):
         raise UserError("the rows changed while they were read; start again when they are there")
     cut = banding(asked.threshold, asked.permutations)
     facts |= {"clusters": len(clusters), "largest_cluster": max(map(len, clusters), default=1)}
     facts |= {"bands": cut.bands, "rows_per_band": cut.rows, "short": joined.short}
     facts |= {"compared": joined.compared} if asked.verify else {}
     if asked.clusters is not None:
-        _write_clusters(asked.clusters, clusters, kept, seen.labels)
+        _write_clusters(asked.clusters, clusters, kept, seen.names)
 
 
-def _texts(rows: LabelledRows, asked: DuplicateChoice, seen: _Seen) -> Iterator[str | None]:
+def _texts(rows: NamedRows, asked: DuplicateChoice, seen: _Seen) -> Iterator[str | None]:
     """Yield what is compared of each row, None for what is no row."""
-    for label, row in tqdm(rows(), "signatures", unit=" rows", disable=None):
+    for name, row in tqdm(rows(), "signatures", unit=" rows", disable=None):
         if isinstance(row, DroppedRow):
-            seen.labels.append(label)
+            seen.names.append(name)
             seen.worth.append(0)
             yield None
             continue
         text = _compared(row, asked.on)
-        commit = row.get("commit")
-        seen.labels.append(f"{label}, commit {commit}" if commit else label)
-        seen.worth.append(_worth(row, text, label, asked.keep))
+        commit = row.get(_COMMIT)
+        seen.names.append({**name, _COMMIT: commit} if commit else name)
+        seen.worth.append(_worth(row, text, name, asked.keep))
         yield text
+
+
+def _words(name: RowName) -> str:
+    origin = f" of {name[ORIGIN]}" if ORIGIN in name else ""
+    commit = f", commit {name[_COMMIT]}" if _COMMIT in name else ""
+    return f"row {name['row']}{origin}{commit}"
 
 
 def _compared(row: Row, on: ComparedText) -> str:
@@ -190,7 +200,7 @@ def _compared(row: Row, on: ComparedText) -> str:
     return content if isinstance(content, str) else str(with_content(row)[CONTENT])
 
 
-def _worth(row: Row, text: str, label: str, keep: KeptRow) -> float:
+def _worth(row: Row, text: str, name: RowName, keep: KeptRow) -> float:
     if keep is KeptRow.LONGEST:
         return len(text)
     if keep is KeptRow.FIRST:
@@ -200,17 +210,21 @@ def _worth(row: Row, text: str, label: str, keep: KeptRow) -> float:
         day = datetime.fromisoformat(str(row.get(_DATE, "")).replace("Z", "+00:00"))
     except ValueError as error:
         raise UserError(
-            f"--keep newest needs an ISO date in the column {_DATE}, which {label} lacks; "
+            f"--keep newest needs an ISO date in the column {_DATE}, which {_words(name)} lacks; "
             "keep the first or the longest"
         ) from error
     return (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def _write_clusters(
-    path: Path, clusters: Iterable[Sequence[int]], kept: dict[int, int], labels: Sequence[str]
+    path: Path, clusters: Iterable[Sequence[int]], kept: dict[int, int], names: Sequence[RowName]
 ) -> None:
     with writing_atomic(path) as handle:
         for rows in clusters:
             stays = next(row for row in rows if row not in kept)
-            names = [labels[row] for row in rows]
-            handle.write(line_of({"kept": labels[stays], "size": len(rows), "rows": names}))
+            cluster = {
+                "size": len(rows),
+                "kept": names[stays],
+                "rows": [names[row] for row in rows],
+            }
+            handle.write(line_of(cluster))

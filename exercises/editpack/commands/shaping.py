@@ -15,12 +15,15 @@ from bench.cli.selection import seed_option
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted
-from exercises.editpack.commands.deduplicating import DuplicateChoice, write_without_duplicates
+from exercises.editpack.commands.deduplicating import (
+    ORIGIN,
+    DuplicateChoice,
+    RowName,
+    write_without_duplicates,
+)
 from exercises.editpack.files import RowFiles, RowInput, RowSets, Step
 from exercises.editpack.rows import DroppedRow, Row, RowSource, with_content
 
-ORIGIN = "origin"
-"""The column that names the set that a row of ``mix`` is from."""
 UNSAMPLED = "unsampled"
 """The rule under which rows are dropped that ``sample`` does not take."""
 _OF_THE_PAPER = 25_000
@@ -107,12 +110,12 @@ def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
     sources, skip_bad = asked.given.sources(), asked.given.skip_bad
     names = _origins(sources)
 
-    def rows() -> Iterator[tuple[str, Row | DroppedRow]]:
+    def rows() -> Iterator[tuple[RowName, Row | DroppedRow]]:
         for source in sources:
             name = names[source.name]
             for number, row in enumerate(source.rows(skip_bad=skip_bad), 1):
                 whole = row if isinstance(row, DroppedRow) else {**row, ORIGIN: name}
-                yield f"row {number} of {name}", whole
+                yield {"row": number, ORIGIN: name}, whole
 
     step = Step("mix", sources, asked.files, {"skip_bad": skip_bad})
     write_without_duplicates(step, rows, asked.duplicates)

@@ -181,6 +181,7 @@ def _sketched(texts: Iterable[str | None], how: Comparison) -> list[_Sketch]:
 def _sketch(text: str, width: int, how: Comparison) -> _Sketch:
     found = shingles(text)
     if not len(found):
+        # JSON may hold lone surrogates; shingles have none, they are separators.
         return _Sketch(equal=hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
     values = signature(found, how.permutations)[:width].astype("<u4")
     return _Sketch(values.tobytes(), found.tobytes() if how.verify else b"")
