@@ -5,6 +5,7 @@ The rows are read twice: for their signatures, which go to a temporary file, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -15,7 +16,7 @@ from typing import Any
 import typer
 from tqdm import tqdm
 
-from core.atomic import writing_atomic
+from core.atomic import check_folder, writing_atomic
 from core.errors import UserError
 from core.options import Folder, built, command, option, option_group
 from core.plaintext import counted
@@ -29,7 +30,10 @@ DUPLICATE = "duplicate"
 """The rule under which near-duplicates are dropped."""
 ORIGIN = "origin"
 """The column that names the set that a row of ``mix`` is from."""
-_DATE, _COMMIT = "date", "commit"
+_COMMIT = "commit"
+# As ``mine`` writes it, and as others do.
+_DATES = ("author_date", "date")
+_UNDATED = -math.inf
 _PACKAGES = ("datasketch", "numpy")
 _MOST_PERMUTATIONS = 10_000
 
@@ -66,7 +70,7 @@ class DuplicateChoice:
         ComparedText.PROMPT, "Compare the column content, or both contents alone.", "--on"
     )
     keep: KeptRow = option(
-        KeptRow.FIRST, "Row of a cluster that stays: newest goes by the column date.", "--keep"
+        KeptRow.FIRST, "Row of a cluster that stays; newest goes by author_date.", "--keep"
     )
     clusters: Folder | None = option(
         None, "Write the clusters here, one JSON object a line.", "--clusters", given=Path
@@ -115,7 +119,7 @@ def write_without_duplicates(step: Step, rows: NamedRows, asked: DuplicateChoice
     """Write one row of each cluster, the report, and the clusters if they are asked for.
 
     Raises:
-        UserError: a file to write is one that is read or written as well, a row has no date
+        UserError: a file to write is one that is read or written as well, no row has a date
             though the newest shall stay, or the rows change while they are read.
         InfrastructureError: a worker was killed.
     """
@@ -132,9 +136,14 @@ def write_without_duplicates(step: Step, rows: NamedRows, asked: DuplicateChoice
 
 
 def _check(step: Step, asked: DuplicateChoice) -> None:
+    if asked.clusters is None:
+        return
     read = [source.path.resolve() for source in step.sources if source.path]
-    if asked.clusters is not None and asked.clusters in (step.out, step.files.dropped, *read):
+    if asked.clusters in (step.out, step.files.dropped, *read):
         raise UserError(f"--clusters {asked.clusters} is another file here; choose another")
+    if asked.clusters.is_dir():
+        raise UserError(f"--clusters {asked.clusters} is a folder; choose another")
+    check_folder("--clusters", asked.clusters.parent)
 
 
 @dataclass(frozen=True)
@@ -152,6 +161,8 @@ def _without_duplicates(
     seen = _Seen()
     how = Comparison(asked.threshold, asked.permutations, asked.verify, asked.workers)
     joined = join_texts(_texts(rows, asked, seen), how, folder)
+    if asked.keep is KeptRow.NEWEST:
+        facts["undated"] = _undated(seen.worth)
     clusters = joined.sets.clusters()
     kept = replaced(clusters, seen.worth)
     number = -1
@@ -177,14 +188,28 @@ def _texts(rows: NamedRows, asked: DuplicateChoice, seen: _Seen) -> Iterator[str
     for name, row in tqdm(rows(), "signatures", unit=" rows", disable=None):
         if isinstance(row, DroppedRow):
             seen.names.append(name)
-            seen.worth.append(0)
+            seen.worth.append(math.nan)
             yield None
             continue
         text = _compared(row, asked.on)
         commit = row.get(_COMMIT)
         seen.names.append({**name, _COMMIT: commit} if commit else name)
-        seen.worth.append(_worth(row, text, name, asked.keep))
+        seen.worth.append(_worth(row, text, asked.keep))
         yield text
+
+
+def _undated(worth: Sequence[float]) -> int:
+    """Return how many rows have no date.
+
+    Raises:
+        UserError: none has one.
+    """
+    if not any(seconds > _UNDATED for seconds in worth):
+        raise UserError(
+            f"--keep newest: no row has an ISO date in {' or '.join(_DATES)}; keep the first or "
+            "the longest"
+        )
+    return worth.count(_UNDATED)
 
 
 def _words(name: RowName) -> str:
@@ -200,20 +225,21 @@ def _compared(row: Row, on: ComparedText) -> str:
     return content if isinstance(content, str) else str(with_content(row)[CONTENT])
 
 
-def _worth(row: Row, text: str, name: RowName, keep: KeptRow) -> float:
+def _worth(row: Row, text: str, keep: KeptRow) -> float:
     if keep is KeptRow.LONGEST:
         return len(text)
-    if keep is KeptRow.FIRST:
-        return 0
+    return _seconds(row) if keep is KeptRow.NEWEST else 0
+
+
+def _seconds(row: Row) -> float:
+    """Return the date of a row, which is older than all others without one."""
+    given = next((str(row[key]) for key in _DATES if row.get(key)), "")
     try:
         # Python 3.10 reads no Z.
-        day = datetime.fromisoformat(str(row.get(_DATE, "")).replace("Z", "+00:00"))
-    except ValueError as error:
-        raise UserError(
-            f"--keep newest needs an ISO date in the column {_DATE}, which {_words(name)} lacks; "
-            "keep the first or the longest"
-        ) from error
-    return (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
+        day = datetime.fromisoformat(given.replace("Z", "+00:00"))
+        return (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError):
+        return _UNDATED
 
 
 def _write_clusters(

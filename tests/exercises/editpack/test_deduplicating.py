@@ -32,7 +32,7 @@ def row(number: int, body: str, **columns: Any) -> Row:
 ROWS = [
     row(1, LONG, date="2020-05-01T10:00:00Z"),
     row(2, "alpha = beta(gamma)\n" * 9, date="2020-05-01"),
-    row(3, LONG, date="2020-05-01T12:30:00+02:00"),
+    row(3, LONG, author_date="2020-05-01T12:30:00+02:00"),
     row(4, LONG + " and_more", date="2019-01-01"),
     row(5, "delta = epsilon(zeta)\n" * 9, date="2021-01-01"),
 ]
@@ -90,6 +90,17 @@ def test_which_row_stays(
     out = tmp_path / "out.jsonl"
     assert run(monkeypatch, "dedup", rows, "--out", str(out), "--keep", keep) == 0
     assert [one["commit"] for one in read(out)] == sorted(["c2", "c5", f"c{stays}"])
+
+
+def test_rows_without_a_date_are_the_oldest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dates = ("", "1850-01-01T00:00:00Z", "no date", None)
+    rows = [row(n, LONG, author_date=date) for n, date in enumerate(dates, 1)]
+    path, out = write(tmp_path / "rows.jsonl", ["no row", *rows]), tmp_path / "out.jsonl"
+    assert run(monkeypatch, "dedup", path, "--out", str(out), "--keep", "newest", "--skip-bad") == 0
+    assert [one["commit"] for one in read(out)] == ["c2"]
+    assert json.loads((tmp_path / "out.jsonl.report.json").read_text())["undated"] == 3
 
 
 def test_equal_bytes_with_any_number_of_workers(
@@ -153,7 +164,8 @@ def test_what_is_no_row_keeps_its_number(tmp_path: Path, monkeypatch: pytest.Mon
         (["--permutations", "20000"], "--permutations 20000: give at most 10,000"),
         (["--clusters", "rows.jsonl"], "is another file here; choose another"),
         (["--clusters", "out.jsonl"], "is another file here; choose another"),
-        (["--keep", "newest"], "column date, which row 6 lacks; keep the first"),
+        (["--clusters", "."], "is a folder; choose another"),
+        (["--keep", "newest"], "no row has an ISO date in author_date or date; keep the first"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -161,7 +173,7 @@ def test_a_mistake_is_one_line(
     words: list[str], message: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "rows.jsonl", [*ROWS, row(6, "x")])
+    write(tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")])
     assert run(monkeypatch, "dedup", "rows.jsonl", "--out", "out.jsonl", *words) == 2
     error = capsys.readouterr().err.strip()
     assert message in error
