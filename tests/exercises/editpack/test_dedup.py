@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from datasketch.lsh import _optimal_param
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.errors import InfrastructureError
 from exercises.editpack.commands.sketching import Comparison, join_texts
 from exercises.editpack.dedup import (
     SEED,
@@ -85,9 +87,10 @@ def test_shingles_ignore_case_and_what_separates() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.sampled_from("abcdefgh"), min_size=5, max_size=700), st.integers(2, 40))
-def test_signatures_are_those_of_datasketch(letters: list[str], permutations: int) -> None:
-    text = " ".join(letters)
+@given(st.integers(5, 900), st.integers(2, 40), st.integers(0, 9))
+def test_signatures_are_those_of_datasketch(words: int, permutations: int, seed: int) -> None:
+    chosen = random.Random(seed)
+    text = " ".join(f"w{chosen.randrange(50)}" for _ in range(words))
     plain = MinHash(num_perm=permutations, seed=SEED)
     for gram in grams(text):
         plain.update(gram.encode())
@@ -170,19 +173,21 @@ def test_planted_pairs_are_found(tmp_path: Path) -> None:
 
 
 WORDS = st.lists(st.sampled_from(["a", "b", "if", "x =", "  y", "\n"]), min_size=1, max_size=14)
+TEXTS = st.lists(WORDS.map(" ".join), max_size=12)
 
 
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.lists(WORDS.map(" ".join), max_size=12), st.randoms(use_true_random=False), st.booleans())
+@given(
+    TEXTS.flatmap(lambda texts: st.tuples(st.just(texts), st.permutations(texts))), st.booleans()
+)
 def test_clusters_do_not_depend_on_the_order(
-    tmp_path: Path, texts: list[str], chosen: random.Random, verify: bool
+    tmp_path: Path, orders: tuple[list[str], list[str]], verify: bool
 ) -> None:
     how = Comparison(0.5, 32, verify)
-    other = chosen.sample(texts, len(texts))
-    first, second = joined(texts, tmp_path, how), joined(other, tmp_path, how)
-    assert partition(first, texts) == partition(second, other)
+    first, second = (partition(joined(texts, tmp_path, how), texts) for texts in orders)
+    assert first == second
 
 
 def test_short_texts_are_compared_by_equality_alone(tmp_path: Path) -> None:
@@ -211,6 +216,17 @@ def test_a_mistake_in_the_rows_ends_the_workers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="row 2"):
         joined(texts(), tmp_path, Comparison(0.5, 20, workers=2))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_worker_is_one_line(tmp_path: Path) -> None:
+    def texts() -> Iterable[str]:
+        for _ in range(20):
+            yield "a b c d e f" * 200_000
+            for child in active_children():
+                child.kill()
+
+    with pytest.raises(InfrastructureError, match="give fewer --workers"):
+        joined(texts(), tmp_path, Comparison(0.5, 20, workers=2))
 
 
 def test_clusters_are_near_those_of_all_pairs(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def row(number: int, body: str, **columns: Any) -> Row:
 
 
 ROWS = [
-    row(1, LONG, date="2020-05-01T10:00:00Z"),
+    row(1, LONG, date="2020-05-01T12:00:00+02:00"),
     row(2, "alpha = beta(gamma)\n" * 9, date="2020-05-01"),
-    row(3, LONG, author_date="2020-05-01T12:30:00+02:00"),
+    row(3, LONG, author_date="2020-05-01T10:30:00Z"),
     row(4, LONG + " and_more", date="2019-01-01"),
     row(5, "delta = epsilon(zeta)\n" * 9, date="2021-01-01"),
 ]
