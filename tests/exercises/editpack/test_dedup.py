@@ -172,8 +172,11 @@ def test_planted_pairs_are_found(tmp_path: Path) -> None:
     assert len(fast.clusters()) == sum(found.values())
 
 
-WORDS = st.lists(st.sampled_from(["a", "b", "if", "x =", "  y", "\n"]), min_size=1, max_size=14)
-TEXTS = st.lists(WORDS.map(" ".join), max_size=12)
+# Parts of one text, so that many are near-duplicates of some of the others.
+PARTS = st.tuples(st.integers(0, 12), st.integers(1, 20)).map(
+    lambda part: " ".join(f"w{n}" for n in range(part[0], sum(part)))
+)
+TEXTS = st.lists(PARTS, max_size=12)
 
 
 @settings(
