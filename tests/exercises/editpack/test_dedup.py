@@ -180,7 +180,7 @@ TEXTS = st.lists(PARTS, max_size=12)
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     TEXTS.flatmap(lambda texts: st.tuples(st.just(texts), st.permutations(texts))), st.booleans()
@@ -188,7 +188,7 @@ TEXTS = st.lists(PARTS, max_size=12)
 def test_clusters_do_not_depend_on_the_order(
     tmp_path: Path, orders: tuple[list[str], list[str]], verify: bool
 ) -> None:
-    how = Comparison(0.5, 32, verify)
+    how = Comparison(0.5, 8, verify)
     first, second = (partition(joined(texts, tmp_path, how), texts) for texts in orders)
     assert first == second
 
