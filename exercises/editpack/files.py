@@ -46,16 +46,22 @@ class RowFiles:
 
 
 @option_group
-class RowInput:
-    """The rows that a command reads."""
+class RowReading:
+    """How rows are read."""
 
-    rows: str = option(
-        "", "A .jsonl[.gz], .parquet, folder saved by datasets, or hub id.", "rows", argument=True
-    )
     config: str = option("", "Configuration of a hub id that has several.", "--config-name")
     part: str = option("train", "Part of a folder or hub id that has several.", "--part")
     skip_bad: bool = option(
         False, "Count what is no row as unreadable instead of ending.", "--skip-bad"
+    )
+
+
+@option_group
+class RowInput(RowReading):
+    """The rows that a command reads."""
+
+    rows: str = option(
+        "", "A .jsonl[.gz], .parquet, folder saved by datasets, or hub id.", "rows", argument=True
     )
 
     def source(self) -> RowSource:
@@ -67,6 +73,26 @@ class RowInput:
         if not self.rows:
             raise UserError("no rows given; name a file, a folder or a hub id")
         return open_source(self.rows, self.config, self.part)
+
+
+@option_group
+class RowSets(RowReading):
+    """Several sets of rows that a command reads."""
+
+    sets: tuple[str, ...] = option(
+        (), "Files .jsonl[.gz] or .parquet, folders saved by datasets, hub ids.", "rows",
+        argument=True,
+    )  # fmt: skip
+
+    def sources(self) -> tuple[RowSource, ...]:
+        """Return where the rows of each set are from.
+
+        Raises:
+            UserError: there is no such source, or one is given twice.
+        """
+        if len(set(self.sets)) != len(self.sets):
+            raise UserError("the same rows are given twice; name each set once")
+        return tuple(open_source(name, self.config, self.part) for name in self.sets)
 
 
 def row_workers_option() -> Any:  # noqa: ANN401 - as of core.options.option

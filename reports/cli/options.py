@@ -55,6 +55,11 @@ def timeout_option(default: float | None, help: str) -> Any:  # noqa: ANN401
     return option(default, help, "--timeout", least=1)
 
 
+def verify_option(help: str) -> Any:  # noqa: ANN401
+    """Declare ``--verify`` of a command that checks what it computed."""
+    return option(False, help, "--verify")
+
+
 @option_group
 class Asked:
     """What is asked for, and of which runs."""
@@ -104,7 +109,7 @@ class ReportOptions:
     as_json: bool = json_option("Print the statistics as JSON alone.")
     page: bool = option(True, "Write the page of the run with its pictures.", "--page/--no-page")
     regrade: bool = option(False, "Grade saved test output again; run no test.", "--regrade")
-    verify: bool = option(False, "Compute derived files again and say what differs.", "--verify")
+    verify: bool = verify_option("Compute derived files again and say what differs.")
     all_attempts: bool = option(
         False, "Evaluate the patches of all attempts, as pass@k needs it.", "--all-attempts"
     )

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import typer
+from tqdm import tqdm
 
-from core.options import built, command, option_group
-from exercises.editpack.files import RowFiles, RowInput, Step
+from bench.cli.selection import seed_option
+from core.errors import UserError
+from core.options import built, command, option, option_group
+from core.plaintext import counted
+from exercises.editpack.commands.deduplicating import (
+    ORIGIN,
+    DuplicateChoice,
+    RowName,
+    write_without_duplicates,
+)
+from exercises.editpack.files import RowFiles, RowInput, RowSets, Step
 from exercises.editpack.rows import DroppedRow, Row, RowSource, with_content
+
+UNSAMPLED = "unsampled"
+"""The rule under which rows are dropped that ``sample`` does not take."""
+_OF_THE_PAPER = 25_000
 
 
 @option_group
@@ -32,3 +49,80 @@ def format_rows(context: typer.Context, values: dict[str, Any]) -> None:
 def _formatted(source: RowSource, *, skip_bad: bool) -> Iterator[Row | DroppedRow]:
     for row in source.rows(skip_bad=skip_bad):
         yield row if isinstance(row, DroppedRow) else with_content(row)
+
+
+@option_group
+class SampleAsked:
+    """What ``sample`` is asked for."""
+
+    given: RowInput
+    files: RowFiles
+    number: int = option(_OF_THE_PAPER, "Rows to take.", "--n", least=1)
+    seed: int = seed_option("Another seed takes other rows.")
+
+
+@command(SampleAsked)
+def sample_rows(context: typer.Context, values: dict[str, Any]) -> None:
+    """Take rows at random, each equally likely, in the order of the input."""
+    asked = built(SampleAsked, values)
+    source, skip_bad = asked.given.source(), asked.given.skip_bad
+    options = {"n": asked.number, "seed": asked.seed, "skip_bad": skip_bad}
+    step = Step("sample", (source,), asked.files, options)
+    step.write(_sampled(source, asked.number, asked.seed, skip_bad=skip_bad))
+
+
+def _sampled(
+    source: RowSource, number: int, seed: int, *, skip_bad: bool
+) -> Iterator[Row | DroppedRow]:
+    """Yield the rows, those that are not taken as dropped.
+
+    The first reading counts, so that memory holds no row but only the places of those taken.
+    """
+    first = tqdm(source.rows(skip_bad=skip_bad), "counting", unit=" rows", disable=None)
+    there = sum(not isinstance(row, DroppedRow) for row in first)
+    if number > there:
+        raise UserError(f"--n {number}: {source.name} has {counted(there, 'row')}; ask for fewer")
+    taken = frozenset(random.Random(seed).sample(range(there), number))
+    place = 0
+    for row in source.rows(skip_bad=skip_bad):
+        if isinstance(row, DroppedRow):
+            yield row
+            continue
+        yield row if place in taken else DroppedRow(row, UNSAMPLED)
+        place += 1
+
+
+@option_group
+class MixAsked:
+    """What ``mix`` is asked for."""
+
+    given: RowSets
+    files: RowFiles
+    duplicates: DuplicateChoice
+
+
+@command(MixAsked)
+def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
+    """Join sets of rows, name each row's origin, and keep one of each cluster of duplicates."""
+    asked = built(MixAsked, values)
+    if len(asked.given.sets) < 2:
+        raise UserError("give two or more sets of rows to mix")
+    sources, skip_bad = asked.given.sources(), asked.given.skip_bad
+    names = _origins(sources)
+
+    def rows() -> Iterator[tuple[RowName, Row | DroppedRow]]:
+        for source in sources:
+            name = names[source.name]
+            for number, row in enumerate(source.rows(skip_bad=skip_bad), 1):
+                whole = row if isinstance(row, DroppedRow) else {**row, ORIGIN: name}
+                yield {"row": number, ORIGIN: name}, whole
+
+    step = Step("mix", sources, asked.files, {"skip_bad": skip_bad})
+    write_without_duplicates(step, rows, asked.duplicates)
+
+
+def _origins(sources: tuple[RowSource, ...]) -> Mapping[str, str]:
+    """Return the origin of each source: the file's name, all of it where two are alike."""
+    short = {s.name: Path(s.name).name if s.path else s.name for s in sources}
+    times = Counter(short.values())
+    return {name: short[name] if times[short[name]] == 1 else name for name in short}

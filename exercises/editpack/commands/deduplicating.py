@@ -1,0 +1,256 @@
+"""``dedup``: one row of each cluster of near-duplicates.
+
+The rows are read twice: for their signatures, which go to a temporary file, and to be written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+from tqdm import tqdm
+
+from core.atomic import check_folder, writing_atomic
+from core.errors import UserError
+from core.options import Folder, built, command, option, option_group
+from core.plaintext import counted
+from exercises.editpack.commands.sketching import Comparison, join_texts
+from exercises.editpack.dedup import SEED, banding, replaced
+from exercises.editpack.files import RowFiles, RowInput, Step, line_of, row_workers_option
+from exercises.editpack.rows import CONTENT, NEW, OLD, DroppedRow, Row, with_content
+from reports.cli.options import verify_option
+
+DUPLICATE = "duplicate"
+"""The rule under which near-duplicates are dropped."""
+ORIGIN = "origin"
+"""The column that names the set that a row of ``mix`` is from."""
+_COMMIT = "commit"
+# As ``mine`` writes it, and as others do.
+_DATES = ("author_date", "date")
+_UNDATED = -math.inf
+_PACKAGES = ("datasketch", "numpy")
+_MOST_PERMUTATIONS = 10_000
+
+RowName = dict[str, Any]
+"""What a row is called: ``row`` (its number from 1), and ``origin`` and ``commit`` if it has."""
+NamedRows = Callable[[], Iterable[tuple[RowName, Row | DroppedRow]]]
+"""Reads rows with their names; can be called again."""
+
+
+class ComparedText(str, Enum):
+    """Which text of a row is compared."""
+
+    PROMPT = "prompt"
+    CODE = "code"
+
+
+class KeptRow(str, Enum):
+    """Which row of a cluster stays."""
+
+    FIRST = "first"
+    LONGEST = "longest"
+    NEWEST = "newest"
+
+
+@option_group
+class DuplicateChoice:
+    """What is a near-duplicate, and which row of several stays."""
+
+    threshold: float = option(
+        0.5, "Jaccard similarity from which rows are near-duplicates.", "--threshold"
+    )
+    permutations: int = option(500, "Values of a signature.", "--permutations", least=2)
+    on: ComparedText = option(
+        ComparedText.PROMPT, "Compare the column content, or both contents alone.", "--on"
+    )
+    keep: KeptRow = option(
+        KeptRow.FIRST, "Row of a cluster that stays; newest goes by author_date.", "--keep"
+    )
+    clusters: Folder | None = option(
+        None, "Write the clusters here, one JSON object a line.", "--clusters", given=Path
+    )
+    verify: bool = verify_option("Join only candidates whose true similarity is as high.")
+    workers: int = row_workers_option()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 1:
+            raise UserError(f"--threshold {self.threshold:g}: give a number above 0, at most 1")
+        if self.permutations > _MOST_PERMUTATIONS:
+            raise UserError(
+                f"--permutations {self.permutations}: give at most {_MOST_PERMUTATIONS:,}"
+            )
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what decides the rows that stay, for a report."""
+        values = {"threshold": self.threshold, "permutations": self.permutations, "seed": SEED}
+        return {**values, "on": self.on.value, "keep": self.keep.value, "verify": self.verify}
+
+
+@option_group
+class DedupAsked:
+    """What ``dedup`` is asked for."""
+
+    given: RowInput
+    files: RowFiles
+    duplicates: DuplicateChoice
+
+
+@command(DedupAsked)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Keep one row of each cluster of near-duplicates."""
+    asked = built(DedupAsked, values)
+    source, skip_bad = asked.given.source(), asked.given.skip_bad
+
+    def rows() -> Iterator[tuple[RowName, Row | DroppedRow]]:
+        for number, row in enumerate(source.rows(skip_bad=skip_bad), 1):
+            yield {"row": number}, row
+
+    step = Step("dedup", (source,), asked.files, {"skip_bad": skip_bad})
+    write_without_duplicates(step, rows, asked.duplicates)
+
+
+def write_without_duplicates(step: Step, rows: NamedRows, asked: DuplicateChoice) -> None:
+    """Write one row of each cluster, the report, and the clusters if they are asked for.
+
+    Raises:
+        UserError: a file to write is one that is read or written as well, no row has a date
+            though the newest shall stay, or the rows change while they are read.
+        InfrastructureError: a worker was killed.
+    """
+    _check(step, asked)
+    facts: dict[str, Any] = {}
+    options = {**step.options, **asked.recorded()}
+    step = replace(step, options=options, packages=_PACKAGES, details=lambda: facts)
+    step.write(_without_duplicates(rows, asked, step.out.parent, facts))
+    print(
+        f"{counted(facts['clusters'], 'cluster')}, the largest of "
+        f"{counted(facts['largest_cluster'], 'row')}; {facts['bands']} bands × "
+        f"{facts['rows_per_band']} rows"
+    )
+
+
+def _check(step: Step, asked: DuplicateChoice) -> None:
+    if asked.clusters is None:
+        return
+    read = [source.path.resolve() for source in step.sources if source.path]
+    if asked.clusters in (step.out, step.files.dropped, *read):
+        raise UserError(f"--clusters {asked.clusters} is another file here; choose another")
+    if asked.clusters.is_dir():
+        raise UserError(f"--clusters {asked.clusters} is a folder; choose another")
+    check_folder("--clusters", asked.clusters.parent)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What memory keeps of each row: its name and its worth; the one of most worth stays."""
+
+    names: list[RowName] = field(default_factory=list)
+    worth: list[float] = field(default_factory=list)
+
+
+def _without_duplicates(
+    rows: NamedRows, asked: DuplicateChoice, folder: Path, facts: dict[str, Any]
+) -> Iterator[Row | DroppedRow]:
+    """Yield rows as ``Step.write`` takes them; the report's ``facts`` are there at the end."""
+    seen = _Seen()
+    how = Comparison(asked.threshold, asked.permutations, asked.verify, asked.workers)
+    joined = join_texts(_texts(rows, asked, seen), how, folder)
+    if asked.keep is KeptRow.NEWEST:
+        facts["undated"] = _undated(seen.worth)
+    clusters = joined.sets.clusters()
+    kept = replaced(clusters, seen.worth)
+    number = -1
+    for number, (_, row) in enumerate(rows()):
+        if isinstance(row, DroppedRow):
+            yield row
+        elif number in kept:
+            yield DroppedRow(row, DUPLICATE, f"of {_words(seen.names[kept[number]])}")
+        else:
+            yield row if isinstance(row.get(CONTENT), str) else with_content(row)
+    if number + 1 != len(seen.names):
+        raise UserError("the rows changed while they were read; start again when they are there")
+    cut = banding(asked.threshold, asked.permutations)
+    facts |= {"clusters": len(clusters), "largest_cluster": max(map(len, clusters), default=1)}
+    facts |= {"bands": cut.bands, "rows_per_band": cut.rows, "short": joined.short}
+    facts |= {"compared": joined.compared} if asked.verify else {}
+    if asked.clusters is not None:
+        _write_clusters(asked.clusters, clusters, kept, seen.names)
+
+
+def _texts(rows: NamedRows, asked: DuplicateChoice, seen: _Seen) -> Iterator[str | None]:
+    """Yield what is compared of each row, None for what is no row."""
+    for name, row in tqdm(rows(), "signatures", unit=" rows", disable=None):
+        if isinstance(row, DroppedRow):
+            seen.names.append(name)
+            seen.worth.append(math.nan)
+            yield None
+            continue
+        text = _compared(row, asked.on)
+        commit = row.get(_COMMIT)
+        seen.names.append({**name, _COMMIT: commit} if commit else name)
+        seen.worth.append(_worth(row, text, asked.keep))
+        yield text
+
+
+def _undated(worth: Sequence[float]) -> int:
+    """Return how many rows have no date.
+
+    Raises:
+        UserError: none has one.
+    """
+    if not any(seconds > _UNDATED for seconds in worth):
+        raise UserError(
+            f"--keep newest: no row has an ISO date in {' or '.join(_DATES)}; keep the first or "
+            "the longest"
+        )
+    return worth.count(_UNDATED)
+
+
+def _words(name: RowName) -> str:
+    origin = f" of {name[ORIGIN]}" if ORIGIN in name else ""
+    commit = f", commit {name[_COMMIT]}" if _COMMIT in name else ""
+    return f"row {name['row']}{origin}{commit}"
+
+
+def _compared(row: Row, on: ComparedText) -> str:
+    if on is ComparedText.CODE:
+        return f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
+    content = row.get(CONTENT)
+    return content if isinstance(content, str) else str(with_content(row)[CONTENT])
+
+
+def _worth(row: Row, text: str, keep: KeptRow) -> float:
+    if keep is KeptRow.LONGEST:
+        return len(text)
+    return _seconds(row) if keep is KeptRow.NEWEST else 0
+
+
+def _seconds(row: Row) -> float:
+    """Return the date of a row, which is older than all others without one."""
+    given = next((str(row[key]) for key in _DATES if row.get(key)), "")
+    try:
+        # Python 3.10 reads no Z.
+        day = datetime.fromisoformat(given.replace("Z", "+00:00"))
+        return (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError):
+        return _UNDATED
+
+
+def _write_clusters(
+    path: Path, clusters: Iterable[Sequence[int]], kept: dict[int, int], names: Sequence[RowName]
+) -> None:
+    with writing_atomic(path) as handle:
+        for rows in clusters:
+            stays = next(row for row in rows if row not in kept)
+            cluster = {
+                "size": len(rows),
+                "kept": names[stays],
+                "rows": [names[row] for row in rows],
+            }
+            handle.write(line_of(cluster))

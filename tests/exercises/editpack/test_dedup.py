@@ -1,0 +1,253 @@
+"""Signatures, bands, clusters, and the row that stays."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from multiprocessing import active_children
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datasketch import MinHash
+from datasketch.lsh import _optimal_param
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.errors import InfrastructureError
+from exercises.editpack.commands.sketching import Comparison, join_texts
+from exercises.editpack.dedup import (
+    SEED,
+    Banding,
+    UnionFind,
+    banding,
+    buckets,
+    join_alike,
+    replaced,
+    shingles,
+    signature,
+    similar,
+)
+
+FAST = Comparison(0.5, 500)
+PER_LEVEL = 20
+LEVELS = [n / 10 for n in range(2, 10)]
+
+
+def grams(text: str) -> set[str]:
+    """As upstream: split at each single separator, lower case."""
+    tokens = "".join(c if c.isalnum() or c == "_" else " " for c in text.lower()).split(" ")
+    return {" ".join(tokens[n : n + 5]) for n in range(len(tokens) - 4)}
+
+
+def true_jaccard(one: str, other: str) -> float:
+    left, right = grams(one), grams(other)
+    return len(left & right) / len(left | right)
+
+
+def planted(level: float, chosen: random.Random) -> tuple[str, str]:
+    """Return two texts of words that occur nowhere else, with exactly this similarity."""
+    size = 200
+    common, own = round(size * level), round(size * (1 - level) / 2)
+    words = [f"w{chosen.getrandbits(60):x}" for _ in range(common + 4 + 2 * own)]
+    begin, rest = words[: common + 4], words[common + 4 :]
+    return " ".join(begin + rest[:own]), " ".join(begin + rest[own:])
+
+
+def partition(sets: UnionFind, values: Sequence[object]) -> set[tuple[object, ...]]:
+    """Return the values of each cluster, in an order of their own."""
+    return {tuple(sorted(str(values[n]) for n in cluster)) for cluster in sets.clusters()}
+
+
+def test_the_bands_of_the_paper() -> None:
+    assert banding(0.5, 500) == Banding(71, 7)
+    for threshold, permutations in ((0.5, 500), (0.7, 256), (0.9, 40)):
+        cut = banding(threshold, permutations)
+        assert (cut.bands, cut.rows) == _optimal_param(threshold, permutations, 0.5, 0.5)
+        assert cut.width <= permutations
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("a b c d", 0), ("a b c d e", 1), ("a b c d e a b c d e", 5), ("a = 1", 0), ("", 0),
+     ("A b c d e", 1), ("if x:\n    return", 4), ("é b c d e", 1), ("a_b c d e", 0)],
+)  # fmt: skip
+def test_shingles_are_runs_of_five_tokens(text: str, count: int) -> None:
+    assert len(shingles(text)) == len(grams(text)) == count
+
+
+def test_shingles_ignore_case_and_what_separates() -> None:
+    assert (shingles("One two-three.four five") == shingles("one TWO three\nfour+five")).all()
+    # Two separators have an empty token between them.
+    assert len(np.intersect1d(shingles("a b c d e"), shingles("a  b c d e"))) == 0
+    # JSON may hold lone surrogates.
+    assert len(shingles("a\ud800b c d e")) == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(5, 900), st.integers(2, 40), st.integers(0, 9))
+def test_signatures_are_those_of_datasketch(words: int, permutations: int, seed: int) -> None:
+    chosen = random.Random(seed)
+    text = " ".join(f"w{chosen.randrange(50)}" for _ in range(words))
+    plain = MinHash(num_perm=permutations, seed=SEED)
+    for gram in grams(text):
+        plain.update(gram.encode())
+    assert (signature(shingles(text), permutations) == plain.hashvalues).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=25))
+def test_union_find_is_the_closure_of_what_was_joined(pairs: list[tuple[int, int]]) -> None:
+    sets, naive = UnionFind(15), [{n} for n in range(15)]
+    for one, other in pairs:
+        sets.join(one, other)
+        union = naive[one] | naive[other]
+        for number in union:
+            naive[number] = union
+    assert [sets.find(n) for n in range(15)] == [min(s) for s in naive]
+    expected = sorted({tuple(sorted(s)) for s in naive if len(s) > 1})
+    assert [tuple(cluster) for cluster in sets.clusters()] == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 2), min_size=6, max_size=6), min_size=1, max_size=30))
+def test_buckets_are_rows_that_agree_in_a_band(rows: list[list[int]]) -> None:
+    expected = []
+    for band in range(3):
+        found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, row in enumerate(rows):
+            found[tuple(row[2 * band : 2 * band + 2])].append(number)
+        expected += [tuple(numbers) for numbers in found.values() if len(numbers) > 1]
+    seen = buckets(np.array(rows, dtype=np.uint32), Banding(3, 2))
+    assert sorted(map(tuple, seen)) == sorted(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.permutations(range(10)))
+def test_only_pairs_that_are_alike_are_joined(
+    pairs: set[tuple[int, int]], order: list[int]
+) -> None:
+    sets, naive = UnionFind(10), UnionFind(10)
+    for pair in pairs:
+        naive.join(*pair)
+    compared = join_alike(order, sets, lambda a, b: (a, b) in pairs or (b, a) in pairs)
+    assert [sets.find(n) for n in range(10)] == [naive.find(n) for n in range(10)]
+    assert compared <= 45
+
+
+def test_the_true_similarity_is_compared_with_the_threshold() -> None:
+    one, other = (np.array(v, dtype=np.uint64) for v in ([1, 2, 3, 4], [3, 4, 5, 6]))
+    assert similar(one, other, 2 / 6)
+    assert not similar(one, other, 0.34)
+    assert not similar(one, one[:1], 0.5)
+
+
+def test_the_row_of_most_worth_stays_the_first_of_equal_ones() -> None:
+    assert replaced([[0, 2, 5], [3, 4]], [0] * 6) == {2: 0, 5: 0, 4: 3}
+    assert replaced([[0, 2, 5], [3, 4]], [1, 0, 7, 3, 9, 7]) == {0: 2, 5: 2, 3: 4}
+
+
+def joined(texts: Iterable[str | None], folder: Path, how: Comparison = FAST) -> UnionFind:
+    return join_texts(texts, how, folder).sets
+
+
+def test_planted_pairs_are_found(tmp_path: Path) -> None:
+    chosen = random.Random(6)
+    pairs = [(level, planted(level, chosen)) for level in LEVELS for _ in range(PER_LEVEL)]
+    assert all(true_jaccard(*pair) == pytest.approx(level) for level, pair in pairs)
+    texts = [text for _, pair in pairs for text in pair]
+    found, verified = dict.fromkeys(LEVELS, 0), dict.fromkeys(LEVELS, 0)
+    fast, slow = joined(texts, tmp_path), joined(texts, tmp_path, Comparison(0.5, 500, True))
+    for place, (level, _) in enumerate(pairs):
+        found[level] += fast.find(2 * place + 1) == 2 * place
+        verified[level] += slow.find(2 * place + 1) == 2 * place
+    high, low = [found[v] for v in LEVELS if v >= 0.7], [found[v] for v in LEVELS if v <= 0.3]
+    assert sum(high) >= 0.99 * PER_LEVEL * len(high), found
+    assert sum(low) <= 0.1 * PER_LEVEL * len(low), found
+    assert verified == {v: n if v >= 0.5 else 0 for v, n in found.items()}
+    # Without --verify some pairs below the threshold are joined.
+    assert found != verified
+    assert len(fast.clusters()) == sum(found.values())
+
+
+# Parts of one text, so that many are near-duplicates of some of the others.
+PARTS = st.tuples(st.integers(0, 12), st.integers(1, 20)).map(
+    lambda part: " ".join(f"w{n}" for n in range(part[0], sum(part)))
+)
+TEXTS = st.lists(PARTS, max_size=12)
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    TEXTS.flatmap(lambda texts: st.tuples(st.just(texts), st.permutations(texts))), st.booleans()
+)
+def test_clusters_do_not_depend_on_the_order(
+    tmp_path: Path, orders: tuple[list[str], list[str]], verify: bool
+) -> None:
+    how = Comparison(0.5, 8, verify)
+    first, second = (partition(joined(texts, tmp_path, how), texts) for texts in orders)
+    assert first == second
+
+
+def test_short_texts_are_compared_by_equality_alone(tmp_path: Path) -> None:
+    texts = ["a b", "", "c\ud800", "a b", None, "A b", "", "a b c d e", "a b c d f", None]
+    result = join_texts(texts, FAST, tmp_path)
+    assert result.sets.clusters() == [[0, 3], [1, 6]]
+    assert result.short == 6
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exercises.editpack.commands.sketching._BATCH", 2_000)
+    chosen = random.Random(1)
+    texts = [text for _ in range(15) for text in planted(0.6, chosen)]
+    one = joined([*texts, None, "a"], tmp_path)
+    many = joined([*texts, None, "a"], tmp_path, Comparison(0.5, 500, workers=3))
+    assert one.clusters() == many.clusters()
+    assert len(one.clusters()) > 5
+
+
+def test_a_mistake_in_the_rows_ends_the_workers(tmp_path: Path) -> None:
+    def texts() -> Iterable[str]:
+        yield "a b c d e f" * 200_000
+        raise ValueError("row 2")
+
+    with pytest.raises(ValueError, match="row 2"):
+        joined(texts(), tmp_path, Comparison(0.5, 20, workers=2))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_worker_is_one_line(tmp_path: Path) -> None:
+    def texts() -> Iterable[str]:
+        for _ in range(20):
+            yield "a b c d e f" * 200_000
+            for child in active_children():
+                child.kill()
+
+    with pytest.raises(InfrastructureError, match="give fewer --workers"):
+        joined(texts(), tmp_path, Comparison(0.5, 20, workers=2))
+
+
+def test_clusters_are_near_those_of_all_pairs(tmp_path: Path) -> None:
+    """Versions of files, as the history of a repository has them: few lines change, or most."""
+    chosen, texts = random.Random(3), []
+    for file in range(8):
+        lines = [f"name_{file}_{n} = call_{file}({chosen.random()}, {n})" for n in range(20)]
+        for version in range(8):
+            for place in chosen.sample(range(20), chosen.choice([1, 2, 3, 18])):
+                lines[place] = f"other_{version} = new({chosen.random()})"
+            texts.append("\n".join(lines))
+    sets = [grams(text) for text in texts]
+    exact = UnionFind(len(texts))
+    for one, other in combinations(range(len(texts)), 2):
+        if len(sets[one] & sets[other]) >= 0.5 * len(sets[one] | sets[other]):
+            exact.join(one, other)
+    kept, found = (
+        len({sets.find(n) for n in range(len(texts))}) for sets in (exact, joined(texts, tmp_path))
+    )
+    assert abs(found - kept) <= 0.05 * kept
+    assert 8 < kept < len(texts) / 2

@@ -1,0 +1,288 @@
+"""The commands ``dedup``, ``sample`` and ``mix`` on files of rows."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exercises.dispatch import dispatch
+from exercises.editpack.__main__ import COMMANDS
+from exercises.editpack.dedup import UnionFind, similar
+from exercises.editpack.rows import Row, open_source, with_content
+
+LONG = " ".join(f"word{n}" for n in range(40))
+
+
+def row(number: int, body: str, **columns: Any) -> Row:
+    """Return a row whose prompt has mostly words of its own, but for the body."""
+    old = f"{body}\nold_{number} = {number}\n"
+    new = f"{body}\nnew_{number} = {number}\n"
+    edit = {"old_contents": old, "new_contents": new, "message": f"Change {number}"}
+    return {"commit": f"c{number}", **edit, **columns}
+
+
+ROWS = [
+    row(1, LONG, date="2020-05-01T12:00:00+02:00"),
+    row(2, "alpha = beta(gamma)\n" * 9, date="2020-05-01"),
+    row(3, LONG, author_date="2020-05-01T10:30:00Z"),
+    row(4, LONG + " and_more", date="2019-01-01"),
+    row(5, "delta = epsilon(zeta)\n" * 9, date="2021-01-01"),
+]
+
+
+def write(path: Path, rows: Iterable[object]) -> str:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return str(path)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["editpack", *words])
+    return dispatch("exercises.editpack", COMMANDS)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> str:
+    return write(tmp_path / "rows.jsonl", ROWS)
+
+
+def test_one_row_of_each_cluster_stays(
+    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, dropped, clusters = (tmp_path / f"{name}.jsonl" for name in ("out", "gone", "clusters"))
+    files = ("--out", str(out), "--dropped", str(dropped), "--clusters", str(clusters))
+    assert run(monkeypatch, "dedup", rows, *files) == 0
+    assert "1 cluster, the largest of 3 rows; 71 bands × 7 rows" in capsys.readouterr().out
+    assert read(out) == [with_content(ROWS[n]) for n in (0, 1, 4)]
+    assert [(one["commit"], one["rule"], one["detail"]) for one in read(dropped)] == [
+        ("c3", "duplicate", "of row 1, commit c1"),
+        ("c4", "duplicate", "of row 1, commit c1"),
+    ]
+    names = [{"row": n, "commit": f"c{n}"} for n in (1, 3, 4)]
+    assert read(clusters) == [{"size": 3, "kept": names[0], "rows": names}]
+    report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
+    assert (report["rows"], report["kept"], report["dropped"]) == (5, 3, {"duplicate": 2})
+    assert (report["clusters"], report["largest_cluster"], report["short"]) == (1, 3, 0)
+    assert (report["bands"], report["rows_per_band"]) == (71, 7)
+    assert report["options"] == {
+        "skip_bad": False, "threshold": 0.5, "permutations": 500, "seed": 1, "on": "prompt",
+        "keep": "first", "verify": False,
+    }  # fmt: skip
+    assert report["versions"]["datasketch"].startswith("2.")
+
+
+@pytest.mark.parametrize(("keep", "stays"), [("first", 1), ("longest", 4), ("newest", 3)])
+def test_which_row_stays(
+    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, keep: str, stays: int
+) -> None:
+    """Row 3 is of 10:30, row 1 of 10:00 in UTC."""
+    out = tmp_path / "out.jsonl"
+    assert run(monkeypatch, "dedup", rows, "--out", str(out), "--keep", keep) == 0
+    assert [one["commit"] for one in read(out)] == sorted(["c2", "c5", f"c{stays}"])
+
+
+def test_rows_without_a_date_are_the_oldest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dates = ("", "1850-01-01T00:00:00Z", "no date", None)
+    rows = [row(n, LONG, author_date=date) for n, date in enumerate(dates, 1)]
+    path, out = write(tmp_path / "rows.jsonl", ["no row", *rows]), tmp_path / "out.jsonl"
+    assert run(monkeypatch, "dedup", path, "--out", str(out), "--keep", "newest", "--skip-bad") == 0
+    assert [one["commit"] for one in read(out)] == ["c2"]
+    assert json.loads((tmp_path / "out.jsonl.report.json").read_text())["undated"] == 3
+
+
+def test_equal_bytes_with_any_number_of_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exercises.editpack.commands.sketching._BATCH", 3000)
+    chosen = random.Random(2)
+    lines = [f"value_{n} = {n}" for n in range(60)]
+    rows = [row(n, "\n".join(chosen.sample(lines, 45))) for n in range(80)]
+    rows += chosen.choices(rows, k=20)
+    path = write(tmp_path / "rows.jsonl", rows)
+    seen = []
+    for workers in ("1", "4"):
+        out, dropped = tmp_path / f"{workers}.jsonl", tmp_path / f"{workers}.gone.jsonl"
+        words = ("--out", str(out), "--dropped", str(dropped), "--workers", workers, "--verify")
+        assert run(monkeypatch, "dedup", path, *words) == 0
+        seen.append((out.read_bytes(), dropped.read_bytes()))
+        report = json.loads((tmp_path / f"{workers}.jsonl.report.json").read_text())
+        assert report["compared"] > 0
+        assert 20 <= report["dropped"]["duplicate"] < 100
+    assert seen[0] == seen[1]
+
+
+def test_the_code_alone_can_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = row(1, "a = b"), row(2, "a = b")
+    other |= {key: one[key] for key in ("old_contents", "new_contents")}
+    one["message"], other["message"] = LONG, LONG.replace("word", "other ")
+    rows = write(tmp_path / "rows.jsonl", [one, other])
+    for on, kept in (("prompt", 2), ("code", 1)):
+        out = tmp_path / f"{on}.jsonl"
+        assert run(monkeypatch, "dedup", rows, "--out", str(out), "--on", on) == 0
+        assert len(read(out)) == kept
+
+
+def test_a_content_that_is_there_is_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [{**one, "content": text} for one, text in zip(ROWS, ("a", "b", "a"), strict=False)]
+    rows, out = write(tmp_path / "rows.jsonl", given), tmp_path / "out.jsonl"
+    assert run(monkeypatch, "dedup", rows, "--out", str(out)) == 0
+    assert read(out) == given[:2]
+    assert json.loads((tmp_path / "out.jsonl.report.json").read_text())["short"] == 3
+
+
+def test_what_is_no_row_keeps_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, out = write(tmp_path / "rows.jsonl", ["no row", *ROWS]), tmp_path / "out.jsonl"
+    dropped = tmp_path / "gone.jsonl"
+    words = ("--out", str(out), "--dropped", str(dropped), "--skip-bad")
+    assert run(monkeypatch, "dedup", rows, *words) == 0
+    assert [one["rule"] for one in read(dropped)] == ["unreadable", "duplicate", "duplicate"]
+    assert read(dropped)[-1]["detail"] == "of row 2, commit c1"
+    assert run(monkeypatch, "dedup", rows, "--out", str(tmp_path / "other.jsonl")) == 2
+    assert not (tmp_path / "other.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--threshold", "0"], "--threshold 0: give a number above 0, at most 1"),
+        (["--threshold", "1.1"], "--threshold 1.1: give"),
+        (["--permutations", "20000"], "--permutations 20000: give at most 10,000"),
+        (["--clusters", "rows.jsonl"], "is another file here; choose another"),
+        (["--clusters", "out.jsonl"], "is another file here; choose another"),
+        (["--clusters", "."], "is a folder; choose another"),
+        (["--keep", "newest"], "no row has an ISO date in author_date or date; keep the first"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: list[str], message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")])
+    assert run(monkeypatch, "dedup", "rows.jsonl", "--out", "out.jsonl", *words) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert "\n" not in error
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def sample(monkeypatch: pytest.MonkeyPatch, rows: str, out: Path, *words: str) -> list[str]:
+    assert run(monkeypatch, "sample", rows, "--out", str(out), *words) == 0
+    return [one["commit"] for one in read(out)]
+
+
+def test_a_sample_is_in_the_order_of_the_input(
+    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
+    three = sample(monkeypatch, rows, out, "--n", "3", "--seed", "4", "--dropped", str(dropped))
+    assert three == sorted(three)
+    assert sorted(three + [one["commit"] for one in read(dropped)]) == [
+        "c1",
+        "c2",
+        "c3",
+        "c4",
+        "c5",
+    ]
+    assert {one["rule"] for one in read(dropped)} == {"unsampled"}
+    assert read(out) == [one for one in ROWS if one["commit"] in three]
+    report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
+    assert report["options"] == {"n": 3, "seed": 4, "skip_bad": False}
+    assert sample(monkeypatch, rows, out, "--n", "3", "--seed", "4") == three
+    assert sample(monkeypatch, rows, out, "--n", "5") == ["c1", "c2", "c3", "c4", "c5"]
+
+
+def test_each_row_is_as_likely_to_be_in_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = write(tmp_path / "rows.jsonl", ["no row", *ROWS])
+    times: Counter[str] = Counter()
+    for seed in range(100):
+        words = ("--n", "2", "--seed", str(seed), "--skip-bad")
+        times.update(sample(monkeypatch, rows, tmp_path / "out.jsonl", *words))
+    assert set(times) == {"c1", "c2", "c3", "c4", "c5"}
+    # 40 each: 20 is four deviations away.
+    assert min(times.values()) > 20
+
+
+def test_a_sample_of_more_rows_than_there_are_is_refused(
+    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "sample", rows, "--out", str(tmp_path / "out.jsonl")) == 2
+    assert "--n 25000: " in (error := capsys.readouterr().err)
+    assert error.strip().endswith("rows.jsonl has 5 rows; ask for fewer")
+
+
+def test_a_mix_names_origins_and_is_deduplicated(
+    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = write(tmp_path / "more.jsonl", [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)])
+    out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
+    words = ("--out", str(out), "--dropped", str(dropped), "--keep", "longest")
+    assert run(monkeypatch, "mix", rows, more, *words) == 0
+    assert [(one["origin"], one["commit"]) for one in read(out)] == [
+        ("rows.jsonl", "c2"), ("rows.jsonl", "c4"), ("rows.jsonl", "c5"), ("more.jsonl", "c9"),
+    ]  # fmt: skip
+    assert [(one["origin"], one["detail"]) for one in read(dropped)] == [
+        ("rows.jsonl", "of row 4 of rows.jsonl, commit c4"),
+        ("rows.jsonl", "of row 4 of rows.jsonl, commit c4"),
+        ("more.jsonl", "of row 4 of rows.jsonl, commit c4"),
+    ]
+    report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
+    assert [one["name"] for one in report["inputs"]] == ["rows.jsonl", "more.jsonl"]
+    assert report["options"]["keep"] == "longest"
+
+
+def test_sets_of_one_name_have_the_whole_name_as_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, one in (("a", ROWS[1]), ("b", ROWS[4])):
+        Path(name).mkdir()
+        write(Path(name) / "rows.jsonl", [one])
+    out = ("--out", "out.jsonl")
+    assert run(monkeypatch, "mix", "a/rows.jsonl", "b/rows.jsonl", *out) == 0
+    assert [one["origin"] for one in read(Path("out.jsonl"))] == ["a/rows.jsonl", "b/rows.jsonl"]
+    assert run(monkeypatch, "mix", "a/rows.jsonl", *out) == 2
+    assert run(monkeypatch, "mix", "a/rows.jsonl", "a/rows.jsonl", *out) == 2
+    error = capsys.readouterr().err
+    assert "give two or more sets of rows to mix" in error
+    assert "the same rows are given twice" in error
+
+
+@pytest.mark.long
+def test_mined_rows_lose_as_many_as_by_all_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``EDITPACK_ROWS`` names rows mined from requests and flask, and filtered."""
+    from os import environ
+
+    from exercises.editpack.dedup import shingles
+
+    if not (given := environ.get("EDITPACK_ROWS")):
+        pytest.skip("EDITPACK_ROWS names no file of mined rows")
+    out = tmp_path / "out.jsonl"
+    assert run(monkeypatch, "dedup", given, "--out", str(out)) == 0
+    texts = [with_content(one)["content"] for one in open_source(given).rows()]  # type: ignore[arg-type]
+    sets, exact = [shingles(text) for text in texts], UnionFind(len(texts))
+    for one, other in combinations(range(len(sets)), 2):
+        if exact.find(one) != exact.find(other) and similar(sets[one], sets[other], 0.5):
+            exact.join(one, other)
+    kept = len({exact.find(number) for number in range(len(sets))})
+    print(f"{len(texts)} rows, {kept} by all pairs, {len(read(out))} kept")
+    assert abs(len(read(out)) - kept) <= 0.05 * kept
