@@ -21,10 +21,11 @@ from exercises.editpack.rows import INSTRUCTION, NEW, OLD, Row, message_of
 
 RUN, GRAM, JACCARD = 13, 8, 0.5
 """Tokens of a run; tokens of the grams whose Jaccard index is taken; its limit."""
-FEWEST_DISTINCT = 5
-"""A gram of fewer distinct tokens (``0 0 0 0 …``, ``x y x y …``) says nothing."""
+FEWEST_WORDS = 4
+"""A gram of fewer distinct words says nothing: tables of numbers, lists of letters."""
 BOILERPLATE = Path(__file__).with_name("boilerplate.txt")
 _TOKEN = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W\d]\w")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _SHOWN = 240
 
@@ -168,12 +169,12 @@ def _grams(tokens: Sequence[str], length: int) -> list[str]:
 
 
 def _telling(tokens: Sequence[str], length: int) -> dict[str, None]:
-    """Return the grams, in their order, that have enough distinct tokens and no boilerplate."""
+    """Return the grams, in their order, that have enough distinct words and no boilerplate."""
     ignored = [gram in boilerplate() for gram in _grams(tokens, GRAM)]
     return {
         gram: None
         for n, gram in enumerate(_grams(tokens, length))
-        if len(set(tokens[n : n + length])) >= FEWEST_DISTINCT
+        if len(set(filter(_WORD.match, tokens[n : n + length]))) >= FEWEST_WORDS
         and not any(ignored[n : n + length - GRAM + 1])
     }
 

@@ -150,9 +150,10 @@ def test_a_short_text_counts_as_a_whole_and_a_very_short_one_does_not() -> None:
 
 def test_what_says_nothing_is_ignored() -> None:
     licence = BOILERPLATE.read_text().split("\n\n")[0]
-    zeros = "x = [" + "0, 1, " * 30 + "]"
-    known = of(f"# {licence}\ndef one(): pass", f"{zeros}\nprint(x)")
-    assert leak_of(row(f"{licence}\nb = 2", zeros), known) is None
+    numbers = "x = [" + ", ".join(map(str, range(40))) + "]"
+    letters = " ".join("abcdefghijklmnopqrstuvwxyz")
+    known = of(f"# {licence}\ndef one(): pass", f"{numbers}\nprint(x)", f"s = '{letters}'")
+    assert leak_of(row(f"{licence}\nb = 2", numbers, letters), known) is None
     assert leak_of(row(f"{licence} " + " ".join(words(13)), "x"), of(" ".join(words(14))))
 
 
