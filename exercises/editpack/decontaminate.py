@@ -46,7 +46,7 @@ class EvaluationText:
 
 
 @dataclass(frozen=True)
-class Leak:
+class SharedText:
     """What a row shares with a problem.
 
     Attributes:
@@ -108,7 +108,7 @@ def index_of(texts: Iterable[EvaluationText]) -> ProblemIndex:
     return ProblemIndex(tuple(long), tuple(sizes), eights, runs, order, tuple(short))
 
 
-def leak_of(row: Row, index: ProblemIndex) -> Leak | None:
+def leak_of(row: Row, index: ProblemIndex) -> SharedText | None:
     """Return the first text that a row shares with a problem, None if there is none."""
     columns = ((OLD, row[OLD]), (NEW, row[NEW]), (INSTRUCTION, message_of(row)))
     for column, text in columns:
@@ -122,7 +122,7 @@ def leak_of(row: Row, index: ProblemIndex) -> Leak | None:
     return None
 
 
-def _run(column: str, text: str, tokens: Sequence[str], index: ProblemIndex) -> Leak | None:
+def _run(column: str, text: str, tokens: Sequence[str], index: ProblemIndex) -> SharedText | None:
     for length in index.lengths:
         known = [gram in index.runs for gram in _grams(tokens, length)]
         if True not in known:
@@ -133,13 +133,13 @@ def _run(column: str, text: str, tokens: Sequence[str], index: ProblemIndex) -> 
         spans = [match.span() for match in _TOKEN.finditer(text)]
         shared = text[spans[start][0] : spans[start + grams + length - 2][1]]
         place = index.runs[" ".join(tokens[start : start + length])]
-        return Leak(index.texts[place], column, "run", shortened(shared, _SHOWN))
+        return SharedText(index.texts[place], column, "run", shortened(shared, _SHOWN))
     return None
 
 
 def _alike(
     column: str, tokens: Sequence[str], known: Iterable[str], index: ProblemIndex
-) -> Leak | None:
+) -> SharedText | None:
     """Return the text with the greatest Jaccard index, if it reaches the limit."""
     shared = Counter(place for gram in known for place in index.eights[gram])
     size = len(_telling(tokens, GRAM))
@@ -149,7 +149,7 @@ def _alike(
         return None
     gram = next(gram for gram in _grams(tokens, GRAM) if place in index.eights.get(gram, ()))
     words = f"{values[place]:.2f} of the {GRAM}-grams, first: {gram}"
-    return Leak(index.texts[place], column, "jaccard", shortened(words, _SHOWN))
+    return SharedText(index.texts[place], column, "jaccard", shortened(words, _SHOWN))
 
 
 def tokens_of(text: str) -> list[str]:

@@ -238,13 +238,13 @@ def edit_stats(
 
 
 def stats_json(stats: EditStats) -> dict[str, Any]:
-    """Return the statistics as ``stats.json`` holds them."""
+    """Return the statistics as ``table.json`` holds them."""
     plain: dict[str, Any] = TypeAdapter(EditStats).dump_python(stats, mode="json")
     return plain
 
 
 def stats_schema() -> dict[str, Any]:
-    """Return the JSON schema of ``stats.json`` (docs/editpack-stats.schema.json)."""
+    """Return the JSON schema of ``table.json`` (docs/editpack-stats.schema.json)."""
     return TypeAdapter(EditStats).json_schema(mode="serialization")
 
 

@@ -23,7 +23,7 @@ from exercises.editpack.decontaminate import (
     JACCARD,
     RUN,
     EvaluationText,
-    Leak,
+    SharedText,
     ProblemIndex,
     index_of,
     leak_of,
@@ -44,7 +44,7 @@ _SPLIT = "test"
 _ARCHIVES = (".tar.gz", ".tgz")
 _NAMES = ("full_name", "task_id", "instance_id", "id", "name")
 # What `datasets` leaves in a folder that it saves.
-_SAVED = ("dataset_info.json", "dataset_dict.json")
+_SAVED = "dataset_*.json"
 
 
 @option_group
@@ -134,7 +134,7 @@ def _clean(
             yield DroppedRow(row, leak.rule, f"{found.name} {leak}")
 
 
-Checked = tuple[Row | DroppedRow, Leak | None]
+Checked = tuple[Row | DroppedRow, SharedText | None]
 
 
 def _with_leaks(
@@ -148,7 +148,7 @@ def _with_leaks(
             yield from zip(part, _leaks(part, index), strict=True)
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), _start, (index,)) as pool:
-        waiting = deque[tuple[list[Row | DroppedRow], Future[list[Leak | None]]]]()
+        waiting = deque[tuple[list[Row | DroppedRow], Future[list[SharedText | None]]]]()
         for part in parts:
             waiting.append((part, pool.submit(_leaks, part)))
             # Rows are read no faster than they are compared.
@@ -159,7 +159,7 @@ def _with_leaks(
 
 
 def _first(
-    waiting: deque[tuple[list[Row | DroppedRow], Future[list[Leak | None]]]],
+    waiting: deque[tuple[list[Row | DroppedRow], Future[list[SharedText | None]]]],
 ) -> Iterator[Checked]:
     part, future = waiting.popleft()
     yield from zip(part, future.result(), strict=True)
@@ -175,7 +175,7 @@ def _start(index: ProblemIndex) -> None:
 
 def _leaks(
     rows: Iterable[Row | DroppedRow], index: ProblemIndex | None = None
-) -> list[Leak | None]:
+) -> list[SharedText | None]:
     known = index or _shared[0]
     return [None if isinstance(row, DroppedRow) else leak_of(row, known) for row in rows]
 
@@ -192,8 +192,7 @@ def problem_set(name: str, origin: int) -> ProblemSet:
         UserError: there are none.
     """
     path = Path(name).expanduser()
-    saved = any((path / file).exists() for file in _SAVED)
-    if name.endswith(_ARCHIVES) or (path.is_dir() and not saved):
+    if name.endswith(_ARCHIVES) or (path.is_dir() and not any(path.glob(_SAVED))):
         return _exercises(path, origin)
     source = open_source(name, split=_SPLIT)
     texts = tuple(_texts(source, origin))

@@ -23,7 +23,7 @@ from exercises.editpack.rows import DroppedRow, RowSource, file_digest
 from exercises.editpack.stats import WORDS, EditStats, EditTally, edit_stats, stats_json
 from runs.options import out_option
 
-STATS = "stats.json"
+STATS = "table.json"
 """The statistics (docs/editpack-stats.schema.json); written last."""
 
 

@@ -24,9 +24,10 @@ def _words(text: str) -> frozenset[str]:
 
 _LONGEST, _LONGEST_NOUN = 300, 40
 _PARTICLES = _words("up out off down back over away")
-# Determiners, and adjectives that no ending shows.
+_ARTICLES = _words("a an the")
+# Other determiners, and adjectives that no ending shows.
 _SKIPPED = _words(
-    "a an the this that these those its their our your my his her any all some each every no both "
+    "this that these those its their our your my his her any all some each every no both "
     "either another other such more most many few several same own one two three only "
     "new old unused missing wrong correct incorrect extra further additional different broken "
     "redundant simple small minor major initial final first last next previous current better best "
@@ -50,7 +51,7 @@ _ENDS = _PREPOSITIONS | _words(
 _NUMBER = re.compile(r"(?:#?v?\d[\d.,]*x?|(?=[a-f]*\d)[0-9a-f]{7,40})$")
 _TOKEN = re.compile(
     r"`+(?P<code>[^`]+)`+|(?P<call>[\w.]+)\([^()]*\)"
-    r"|(?P<word>(?:--?|[#.])?\w(?:[\w./=+*'’-]*\w)?)|(?P<mark>[^\s'‘’\"“”])"
+    r"|(?P<word>(?:--?|[#.])?\w(?:[\w./=+*'’-]*\w)?)|(?P<mark>[:;,.!?&|(){}\[\]…–—-])"
 )
 _ENDING = re.compile(r"\([^()]*\)$|['’]s?$")
 _ADVERB = re.compile(r".{4,}ly")
@@ -103,7 +104,7 @@ def _skipped(token: str, rest: Sequence[str], place: int) -> int:
         return 2 if further or token != "to" else 1
     if token in _PREPOSITIONS or token in ("so", "that", "how", "when", "if"):
         return 1
-    if not place and token in _PARTICLES:
+    if token in _ARTICLES or (not place and token in _PARTICLES):
         return 1
     skipped = token in _SKIPPED or _ADJECTIVE.fullmatch(token) or _NUMBER.fullmatch(token)
     # "fetching the parameters", but "capturing".
