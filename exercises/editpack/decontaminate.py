@@ -21,7 +21,7 @@ from exercises.editpack.rows import INSTRUCTION, NEW, OLD, Row, message_of
 
 RUN, GRAM, JACCARD = 13, 8, 0.5
 """Tokens of a run; tokens of the grams whose Jaccard index is taken; its limit."""
-FEWEST_WORDS = 4
+FEWEST_WORDS = 3
 """A gram of fewer distinct words says nothing: tables of numbers, lists of letters."""
 BOILERPLATE = Path(__file__).with_name("boilerplate.txt")
 _TOKEN = re.compile(r"\w+")

@@ -23,8 +23,8 @@ from exercises.editpack.decontaminate import (
     JACCARD,
     RUN,
     EvaluationText,
-    SharedText,
     ProblemIndex,
+    SharedText,
     index_of,
     leak_of,
 )
@@ -101,6 +101,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     if not named:
         raise UserError(f"no --against given; name the rows or exercises to {DECONTAMINATE} from")
     source, bad = asked.given.source(), asked.given.skip_bad
+    if any(Path(name).expanduser().resolve() == asked.files.out for name in named):
+        raise UserError(f"--out {asked.files.out} is a file of --against; choose another")
     sets = [problem_set(name, place) for place, name in enumerate(named)]
     index = index_of(text for one in sets for text in one.texts)
     with BOILERPLATE.open("rb") as handle:

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.options import Folder, built, command, option, option_group
-from core.plaintext import counted
+from core.plaintext import counted, shortened
 from exercises.editpack.describing.nouns import root_noun_finder
 from exercises.editpack.describing.tables import stats_lines
 from exercises.editpack.files import RowInput, input_record, report_of, used_versions
@@ -25,6 +25,7 @@ from runs.options import out_option
 
 STATS = "table.json"
 """The statistics (docs/editpack-stats.schema.json); written last."""
+_SHOWN = 200
 
 
 @option_group
@@ -35,7 +36,7 @@ class DescriptionOptions:
     out: Folder = out_option("The folder of table, JSON and pictures.", default=Path("stats"))
     tokenizer: Path | None = option(
         None,
-        "Folder with tokenizer.json, or that file, to count a message's tokens; default: words.",
+        "Folder of a tokenizer, or its tokenizer.json, to count tokens of messages; default: words.",
         "--tokenizer",
     )
 
@@ -106,26 +107,35 @@ def token_counter(place: Path | None) -> tuple[Callable[[str], int], str]:
     """Return a function that counts the tokens of a message, and its name.
 
     Args:
-        place: a ``tokenizer.json`` or a folder that has one; None for words between white space.
+        place: a ``tokenizer.json``, a folder that has one, or another folder that transformers
+            saved a tokenizer in; None for words between white space.
 
     Raises:
         UserError: it cannot be used.
     """
     if place is None:
         return lambda text: len(text.split()), WORDS
-    path = place / "tokenizer.json" if place.is_dir() else place
     fix = "give a folder with tokenizer.json, or leave --tokenizer out"
     try:
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(path))
+        return _tokens_by(place), place.resolve().name
     except ModuleNotFoundError as error:
-        raise UserError(f"--tokenizer {place} needs the package tokenizers; install it") from error
-    except Exception as error:  # the library has no class of its own
-        words = " ".join(str(error).split())
+        raise UserError(f"--tokenizer {place} needs the package {error.name}; {fix}") from error
+    except Exception as error:  # both libraries raise any class for files that they cannot read
+        words = shortened(str(error), _SHOWN)
         raise UserError(f"--tokenizer {place} cannot be used ({words}); {fix}") from error
+
+
+def _tokens_by(place: Path) -> Callable[[str], int]:
+    path = place / "tokenizer.json" if place.is_dir() else place
+    if place.is_dir() and not path.exists():
+        from transformers import AutoTokenizer  # type: ignore[import-not-found, unused-ignore]
+
+        slow = AutoTokenizer.from_pretrained(str(place), local_files_only=True)
+        return lambda text: len(slow.encode(text, add_special_tokens=False))
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
     # A limit in the file is for training.
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    count = lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)  # noqa: E731
-    return count, place.resolve().name
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

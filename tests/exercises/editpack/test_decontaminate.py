@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import sys
@@ -17,6 +18,7 @@ from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.commands.decontaminating import ProblemSet, problem_set
 from exercises.editpack.decontaminate import (
     BOILERPLATE,
+    RUN,
     EvaluationText,
     ProblemIndex,
     index_of,
@@ -213,6 +215,7 @@ def test_lists_of_texts_count_and_all_columns_of_the_set(tmp_path: Path) -> None
         (("--against", "{tmp}/empty"), "holds no exercises"),
         (("--against", "{tmp}/bad.jsonl"), "bad.jsonl, row 1: it is no object with columns"),
         (("--against", "{tmp}/numbers.jsonl"), "holds no text"),
+        (("--against", "{tmp}/bad.jsonl", "{tmp}/out.jsonl"), "is a file of --against"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -228,3 +231,16 @@ def test_a_mistake_is_one_line(
     assert said in error
     assert "\n" not in error
     assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variable", ["CANITEDIT_ROWS", "EXERCISM"])
+def test_each_text_of_real_problems_is_found(variable: str) -> None:
+    if variable not in os.environ:
+        pytest.skip(f"{variable} names no problems")
+    texts = problem_set(os.environ[variable], 0).texts
+    index = index_of(texts)
+    long = [one for one in texts if len(tokens_of(one.text)) >= RUN]
+    for copy in COPIES:
+        missed = [one for one in long if not leak_of(row("x = 1", copy(one.text)), index)]
+        assert [f"{one.problem} {one.column}" for one in missed] == []

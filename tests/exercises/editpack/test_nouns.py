@@ -67,11 +67,12 @@ def test_words_become_singular(plural: str, noun: str) -> None:
 
 
 def test_the_direct_object_of_a_parse_is_taken() -> None:
-    fix, words = SimpleNamespace(text="Fix"), SimpleNamespace(text="in")
-    inner = SimpleNamespace(text="file", dep_="pobj", lemma_="file", head=words)
-    bugs = SimpleNamespace(text="Bugs", dep_="dobj", lemma_="Bug", head=fix)
-    assert direct_object([inner, bugs], "fix") == "bug"
-    assert direct_object([inner], "fix") == ""
+    fix, rename = SimpleNamespace(text="Fix"), SimpleNamespace(text="rename")
+    inner = SimpleNamespace(dep_="pobj", lemma_="file", head=fix)
+    other = SimpleNamespace(dep_="dobj", lemma_="hook", head=rename)
+    bugs = SimpleNamespace(dep_="dobj", lemma_="Bug", head=fix)
+    assert direct_object([inner, other, bugs], "fix") == "bug"
+    assert direct_object([inner, other], "fix") == ""
 
 
 def test_nouns_are_found_with_and_without_a_parser() -> None:

@@ -160,6 +160,7 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
     ("options", "said"),
     [
         (("--tokenizer", "{tmp}/none"), "cannot be used"),
+        (("--tokenizer", "{tmp}/rows.jsonl"), "cannot be used"),
         (("--out", "{tmp}/rows.jsonl"), "is not a folder"),
     ],
 )
