@@ -36,7 +36,7 @@ class DescriptionOptions:
     out: Folder = out_option("The folder of table, JSON and pictures.", default=Path("stats"))
     tokenizer: Path | None = option(
         None,
-        "Folder of a tokenizer, or its tokenizer.json, to count tokens of messages; default: words.",
+        "Folder of a tokenizer, or its tokenizer.json, to count tokens; default: words.",
         "--tokenizer",
     )
 
