@@ -19,7 +19,7 @@ from exercises.editpack.describing.nouns import root_noun_finder
 from exercises.editpack.describing.tables import stats_lines
 from exercises.editpack.files import RowInput, input_record, report_of, used_versions
 from exercises.editpack.messages import read_verbs
-from exercises.editpack.rows import DroppedRow, RowSource, file_digest
+from exercises.editpack.rows import UNREADABLE, DroppedRow, RowSource, file_digest
 from exercises.editpack.stats import WORDS, EditStats, EditTally, edit_stats, stats_json
 from runs.options import out_option
 
@@ -58,8 +58,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         "command": "stats",
         "inputs": [record],
         "output": {"name": f"{asked.out.name}/{STATS}", "sha256": _digest(asked.out / STATS)},
-        "rows": tally.rows,
-        "unreadable": unreadable,
+        "rows": tally.rows + unreadable,
+        "kept": tally.rows,
+        "dropped": {UNREADABLE: unreadable} if unreadable else {},
         "options": {"skip_bad": asked.given.skip_bad, "tokenizer": tokenizer, "nouns": nouns},
         "versions": used_versions(("rapidfuzz", "matplotlib", "tokenizers", "spacy")),
         "seconds": round(time.monotonic() - began, 3),
@@ -81,21 +82,25 @@ def _count(source: RowSource, tally: EditTally, *, skip_bad: bool) -> int:
 
 
 def _write(out: Path, stats: EditStats, tally: EditTally) -> None:
+    for name, markdown in (("table.txt", False), ("table.md", True)):
+        write_text_atomic(out / name, "\n".join(stats_lines(stats, markdown=markdown)) + "\n")
+    _draw(out, stats, tally)
+    write_json_atomic(out / STATS, stats_json(stats))
+
+
+def _draw(out: Path, stats: EditStats, tally: EditTally) -> None:
     from exercises.editpack.describing.pictures import draw_lines, draw_verbs
     from reports.plots.write import drawn, write_picture
 
-    lines = partial(draw_lines, tally.before, tally.after)
-    write_picture(drawn("lines", "Lines before and after", "", lines), out)
+    wanted = {"lines": partial(draw_lines, tally.before, tally.after)}
     if any(verb.nouns for verb in stats.verbs):
-        write_picture(
-            drawn("verbs", "Verbs and root nouns", "", partial(draw_verbs, stats.verbs)), out
-        )
-    else:
-        for suffix in ("svg", "png"):
-            (out / f"verbs.{suffix}").unlink(missing_ok=True)
-    for name, markdown in (("table.txt", False), ("table.md", True)):
-        write_text_atomic(out / name, "\n".join(stats_lines(stats, markdown=markdown)) + "\n")
-    write_json_atomic(out / STATS, stats_json(stats))
+        wanted["verbs"] = partial(draw_verbs, stats.verbs)
+    for name in ("verbs.svg", "verbs.png", "verbs-dark.svg"):
+        (out / name).unlink(missing_ok=True)  # of other rows
+    for name, draw in wanted.items():
+        picture = drawn(name, "", "", draw)
+        write_picture(picture, out)
+        write_text_atomic(out / f"{name}-dark.svg", picture.dark)
 
 
 def _digest(path: Path) -> str:

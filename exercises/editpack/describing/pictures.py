@@ -120,6 +120,7 @@ def draw_verbs(verbs: Sequence[VerbUse], theme: Theme) -> Figure:
         _write(axes, nouns, _RADII[2], _NOUN_POINTS)
     box = {"facecolor": theme.paper, "edgecolor": "none", "pad": 1.0}
     _write(axes, inner, _RADII[1], _VERB_POINTS, inwards=True, bbox=box)
+    axes.text(0, 0, "angle: rows with\nthe nouns shown", ha="center", va="center")
     return figure
 
 

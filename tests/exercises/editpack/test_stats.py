@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -108,8 +109,9 @@ def test_the_folder_holds_table_json_and_pictures(
 ) -> None:
     out = tmp_path / "stats"
     assert describe(given, "--out", out) == 0
-    names = ["lines.png", "lines.svg", "table.json", "table.md", "table.txt", "verbs.png"]
-    assert sorted(path.name for path in out.iterdir()) == [*names, "verbs.svg"]
+    pictures = [f"{name}{end}" for name in ("lines", "verbs") for end in (".png", ".svg")]
+    dark, tables = ["lines-dark.svg", "verbs-dark.svg"], ["table.json", "table.md", "table.txt"]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*pictures, *dark, *tables])
     said = capsys.readouterr().out
     assert said.startswith((out / "table.txt").read_text().rstrip())
     assert "EditPackFT, published" in said
@@ -123,8 +125,9 @@ def test_the_folder_holds_table_json_and_pictures(
         "nouns": [{"word": "bug", "rows": 4}, {"word": "doc", "rows": 4}],
     }
     report = json.loads((tmp_path / "stats.report.json").read_text())
-    digest = report["inputs"][0]["sha256"]
-    assert digest == stats["input_sha256"]
+    digest = hashlib.sha256(given.read_bytes()).hexdigest()
+    assert report["inputs"][0]["sha256"] == stats["input_sha256"] == digest
+    assert (report["rows"], report["kept"], report["dropped"]) == (12, 12, {})
     # Equal input gives equal bytes.
     first = {path.name: path.read_bytes() for path in out.iterdir()}
     assert describe(given, "--out", out) == 0
@@ -136,7 +139,7 @@ def test_stale_pictures_of_verbs_go(given: Path, tmp_path: Path) -> None:
     assert describe(given, "--out", out) == 0
     given.write_text(json.dumps(row("a", "b", "Nothing of a verb")) + "\n{}\n")
     assert describe(given, "--out", out, "--skip-bad") == 0
-    assert not list(out.glob("verbs.*"))
+    assert not list(out.glob("verbs*"))
     stats = json.loads((out / "table.json").read_text())
     assert (stats["rows"], stats["unreadable"], stats["rows_without_verb"]) == (1, 1, 1)
 
