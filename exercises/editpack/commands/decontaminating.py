@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
@@ -13,7 +15,7 @@ from typing import Any
 
 import typer
 
-from core.errors import UserError
+from core.errors import InfrastructureError, UserError
 from core.options import built, command, option, option_group
 from core.parsing.untrusted import DamagedError
 from exercises.canitedit.problems import against_option
@@ -149,19 +151,36 @@ def _with_leaks(
         for part in parts:
             yield from zip(part, _leaks(part, index), strict=True)
         return
-    with ProcessPoolExecutor(workers, get_context("spawn"), _start, (index,)) as pool:
-        waiting = deque[tuple[list[Row | DroppedRow], Future[list[SharedText | None]]]]()
-        for part in parts:
-            waiting.append((part, pool.submit(_leaks, part)))
-            # Rows are read no faster than they are compared.
-            if len(waiting) > 2 * workers:
-                yield from _first(waiting)
-        while waiting:
+    with ExitStack() as stack:
+        pool = stack.enter_context(
+            ProcessPoolExecutor(workers, get_context("spawn"), _start, (index,))
+        )
+        # Parts that wait are not compared where the rows turn out to be wrong.
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        try:
+            yield from _in_order(pool, parts, 2 * workers)
+        except BrokenProcessPool as error:
+            raise InfrastructureError(
+                "a worker was killed, perhaps for want of memory; give fewer --workers"
+            ) from error
+
+
+Part = list[Row | DroppedRow]
+
+
+def _in_order(pool: ProcessPoolExecutor, parts: Iterable[Part], ahead: int) -> Iterator[Checked]:
+    """Yield rows with their leaks; rows are read no faster than they are compared."""
+    waiting = deque[tuple[Part, Future[list[SharedText | None]]]]()
+    for part in parts:
+        waiting.append((part, pool.submit(_leaks, part)))
+        if len(waiting) > ahead:
             yield from _first(waiting)
+    while waiting:
+        yield from _first(waiting)
 
 
 def _first(
-    waiting: deque[tuple[list[Row | DroppedRow], Future[list[SharedText | None]]]],
+    waiting: deque[tuple[Part, Future[list[SharedText | None]]]],
 ) -> Iterator[Checked]:
     part, future = waiting.popleft()
     yield from zip(part, future.result(), strict=True)
