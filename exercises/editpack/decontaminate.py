@@ -115,7 +115,7 @@ def leak_of(row: Row, index: ProblemIndex) -> SharedText | None:
         for version in _versions(text):
             tokens = tokens_of(version)
             # Without a known 8-gram there is no known run either.
-            if known := index.eights.keys() & _grams(tokens, GRAM):
+            if known := {gram for gram in _grams(tokens, GRAM) if gram in index.eights}:
                 found = _run(column, version, tokens, index) or _alike(column, tokens, known, index)
                 if found:
                     return found
@@ -164,8 +164,8 @@ def _versions(text: str) -> Iterator[str]:
         yield bare
 
 
-def _grams(tokens: Sequence[str], length: int) -> list[str]:
-    return [" ".join(tokens[n : n + length]) for n in range(len(tokens) - length + 1)]
+def _grams(tokens: Sequence[str], length: int) -> Iterator[str]:
+    return (" ".join(tokens[n : n + length]) for n in range(len(tokens) - length + 1))
 
 
 def _telling(tokens: Sequence[str], length: int) -> dict[str, None]:
