@@ -25,7 +25,7 @@ MOST_VERBS, MOST_NOUNS = 20, 10
 """Those of the paper's figure."""
 WORDS, RULE = "words", "rule"
 """Names for the lack of a tokenizer, and of a parser."""
-_FIRST = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*(?![\w'’])")
+_FIRST = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*(?![\w'’])")
 # rapidfuzz needs time in proportion to the product of the lengths that differ.
 _MOST_PRODUCT = MOST_CHARACTERS**2
 
@@ -202,7 +202,7 @@ def _top(counts: Mapping[str, int], most: int) -> tuple[Counted, ...]:
 def initial_verb(message: str, verbs: Collection[str]) -> str:
     """Return the verb of the list that a message begins with, empty if there is none."""
     found = _FIRST.match(message)
-    word = found[0].lower() if found else ""
+    word = found[0].lower().replace("’", "'") if found else ""
     return word if word in verbs else ""
 
 

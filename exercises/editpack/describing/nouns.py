@@ -73,7 +73,7 @@ def ruled_noun(message: str, verb: str) -> str:
 
 def _tokens(message: str, verb: str) -> list[str]:
     """Return the tokens behind the verb in the first line; of several words of code the last."""
-    line = message.strip().partition("\n")[0].lower()
+    line = message.strip().partition("\n")[0].lower().replace("’", "'")
     rest = line[line.find(verb) + len(verb) :].lstrip()
     if verb == "revert" and rest.startswith('"'):
         return []  # the subject of another commit

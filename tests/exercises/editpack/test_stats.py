@@ -21,6 +21,7 @@ from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.commands.describing import token_counter
 from exercises.editpack.describing.pictures import draw_lines, draw_verbs
+from exercises.editpack.messages import without_prefix
 from exercises.editpack.stats import (
     Counted,
     Distribution,
@@ -52,10 +53,18 @@ def test_no_values_give_zeros() -> None:
 
 @pytest.mark.parametrize(
     ("message", "verb"),
-    [("Fix it", "fix"), ("fix: it", "fix"), ("Fixes it", ""), ("fix's", ""), ("", ""), ("1", "")],
+    [
+        ("Fix it", "fix"),
+        ("ui: fix it", "fix"),
+        ("Fixes it", ""),
+        ("fix's", ""),
+        ("Don’t", "don't"),
+        ("", ""),
+        ("1", ""),
+    ],
 )
 def test_the_initial_verb_is_one_of_the_list(message: str, verb: str) -> None:
-    assert initial_verb(message, {"fix", "add"}) == verb
+    assert initial_verb(without_prefix(message), {"fix", "add", "don't"}) == verb
 
 
 def row(old: str, new: str, message: str) -> dict[str, Any]:
