@@ -126,6 +126,11 @@ def problems_option(default: str, help: str) -> Any:  # noqa: ANN401 - as of cor
     return option(default, help, "--problems")
 
 
+def against_option(default: Any, help: str, given: Any = None) -> Any:  # noqa: ANN401
+    """Declare ``--against`` of a command that compares."""
+    return option(default, help, "--against", given=given)
+
+
 @option_group
 class ProblemSource:
     """Where the problems are from."""

@@ -36,7 +36,7 @@ from exercises.canitedit.evaluation.programs import (
     tested_programs,
 )
 from exercises.canitedit.evaluation.running import MOST_SHARED, STUBBED
-from exercises.canitedit.problems import load_problems, problems_option
+from exercises.canitedit.problems import against_option, load_problems, problems_option
 from exercises.canitedit.results import ProblemFile, write_file
 from runs.options import cache_option, workers_option
 from runs.signals import INTERRUPTED, heeding_signals
@@ -70,8 +70,8 @@ class EvaluationOptions:
     )
     workers: int = workers_option(None, "Programs at once; default: cores.", factory=_processors)
     problems: str = problems_option("", "Take the problems from these rows, not from the files.")
-    against: Folder | None = option(
-        None, "Compare with the recorded evaluation in this folder.", "--against", given=Path
+    against: Folder | None = against_option(
+        None, "Compare with the recorded evaluation in this folder.", given=Path
     )
     allow_missing: bool = option(
         False, "Leave out problems whose libraries cannot be imported.", "--allow-missing"

@@ -1,0 +1,256 @@
+"""``stats``: figures as by plain arithmetic, files with schema and hashes, readable pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from matplotlib.text import Text
+
+from exercises.dispatch import dispatch
+from exercises.editpack.__main__ import COMMANDS
+from exercises.editpack.commands.describing import token_counter
+from exercises.editpack.describing.pictures import draw_lines, draw_verbs
+from exercises.editpack.messages import without_prefix
+from exercises.editpack.stats import (
+    Counted,
+    Distribution,
+    EditTally,
+    VerbUse,
+    distance_of,
+    initial_verb,
+    stats_schema,
+)
+from reports.plots.style import DARK, LIGHT, Theme, drawing
+
+SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.json"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100, 101, 999])
+def test_a_distribution_is_that_of_the_values(size: int) -> None:
+    chance = random.Random(size)
+    values = [chance.choice((chance.randrange(9), chance.randrange(10**5))) for _ in range(size)]
+    found = Distribution.of(Counter(values))
+    assert found.mean == pytest.approx(statistics.fmean(values))
+    assert found.deviation == pytest.approx(statistics.stdev(values) if size > 1 else 0.0)
+    assert found.median == statistics.median(values)
+    assert found.percentile_99 == sorted(values)[math.ceil(0.99 * size) - 1]
+
+
+def test_no_values_give_zeros() -> None:
+    assert Distribution.of({}) == Distribution(0.0, 0.0, 0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("message", "verb"),
+    [
+        ("Fix it", "fix"),
+        ("ui: fix it", "fix"),
+        ("Fixes it", ""),
+        ("fix's", ""),
+        ("Don’t", "don't"),
+        ("", ""),
+        ("1", ""),
+    ],
+)
+def test_the_initial_verb_is_one_of_the_list(message: str, verb: str) -> None:
+    assert initial_verb(without_prefix(message), {"fix", "add", "don't"}) == verb
+
+
+def row(old: str, new: str, message: str) -> dict[str, Any]:
+    return {"old_contents": old, "new_contents": new, "message": message}
+
+
+def test_rows_are_counted_as_they_are() -> None:
+    tally = EditTally({"fix", "add"}, lambda text: len(text.split()), lambda _, verb: f"{verb}-it")
+    rows = [row("a\nb\n", "a\n", "Fix a thing"), row("", "xy", "[x] add two"), row("", "", "Hm")]
+    for one in rows:
+        tally.add(one)
+    assert (tally.before, tally.after) == (Counter({2: 1, 0: 2}), Counter({1: 2, 0: 1}))
+    assert tally.together == Counter({3: 1, 1: 1, 0: 1})
+    assert tally.distances == Counter({2: 2, 0: 1})
+    assert tally.tokens == Counter({3: 2, 1: 1})
+    uses = tally.top_verbs()
+    assert uses == tuple(VerbUse(v, 1, (Counted(f"{v}-it", 1),)) for v in ("add", "fix"))
+
+
+def test_sides_that_take_minutes_have_no_distance() -> None:
+    long = "a" * 5_000_000
+    assert distance_of(long, "b" + long) is None
+    assert distance_of(long, "b") == 5_000_000
+
+
+def test_the_documented_schema_is_that_of_the_code() -> None:
+    Draft202012Validator.check_schema(stats_schema())
+    assert json.loads(SCHEMA.read_text()) == stats_schema(), (
+        "python -m exercises.editpack.stats >docs/editpack-stats.schema.json"
+    )
+
+
+def describe(*options: object) -> int:
+    sys.argv = ["editpack", "stats", *map(str, options)]
+    return dispatch("exercises.editpack", COMMANDS)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    rows = [
+        row("x = 1\n" * n, "x = 2\n" * (n + 1), f"{verb} the `{noun}` <of> $x$ & y")
+        for n, (verb, noun) in enumerate([("Fix", "bug"), ("Add", "tests"), ("Fix", "docs")] * 4)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return path
+
+
+def test_the_folder_holds_table_json_and_pictures(
+    given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "stats"
+    assert describe(given, "--out", out) == 0
+    pictures = [f"{name}{end}" for name in ("lines", "verbs") for end in (".png", ".svg")]
+    dark, tables = ["lines-dark.svg", "verbs-dark.svg"], ["table.json", "table.md", "table.txt"]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*pictures, *dark, *tables])
+    said = capsys.readouterr().out
+    assert said.startswith((out / "table.txt").read_text().rstrip())
+    assert "EditPackFT, published" in said
+    assert "counted in words between white space" in said
+    stats = json.loads((out / "table.json").read_text())
+    Draft202012Validator(stats_schema()).validate(stats)
+    assert (stats["rows"], stats["initial_verbs"]) == (12, 2)
+    assert stats["verbs"][0] == {
+        "verb": "fix",
+        "rows": 8,
+        "nouns": [{"word": "bug", "rows": 4}, {"word": "doc", "rows": 4}],
+    }
+    report = json.loads((tmp_path / "stats.report.json").read_text())
+    digest = hashlib.sha256(given.read_bytes()).hexdigest()
+    assert report["inputs"][0]["sha256"] == stats["input_sha256"] == digest
+    assert (report["rows"], report["kept"], report["dropped"]) == (12, 12, {})
+    # Equal input gives equal bytes.
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert describe(given, "--out", out) == 0
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+
+
+def test_stale_pictures_of_verbs_go(given: Path, tmp_path: Path) -> None:
+    out = tmp_path / "stats"
+    assert describe(given, "--out", out) == 0
+    given.write_text(json.dumps(row("a", "b", "Nothing of a verb")) + "\n{}\n")
+    assert describe(given, "--out", out, "--skip-bad") == 0
+    assert not list(out.glob("verbs*"))
+    stats = json.loads((out / "table.json").read_text())
+    assert (stats["rows"], stats["unreadable"], stats["rows_without_verb"]) == (1, 1, 1)
+
+
+def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = tmp_path / "tokens"
+    folder.mkdir()
+    made = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Punctuation()
+    made.enable_truncation(2)
+    made.save(str(folder / "tokenizer.json"))
+    count, name = token_counter(folder)
+    assert (count("a, b. c"), name) == (5, "tokens")
+    assert describe(given, "--out", tmp_path / "stats", "--tokenizer", folder) == 0
+    assert "tokens of tokens" in (tmp_path / "stats" / "table.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--tokenizer", "{tmp}/none"), "cannot be used"),
+        (("--tokenizer", "{tmp}/rows.jsonl"), "cannot be used"),
+        (("--out", "{tmp}/rows.jsonl"), "is not a folder"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    options: Sequence[str], said: str, given: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert describe(given, *(one.format(tmp=given.parent) for one in options)) == 2
+    error = capsys.readouterr().err.strip()
+    assert said in error
+    assert "\n" not in error
+
+
+def verbs() -> tuple[VerbUse, ...]:
+    """Return 20 verbs of falling frequency, each with ten long nouns."""
+    return tuple(
+        VerbUse(
+            f"verbalize{n}",
+            10 * (40 - n),
+            tuple(Counted(f"long_name_of_thing_{k}", (40 - n) // (k + 1)) for k in range(10)),
+        )
+        for n in range(20)
+    )
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_labels_of_the_sunburst_do_not_overlap(theme: Theme) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with drawing(theme):
+        figure = draw_verbs(verbs(), theme)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        texts: list[Text] = figure.axes[0].texts
+        assert len(texts) > 60
+        assert {text.get_text() for text in texts} >= {f"verbalize{n}" for n in range(20)}
+        boxes = [corners(text, canvas) for text in texts]
+    width, height = canvas.get_width_height()
+    for place, one in enumerate(boxes):
+        assert all(0 <= x <= width and 0 <= y <= height for x, y in one)
+        for other in boxes[place + 1 :]:
+            assert apart(one, other) or apart(other, one)
+
+
+Points = list[tuple[float, float]]
+
+
+def corners(text: Text, canvas: Any) -> Points:
+    """Return the corners of a turned text in pixels."""
+    turn = math.radians(text.get_rotation())
+    x, y = text.get_transform().transform(text.get_position())
+    rotation = text.get_rotation()
+    text.set_rotation(0)
+    box = text.get_window_extent(canvas.get_renderer())
+    text.set_rotation(rotation)
+    flat = [(box.x0, box.y0), (box.x1, box.y0), (box.x1, box.y1), (box.x0, box.y1)]
+    return [
+        (
+            x + (a - x) * math.cos(turn) - (b - y) * math.sin(turn),
+            y + (a - x) * math.sin(turn) + (b - y) * math.cos(turn),
+        )
+        for a, b in flat
+    ]
+
+
+def apart(one: Points, other: Points) -> bool:
+    """Tell whether an edge of ``one`` separates the two (separating axes)."""
+    for (ax, ay), (bx, by) in zip(one, [*one[1:], one[0]], strict=True):
+        axis = (ay - by, bx - ax)
+        spans = [[p[0] * axis[0] + p[1] * axis[1] for p in points] for points in (one, other)]
+        if max(spans[0]) <= min(spans[1]) + 1 or max(spans[1]) <= min(spans[0]) + 1:
+            return True
+    return False
+
+
+def test_the_histogram_leaves_the_highest_hundredth_out() -> None:
+    before = dict.fromkeys(range(1, 100), 1) | {10_000: 1}
+    with drawing(LIGHT):
+        figure = draw_lines(before, {5: 7}, LIGHT)
+    bars = [bar for bar in figure.axes[0].patches if bar.get_height()]
+    assert sum(bar.get_height() for bar in bars) == 99 + 7
+    assert max(bar.get_x() + bar.get_width() for bar in bars) <= 100
