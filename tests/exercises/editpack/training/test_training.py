@@ -1,0 +1,165 @@
+"""A model of 0.4 million parameters is trained; without torch these tests are skipped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.exercises.editpack.training.making import END, SHORT, hashes, record
+
+pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
+pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
+
+TOP = Path(__file__).resolve().parents[4]
+Train = Callable[..., int]
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> None:
+    data, model = given
+    before, tuned = hashes(model), tmp_path / "tuned"
+    words = (data, "--model", model, "--out", tuned, *SHORT)
+    assert train(*words, "--max-steps", 2) == 0
+    assert hashes(model) == before
+    found = record(tuned)
+    assert found["data"]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
+    assert found["options"]["lr"] == 3e-3
+    assert (found["steps"], found["tokens_seen"]) == (2, 2 * 6 * 128)
+    assert [one["step"] for one in found["loss"]] == [1, 2]
+    first, last = (one["loss"] for one in found["held_out_loss"])
+    assert last < first
+    assert found["corpus"]["windows"] == 15
+    assert found["corpus"]["held_out_documents"] == 1
+    card = (tuned / "README.md").read_text()
+    assert "None was measured." in card
+    assert "| MIT | 32 |" in card
+    assert not [*tuned.glob("*.bin")]
+    assert (tuned / "tokenizer.json").exists()
+    weights = "model.safetensors"
+    assert hashes(tuned)[weights] != before[weights]
+    # A kill at the very end leaves the last checkpoint.
+    weights_file, written = tuned / weights, hashes(tuned)[weights]
+    weights_file.unlink()
+    (tuned / "train.json").unlink()
+    assert train(*words, "--max-steps", 2, "--resume") == 0
+    assert hashes(tuned)[weights] == written
+    assert record(tuned)["loss"] == found["loss"]
+    # A complete training is neither overwritten nor repeated.
+    written = hashes(tuned)
+    assert train(*words) == 2
+    assert train("--out", tuned, "--resume") == 0
+    assert hashes(tuned) == written
+
+
+def test_an_adapter_leaves_the_model_as_it_is(
+    train: Train, tmp_path: Path, given: tuple[Path, Path]
+) -> None:
+    data, model = given
+    before, out = hashes(model), tmp_path / "adapter"
+    words = (*SHORT, "--max-steps", 2, "--lora", "--contaminated-anyway")
+    assert train(data, "--model", model, "--out", out, *words) == 0
+    assert hashes(model) == before
+    names = {path.name for path in out.iterdir() if path.is_file()}
+    assert {"adapter_model.safetensors", "adapter_config.json"} <= names
+    assert "model.safetensors" not in names
+    assert "adapter (LoRA)" in (out / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--window", "1024"], "takes at most 512; give a shorter one"),
+        (["--window", "500", "--held-out", "0.9"], "less than a window of 500"),
+        (["--model", "{tmp}"], "no tokenizer could be loaded"),
+        (["--batch", "3"], "--batch 3 x --accumulate 10 x 1 device is 30 windows a step, not 32"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_one_line(
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
+    capfd: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    data, model = given
+    more = [word.format(tmp=tmp_path) for word in words]
+    assert train(data, "--model", model, "--out", tmp_path / "t", *more) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    data, model = given
+    pickled = tmp_path / "pickled"
+    shutil.copytree(model, pickled)
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    assert train(data, "--model", pickled, "--out", tmp_path / "t", *SHORT) == 2
+    assert "no model could be loaded" in capfd.readouterr().err
+    own = tmp_path / "own"
+    shutil.copytree(model, own)
+    trace = tmp_path / "trace"
+    config = json.loads((own / "config.json").read_text())
+    config |= {"model_type": "other", "architectures": ["Other"]}
+    config["auto_map"] = {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Other"}
+    (own / "config.json").write_text(json.dumps(config))
+    (own / "code.py").write_text(f"open({str(trace)!r}, 'w').close()\n")
+    assert train(data, "--model", own, "--out", tmp_path / "t2", *SHORT) == 2
+    assert "could be loaded" in capfd.readouterr().err
+    assert not trace.exists()
+
+
+def test_the_trainer_reads_the_windows_of_each_epoch(
+    train: Train, tmp_path: Path, given: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from exercises.editpack import train as module
+    from exercises.editpack.training import trainer
+
+    data, model = given
+    made: list[Any] = []
+    seen: list[list[int]] = []
+    collate, packed = trainer._collate, module._packed
+
+    def noted(*words: Any) -> Any:
+        made.append(packed(*words))
+        windows = made[-1].data
+        every = [[*map(list, windows.of_epoch(epoch))] for epoch in range(windows.epochs)]
+        made.append([*map(list, windows.held_out)])
+        made.append(every)
+        return made[0]
+
+    def counted(batch: Any) -> Any:
+        found = collate(batch)
+        assert (found["labels"] == found["input_ids"]).all()
+        seen.extend(found["input_ids"].tolist())
+        return found
+
+    monkeypatch.setattr(module, "_packed", noted)
+    monkeypatch.setattr(trainer, "_collate", counted)
+    assert train(data, "--model", model, "--out", tmp_path / "t", *SHORT, "--epochs", 3) == 0
+    _, held_out, epochs = made
+    (piece,) = held_out
+    assert 1 < len(piece) < 128
+    assert sorted(epochs[0]) != sorted(epochs[1])
+    assert seen == [piece, *(row for epoch in epochs for row in [*epoch, piece])]
+
+
+def test_a_text_that_reads_like_the_end_is_no_end(given: tuple[Path, Path]) -> None:
+    from exercises.editpack.training.loading import encoder, load_tokenizer
+
+    tokenizer = load_tokenizer(str(given[1]))
+    text = f"a {END} b"
+    (tokens,) = encoder(tokenizer)([text])
+    assert tokenizer.eos_token_id not in tokens
+    assert tokenizer.decode(tokens) == text
