@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-HARNESS_VERSION = "0.10.0"
-CONTINUES = frozenset({"0.7.0", "0.8.0", "0.9.0"})
+HARNESS_VERSION = "0.11.0"
+CONTINUES = frozenset({"0.7.0", "0.8.0", "0.9.0", "0.10.0"})
 """The versions whose runs this one continues, and verifies as it verifies its own."""
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 
