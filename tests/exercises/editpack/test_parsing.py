@@ -79,7 +79,6 @@ def runs(pid: int) -> bool:
         ("x = '\ud800'", "UnicodeEncodeError"),
         ("[" * 1_000_000, "too many nested parentheses"),
         ("-" * 100_000 + "1", "Error"),
-        ("a" + ".b" * 100_000, "Error"),
         ("\ufeffx = 1", "SyntaxError: invalid non-printable character U+FEFF"),
     ],
 )
@@ -155,7 +154,7 @@ def test_a_python_of_the_path_is_found_by_its_name(
         ("os.kill(os.getpid(), signal.SIGXCPU)", "the parser took more than 10 s"),
         ("signal.pause()", "the parser did not answer in time"),
         ("say('x' * 10000)", "the parser died (signal"),
-        ("say('MemoryError')", "MemoryError"),
+        ("say('MemoryError'); continue", "MemoryError"),
     ],
 )
 def test_a_process_that_ends_is_a_verdict_and_is_replaced(

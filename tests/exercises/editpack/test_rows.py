@@ -87,7 +87,7 @@ def test_a_part_of_a_folder_is_chosen(run: Run, tmp_path: Path, capsys: Capture)
         (b'{"old_contents": null, "new_contents": "b", "message": "m"}', "old_contents is no text"),
         (b'{"old_contents": "", "new_contents": ""}', "it has no instruction, message or subject"),
         (b'{"old_contents": "a", "new_contents": "b", "message": 3}', "it has no instruction"),
-        (b"[" * 5000, "it is nested more than 100 levels deep"),
+        (b"[" * 5000 + b"]" * 5000, "it is nested more than 100 levels deep"),
         (b"1" * 5000, "a number is too long"),
         (b'{"old_contents": "' + b"a" * OVERSIZE + b'"}', "it has more than 65,536 bytes"),
     ],
