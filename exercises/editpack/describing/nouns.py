@@ -123,7 +123,7 @@ def singular(noun: str) -> str:
 def root_noun_finder() -> tuple[RootNoun, str]:
     """Return how root nouns are found here, and its name: ``rule``, or spaCy's model."""
     try:
-        import spacy
+        import spacy  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return ruled_noun, RULE
     models = sorted(name for name in spacy.util.get_installed_models() if name.startswith("en_"))
