@@ -9,7 +9,7 @@ the subject line. Lists of verbs are in neither paper's text; ours is ``verbs.tx
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -119,9 +119,15 @@ def _bad_code(text: str, given: str, verbs: frozenset[str]) -> RowFault | None:
 _WORD = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*(?![\w'’])")
 
 
+def initial_verb(text: str, verbs: Collection[str]) -> str:
+    """Return the verb of the list that a message without prefix begins with, empty if none."""
+    found = _WORD.match(text)
+    word = found[0].lower().replace("’", "'") if found else ""
+    return word if word in verbs else ""
+
+
 def _bad_verb(text: str, verbs: frozenset[str]) -> RowFault | None:
-    word = _WORD.match(text)
-    if word and word[0].lower().replace("’", "'") in verbs:
+    if initial_verb(text, verbs):
         return None
     return RowFault("message-verb", text.split()[0][:40])
 

@@ -7,7 +7,6 @@ each value came, so that memory grows with distinct values and not with rows.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,14 +17,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from exercises.canitedit.problems import MOST_CHARACTERS
-from exercises.editpack.messages import without_prefix
+from exercises.editpack.messages import initial_verb, without_prefix
 from exercises.editpack.rows import NEW, OLD, Row, message_of
 
 MOST_VERBS, MOST_NOUNS = 20, 10
 """Those of the paper's figure."""
 WORDS, RULE = "words", "rule"
 """Names for the lack of a tokenizer, and of a parser."""
-_FIRST = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*(?![\w'’])")
 # rapidfuzz needs time in proportion to the product of the lengths that differ.
 _MOST_PRODUCT = MOST_CHARACTERS**2
 
@@ -197,13 +195,6 @@ class EditTally:
 def _top(counts: Mapping[str, int], most: int) -> tuple[Counted, ...]:
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     return tuple(Counted(word, rows) for word, rows in ordered[:most])
-
-
-def initial_verb(message: str, verbs: Collection[str]) -> str:
-    """Return the verb of the list that a message begins with, empty if there is none."""
-    found = _FIRST.match(message)
-    word = found[0].lower().replace("’", "'") if found else ""
-    return word if word in verbs else ""
 
 
 def distance_of(old: str, new: str) -> int | None:

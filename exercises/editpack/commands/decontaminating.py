@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from core.errors import InfrastructureError, UserError
+from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.parsing.untrusted import DamagedError
 from exercises.canitedit.problems import against_option
+from exercises.editpack.commands.workers import in_processes
 from exercises.editpack.decontaminate import (
     BOILERPLATE,
     GRAM,
@@ -147,58 +144,21 @@ def _with_leaks(
     """Yield each row with its leak, in the order of the rows."""
     chunks = iter(rows)
     parts = iter(lambda: list(islice(chunks, _CHUNK)), [])
-    if workers == 1:
-        for part in parts:
-            yield from zip(part, _leaks(part, index), strict=True)
-        return
-    with ExitStack() as stack:
-        pool = stack.enter_context(
-            ProcessPoolExecutor(workers, get_context("spawn"), _start, (index,))
-        )
-        # Parts that wait are not compared where the rows turn out to be wrong.
-        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        try:
-            yield from _in_order(pool, parts, 2 * workers)
-        except BrokenProcessPool as error:
-            raise InfrastructureError(
-                "a worker was killed, perhaps for want of memory; give fewer --workers"
-            ) from error
-
-
-Part = list[Row | DroppedRow]
-
-
-def _in_order(pool: ProcessPoolExecutor, parts: Iterable[Part], ahead: int) -> Iterator[Checked]:
-    """Yield rows with their leaks; rows are read no faster than they are compared."""
-    waiting = deque[tuple[Part, Future[list[SharedText | None]]]]()
-    for part in parts:
-        waiting.append((part, pool.submit(_leaks, part)))
-        if len(waiting) > ahead:
-            yield from _first(waiting)
-    while waiting:
-        yield from _first(waiting)
-
-
-def _first(
-    waiting: deque[tuple[Part, Future[list[SharedText | None]]]],
-) -> Iterator[Checked]:
-    part, future = waiting.popleft()
-    yield from zip(part, future.result(), strict=True)
+    for part, leaks in in_processes(_leaks, parts, workers, _start, index):
+        yield from zip(part, leaks, strict=True)
 
 
 _shared: list[ProblemIndex] = []
-"""In a worker: the index, sent once."""
+"""The index, which each process is sent once."""
 
 
 def _start(index: ProblemIndex) -> None:
     _shared[:] = [index]
 
 
-def _leaks(
-    rows: Iterable[Row | DroppedRow], index: ProblemIndex | None = None
-) -> list[SharedText | None]:
-    known = index or _shared[0]
-    return [None if isinstance(row, DroppedRow) else leak_of(row, known) for row in rows]
+def _leaks(rows: Iterable[Row | DroppedRow]) -> list[SharedText | None]:
+    (index,) = _shared
+    return [None if isinstance(row, DroppedRow) else leak_of(row, index) for row in rows]
 
 
 def problem_set(name: str, origin: int) -> ProblemSet:

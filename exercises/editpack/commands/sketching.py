@@ -6,18 +6,14 @@ Memory holds a few numbers for a text. The files have no name, so a killed proce
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
-from core.errors import InfrastructureError
+from exercises.editpack.commands.workers import in_processes
 from exercises.editpack.dedup import (
     UnionFind,
     banding,
@@ -32,8 +28,8 @@ from exercises.editpack.dedup import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Characters that a worker gets at once, and tasks that wait for each worker.
-_BATCH, _AHEAD = 1 << 20, 3
+# Characters that a worker gets at once.
+_BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -140,26 +136,8 @@ def _mapped(file: IO[bytes], kind: str) -> NDArray[Any]:
 def _sketches(texts: Iterable[str | None], how: Comparison) -> Iterator[_Sketch]:
     """Yield the sketch of each text in order."""
     task = partial(_sketched, how=how)
-    if how.workers == 1:
-        for batch in _batches(texts):
-            yield from task(batch)
-        return
-    waiting: deque[Future[list[_Sketch]]] = deque()
-    with ExitStack() as stack:
-        pool = stack.enter_context(ProcessPoolExecutor(how.workers))
-        # Tasks that wait are not started where the rows turn out to be wrong.
-        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        try:
-            for batch in _batches(texts):
-                waiting.append(pool.submit(task, batch))
-                if len(waiting) > _AHEAD * how.workers:
-                    yield from waiting.popleft().result()
-            for task_left in waiting:
-                yield from task_left.result()
-        except BrokenProcessPool as error:
-            raise InfrastructureError(
-                "a worker was killed, perhaps for want of memory; give fewer --workers"
-            ) from error
+    for _, sketches in in_processes(task, _batches(texts), how.workers):
+        yield from sketches
 
 
 def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:

@@ -21,14 +21,13 @@ from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.commands.describing import token_counter
 from exercises.editpack.describing.pictures import draw_lines, draw_verbs
-from exercises.editpack.messages import without_prefix
+from exercises.editpack.messages import initial_verb, without_prefix
 from exercises.editpack.stats import (
     Counted,
     Distribution,
     EditTally,
     VerbUse,
     distance_of,
-    initial_verb,
     stats_schema,
 )
 from reports.plots.style import DARK, LIGHT, Theme, drawing
