@@ -89,6 +89,7 @@ def test_equal_rows_give_equal_bytes_also_packed(run: Run, rows: Path, tmp_path:
         os.utime(rows, (1, 1))
     packed = (tmp_path / "a.jsonl.gz").read_bytes()
     assert packed == (tmp_path / "b.jsonl.gz").read_bytes()
+    assert packed[4:8] == bytes(4)  # no time
     assert run("format", rows, "--out", tmp_path / "plain.jsonl") == 0
     assert gzip.decompress(packed) == (tmp_path / "plain.jsonl").read_bytes()
 
