@@ -33,8 +33,13 @@ _FILES, _LINES = 240, 60
 _MODELS, _CALLS = 2, 3
 _LOOK = 2.0
 _REPO = "bench/flasklike"
-# The least share of the bare loop, by engine and workers.
-_GOALS = {"local": {64: 0.9, 256: 0.9}, "ray": {256: 0.8}}
+_ENGINES = ("local", "ray")
+# The least share of the bare loop by workers. Attempts on Ray have none: they make checkouts, maps
+# and patches between calls, and how many the processors can make is measured, not what Ray takes.
+_GOALS = {
+    ("local", "attempts"): {64: 0.9, 256: 0.9},
+    ("ray", "completions"): {256: 0.8},
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", default="1,8,64,256")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--tries", type=int, default=3)
-    parser.add_argument("--engine", choices=sorted(_GOALS), default="local")
+    parser.add_argument("--engine", choices=_ENGINES, default="local")
     parser.add_argument("--job", choices=("attempts", "completions"), default="attempts")
     options = parser.parse_args(argv)
     counts = [int(word) for word in options.workers.split(",")]
@@ -63,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         bench = kind(Path(folder), url, options.engine, options.tries)
         bench.prepare(max(counts))
         found = [bench.both(count) for count in counts]
-    return report(found, options.seconds, _GOALS[options.engine])
+    return report(found, options.seconds, _GOALS.get((options.engine, options.job), {}))
 
 
 @dataclass(frozen=True)
