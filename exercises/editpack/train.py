@@ -1,0 +1,198 @@
+"""Tune a model on rows: tokens, windows, training, and the folder that states how it came about.
+
+The recipe is that of EditCoder (F. Cassano et al., "Can It Edit?", 2023, arXiv:2312.12450).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.atomic import check_folder
+from core.errors import UserError
+from core.plaintext import counted
+from core.shutdown import Shutdown
+from exercises.editpack.files import used_versions
+from exercises.editpack.training.checkpoints import CheckpointFolder
+from exercises.editpack.training.corpus import Corpus, TrainingData, tokenized, training_data
+from exercises.editpack.training.loading import (
+    PACKAGES,
+    encoder,
+    load_model,
+    load_tokenizer,
+    require_packages,
+)
+from exercises.editpack.training.options import (
+    StepShape,
+    TrainOptions,
+    check_recipe,
+    is_first_process,
+    launched_devices,
+    step_shape,
+)
+from exercises.editpack.training.record import Tuned, finished, rewrite_card, write_record
+from exercises.editpack.windows import Windows, shuffled
+from runs.storage.runlock import run_lock
+
+if TYPE_CHECKING:
+    from exercises.editpack.training.trainer import TrainingSet
+
+Say = Callable[[str], None]
+
+
+def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
+    """Train, and write the tuned folder; or, of a complete one, write its card again.
+
+    Raises:
+        UserError: the user has to fix something.
+        StoppedError: it was stopped; the same command with ``--resume`` goes on.
+    """
+    check_recipe(options.recipe)
+    folder = options.folder
+    check_folder("--out", folder)
+    if finished(folder):
+        if not options.resume:
+            raise UserError(f"{folder} holds a tuned model; choose another --out")
+        say(rewrite_card(folder, options.scores))
+        return
+    if options.scores:
+        raise UserError(f"--scores {options.scores}: {folder} is not trained yet; train it first")
+    if not options.model:
+        raise UserError("no --model given; name a local folder with safetensors, or one on the hub")
+    data = training_data(options.given.source(), contaminated_anyway=options.contaminated_anyway)
+    launched = launched_devices()
+    if launched:
+        step_shape(options.recipe, launched)
+    require_packages()
+    with ExitStack() as stack:
+        if is_first_process():
+            stack.enter_context(run_lock(CheckpointFolder(folder).path))
+        _train(options, data, stop, say)
+
+
+def _train(options: TrainOptions, data: TrainingData, stop: Shutdown, say: Say) -> None:
+    from transformers.utils import logging
+
+    from exercises.editpack.training.trainer import TrainingRun, device_count, train_windows
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    recipe, folder = options.recipe, CheckpointFolder(options.folder)
+    shape = step_shape(recipe, launched_devices() or device_count())
+    tokenizer = load_tokenizer(options.model)
+    model = load_model(options.model, recipe.window)
+    parameters = model.num_parameters()  # an adapter would be counted later
+    deciding = _deciding(options, data, shape, model)
+    begin = folder.start(deciding, resume=options.resume)
+    encode, end = encoder(tokenizer), tokenizer.eos_token_id
+    skip = options.given.skip_bad
+    with tokenized(data.source, encode, end, folder.path, stop.check, skip_bad=skip) as corpus:
+        packed = _packed(corpus, options)
+        say(packed.words(begin.step if begin else 0))
+        run = TrainingRun(
+            model, tokenizer, recipe, shape, packed.data, packed.steps, folder, begin,
+            options.deepspeed,
+        )  # fmt: skip
+        trained = train_windows(run, stop, say, options.folder)
+    if not is_first_process():
+        return
+    tokenizer.save_pretrained(str(options.folder))
+    seen = recipe.windows_seen(packed.data.each, trained.steps) * recipe.window
+    record = Tuned(
+        model=options.model,
+        parameters=parameters,
+        decided=deciding,
+        data=data,
+        corpus=packed.as_json(corpus),
+        trained=trained,
+        tokens=seen,
+        versions=used_versions(PACKAGES),
+    )
+    say(write_record(options.folder, record))
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """The windows of a training, and what became of the documents."""
+
+    data: TrainingSet
+    steps: int
+    counts: Mapping[str, int]
+
+    def words(self, done: int) -> str:
+        counts = self.counts
+        start = f"; goes on after step {done}" if done else ""
+        return (
+            f"{counted(counts['documents'], 'document')}, {counts['held_out_documents']} of them "
+            f"held out; {counted(self.data.each, 'window')} an epoch, "
+            f"{counted(counts['dropped_tokens'], 'token')} dropped; "
+            f"{counted(self.steps, 'step')}{start}"
+        )
+
+    def as_json(self, corpus: Corpus) -> dict[str, Any]:
+        return {**self.counts, "unreadable": corpus.unreadable, "licences": dict(corpus.licences)}
+
+
+def _packed(corpus: Corpus, options: TrainOptions) -> _Packed:
+    """Return the windows of all epochs.
+
+    Raises:
+        UserError: the documents to train on are shorter than one window.
+    """
+    from exercises.editpack.training.trainer import TrainingSet
+
+    recipe, documents = options.recipe, corpus.documents
+    kept, held = documents.split(recipe.held_out)
+
+    def of_epoch(epoch: int) -> Windows:
+        return Windows(documents, shuffled(kept, recipe.seed, epoch), recipe.window)
+
+    first, aside = of_epoch(0), Windows(documents, held, recipe.window)
+    if not len(first):
+        raise UserError(
+            f"{options.given.rows}: {counted(first.tokens, 'token')} to train on are less than a "
+            f"window of {recipe.window}; give a shorter --window, or more rows"
+        )
+    # Fewer tokens than a window are measured as they are: nothing is padded.
+    measured = aside if len(aside) else [aside.rest()] if aside.tokens > 1 else []
+    counts = {
+        "documents": len(documents),
+        "tokens": int(documents.lengths.sum()),
+        "held_out_documents": len(held),
+        "held_out_tokens": sum(map(len, measured)),
+        "windows": len(first),
+        "dropped_tokens": first.dropped,
+        "tokens_of_documents_to_train_on": first.tokens,
+    }
+    data = TrainingSet(of_epoch, len(first), recipe.epochs, measured)
+    return _Packed(data, recipe.steps(len(first)), counts)
+
+
+def _deciding(
+    options: TrainOptions,
+    data: TrainingData,
+    shape: StepShape,
+    model: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    """Return what decides the weights, as JSON."""
+    config = model.config.to_json_string(use_diff=False)
+    deepspeed = options.deepspeed
+    return {
+        "model": options.model,
+        "model_config_sha256": hashlib.sha256(config.encode()).hexdigest(),
+        "data_sha256": data.record["sha256"],
+        **asdict(options.recipe),
+        **shape.as_json(),
+        "deepspeed_sha256": _sha256(deepspeed) if deepspeed else None,
+    }
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(f"--deepspeed {path} cannot be read ({error.strerror})") from error

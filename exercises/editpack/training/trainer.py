@@ -1,0 +1,274 @@
+"""TRL's ``SFTTrainer`` on windows. Importing this module imports torch: do so in functions alone.
+
+The trainer packs, pads and shuffles nothing: each epoch reads the windows of its own order, one
+after the other, and the label of a token is the token.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from torch.utils.data import Sampler
+from transformers import TrainerCallback
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from trl import SFTConfig, SFTTrainer
+
+from core.shutdown import Shutdown
+from exercises.editpack.training.checkpoints import KEPT, Checkpoint, CheckpointFolder
+from exercises.editpack.training.options import Recipe, StepShape
+from exercises.editpack.windows import Windows
+
+if TYPE_CHECKING:
+    from exercises.editpack.windows import Tokens
+
+# Ours: the paper trains all weights.
+_LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+_NUMBER = "window"
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """The windows of all epochs; each epoch has as many as the first.
+
+    Attributes:
+        of_epoch: returns the windows of an epoch, counted from 0.
+        held_out: windows or one shorter piece to measure the loss on; may be empty.
+    """
+
+    of_epoch: Callable[[int], Windows]
+    each: int
+    epochs: int
+    held_out: Sequence[Tokens]
+
+
+class WindowOrder(Sampler):  # type: ignore[misc]  # torch may be absent
+    """Yields the numbers of an epoch's windows, as the trainer's step tells the epoch."""
+
+    def __init__(self, each: int, epoch: Callable[[], int]) -> None:
+        self.each, self.epoch = each, epoch
+
+    def __len__(self) -> int:
+        return self.each
+
+    def __iter__(self) -> Iterator[int]:
+        first = self.epoch() * self.each
+        return iter(range(first, first + self.each))
+
+
+class WindowTrainer(SFTTrainer):  # type: ignore[misc]
+    """Reads windows in the order of their epochs."""
+
+    def __init__(self, *args: Any, order: WindowOrder, **values: Any) -> None:  # noqa: ANN401
+        self._order = order
+        super().__init__(*args, **values)
+
+    def _get_train_sampler(self, train_dataset: object = None) -> WindowOrder:
+        return self._order
+
+    def create_model_card(self, *args: Any, **values: Any) -> None:  # noqa: ANN401
+        """Write none: the card of the tuned folder is ours."""
+
+
+class _Watch(TrainerCallback):  # type: ignore[misc]
+    """Marks checkpoints as complete, says the held-out loss, and ends a training when asked."""
+
+    def __init__(
+        self,
+        folder: CheckpointFolder,
+        stop: Shutdown,
+        seconds: Callable[[], float],
+        say: Callable[[str], None],
+    ) -> None:
+        self.folder, self.stop, self.seconds, self.say = folder, stop, seconds, say
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
+        if self.stop.reason:
+            control.should_training_stop = True
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
+        # Within an epoch a checkpoint alone is due.
+        if self.stop.reason and state.epoch != int(state.epoch):
+            control.should_evaluate = False
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
+        if state.is_world_process_zero:
+            self.folder.mark_complete(state.global_step, self.seconds())
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any  # noqa: ANN401
+    ) -> None:  # fmt: skip
+        if state.is_world_process_zero:
+            loss = (metrics or {}).get("eval_loss")
+            steps = f"step {state.global_step} of {state.max_steps}"
+            self.say(f"{steps}, epoch {state.epoch or 0:.2f}: held-out loss {loss:.4f}")
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A training that is about to start, or to go on.
+
+    Attributes:
+        model, tokenizer: of transformers.
+        steps: at which the training ends.
+        folder: of the checkpoints.
+        begin: the checkpoint to go on from.
+        deepspeed: a file of DeepSpeed's options.
+    """
+
+    model: Any
+    tokenizer: Any
+    recipe: Recipe
+    shape: StepShape
+    data: TrainingSet
+    steps: int
+    folder: CheckpointFolder
+    begin: Checkpoint | None
+    deepspeed: Path | None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training did.
+
+    Attributes:
+        steps: done, over all starts.
+        log: of the trainer: losses by step.
+        seconds: of training, over all starts; without what a kill lost.
+        memory_bytes: the most that an accelerator held; None without one.
+    """
+
+    steps: int
+    log: Sequence[Mapping[str, Any]]
+    seconds: float
+    device: str
+    memory_bytes: int | None
+
+
+def device_count() -> int:
+    """Return the accelerators of this process, 1 without any."""
+    return max(int(torch.cuda.device_count()), 1)
+
+
+def train_windows(
+    run: TrainingRun, stop: Shutdown, say: Callable[[str], None], out: Path
+) -> Trained:
+    """Train, and write the model into ``out``.
+
+    Raises:
+        StoppedError: it was stopped; a checkpoint is written.
+    """
+    before, began = run.begin.seconds if run.begin else 0.0, time.monotonic()
+    watch = _Watch(run.folder, stop, lambda: before + time.monotonic() - began, say)
+    trainer = _trainer(run, watch)
+    trainer.train(resume_from_checkpoint=str(run.begin.path) if run.begin else None)
+    seconds, state = watch.seconds(), trainer.state
+    if state.global_step < run.steps:
+        stop.check()
+    trainer.save_model(str(out))
+    # A pickle, of which nothing here is in need: options stand in train.json.
+    (out / "training_args.bin").unlink(missing_ok=True)
+    cuda = torch.cuda.is_available()
+    return Trained(
+        steps=state.global_step,
+        log=state.log_history,
+        seconds=seconds,
+        device=torch.cuda.get_device_name() if cuda else trainer.args.device.type,
+        memory_bytes=torch.cuda.max_memory_allocated() if cuda else None,
+    )
+
+
+def _trainer(run: TrainingRun, watch: _Watch) -> WindowTrainer:
+    data = run.data
+    steps_an_epoch = run.recipe.steps_of(data.each)
+    order = WindowOrder(data.each, lambda: trainer.state.global_step // steps_an_epoch)
+    trainer = WindowTrainer(
+        model=run.model,
+        args=SFTConfig(**_arguments(run)),
+        data_collator=_collate,
+        train_dataset=_dataset(data.each * data.epochs, _EpochWindows(data)),
+        eval_dataset=_dataset(len(data.held_out), data.held_out) if data.held_out else None,
+        processing_class=run.tokenizer,
+        callbacks=[watch],
+        peft_config=LoraConfig(**_LORA) if run.recipe.lora else None,
+        order=order,
+    )
+    for printing in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(printing)
+    return trainer
+
+
+def _arguments(run: TrainingRun) -> dict[str, Any]:
+    recipe, held_out = run.recipe, bool(run.data.held_out)
+    cuda = torch.cuda.is_available()
+    return {
+        "output_dir": str(run.folder.path),
+        "learning_rate": recipe.lr,
+        "lr_scheduler_type": "linear",
+        "warmup_steps": recipe.warmup,
+        "weight_decay": recipe.weight_decay,
+        "num_train_epochs": recipe.epochs,
+        "max_steps": run.steps,
+        "per_device_train_batch_size": run.shape.batch,
+        "per_device_eval_batch_size": run.shape.batch,
+        "gradient_accumulation_steps": run.shape.accumulate,
+        # Without an accelerator there is memory enough, and the second pass takes time.
+        "gradient_checkpointing": cuda,
+        "bf16": cuda and torch.cuda.is_bf16_supported(),
+        "seed": recipe.seed,
+        "deepspeed": str(run.deepspeed) if run.deepspeed else None,
+        "eval_strategy": "epoch" if held_out else "no",
+        "eval_on_start": held_out and run.begin is None,
+        "save_strategy": "epoch",
+        "save_total_limit": KEPT,
+        "logging_steps": 1,
+        "report_to": "none",
+        "disable_tqdm": False,
+        "remove_unused_columns": False,
+        "packing": False,
+        "max_length": None,
+        "dataset_kwargs": {"skip_prepare_dataset": True},
+        "push_to_hub": False,
+    }
+
+
+class _EpochWindows(Sequence["Tokens"]):
+    """The windows of all epochs one after the other; the order of one epoch is held."""
+
+    def __init__(self, data: TrainingSet) -> None:
+        self.data = data
+        self._epoch, self._windows = 0, data.of_epoch(0)
+
+    def __len__(self) -> int:
+        return self.data.each * self.data.epochs
+
+    def __getitem__(self, number: int) -> Tokens:  # type: ignore[override]  # no slices
+        epoch, place = divmod(number, self.data.each)
+        if epoch != self._epoch:
+            self._epoch, self._windows = epoch, self.data.of_epoch(epoch)
+        return self._windows[place]
+
+
+def _dataset(length: int, windows: Sequence[Tokens]) -> Dataset:
+    """Return numbers that become windows when they are read: nothing is copied to disk."""
+
+    def tokens(batch: Mapping[str, Sequence[int]]) -> dict[str, list[Tokens]]:
+        return {"input_ids": [windows[number] for number in batch[_NUMBER]]}
+
+    return Dataset.from_dict({_NUMBER: range(length)}).with_transform(tokens)
+
+
+def _collate(rows: Sequence[Mapping[str, Tokens]]) -> dict[str, torch.Tensor]:
+    """Return windows of one length as a batch: no padding, and each label is its token."""
+    tokens = torch.stack([torch.from_numpy(row["input_ids"]).long() for row in rows])
+    return {
+        "input_ids": tokens,
+        "labels": tokens.clone(),
+        "attention_mask": torch.ones_like(tokens),
+    }

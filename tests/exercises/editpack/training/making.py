@@ -1,0 +1,90 @@
+"""Small edits of our own, a tokenizer, and a model of 0.4 million parameters without training."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from exercises.editpack.files import report_of
+from exercises.editpack.rows import CONTENT, NEW, OLD, Row, file_digest, with_content
+
+END = "<|end|>"
+NAMES = (
+    "area cost speed score depth width total price count weight height volume length profit "
+    "energy offset margin factor charge amount"
+).split()
+WORDS = "left right first second low high near far old new top base rate step size part".split()
+
+
+def edits(number: int, seed: int = 0) -> list[Row]:
+    """Return different edits of one kind: a function returns zero if an argument is negative."""
+    rng, found = random.Random(seed), dict[str, Row]()
+    while len(found) < number:
+        name, (a, b), sign = rng.choice(NAMES), rng.sample(WORDS, 2), rng.choice("+-*")
+        which = rng.choice([a, b])
+        head, last = f"def {name}({a}, {b}):\n", f"    return {a} {sign} {b}\n"
+        row = with_content(
+            {
+                OLD: head + last,
+                NEW: f"{head}    if {which} < 0:\n        return 0\n{last}",
+                "message": f"Return zero if {which} is negative",
+                "license": "MIT",
+            }
+        )
+        found.setdefault(row[CONTENT], row)
+    return [*found.values()]
+
+
+def write_rows(path: Path, rows: Iterable[Row], *, clean: bool = True) -> Path:
+    """Write rows, with a report that shows decontamination if they are ``clean``."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with path.open("rb") as handle:
+        sha256 = file_digest(handle)
+    command = "decontaminate" if clean else "dedup"
+    report = {"command": command, "inputs": [], "output": {"name": path.name, "sha256": sha256}}
+    report_of(path).write_text(json.dumps(report))
+    return path
+
+
+def tokenizer_of(texts: Sequence[str], vocabulary: int = 344) -> Any:
+    """Return a byte-level BPE tokenizer of ``tokenizers``, made of texts."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=[END], initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator(texts, trainer)
+    return made
+
+
+def write_model(folder: Path, texts: Sequence[str], vocabulary: int = 344) -> Path:
+    """Write a Llama of 3 layers and width 96 with random weights, and its tokenizer."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    tokens = tokenizer_of(texts, vocabulary)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token=END, pad_token=END)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=tokens.get_vocab_size(),
+        hidden_size=96,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=fast.eos_token_id,
+        pad_token_id=fast.pad_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
