@@ -164,3 +164,8 @@ class Windows(Sequence["Tokens"]):
             yield self.documents.tokens[last - left : last - left + min(left, end - begin)]
             begin += left
             place += 1
+
+
+def labelled(window: Tokens) -> dict[str, Tokens]:
+    """Return a window as a model is trained on it: the label of each token is the token."""
+    return {"input_ids": window, "labels": window.copy()}

@@ -23,7 +23,7 @@ from trl import SFTConfig, SFTTrainer
 from core.shutdown import Shutdown
 from exercises.editpack.training.checkpoints import KEPT, Checkpoint, CheckpointFolder
 from exercises.editpack.training.options import Recipe, StepShape
-from exercises.editpack.windows import Windows
+from exercises.editpack.windows import Windows, labelled
 
 if TYPE_CHECKING:
     from exercises.editpack.windows import Tokens
@@ -219,7 +219,8 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
         "per_device_eval_batch_size": run.shape.batch,
         "gradient_accumulation_steps": run.shape.accumulate,
         # Without an accelerator there is memory enough, and the second pass takes time.
-        "gradient_checkpointing": cuda,
+        "activation_checkpointing": cuda,
+        "dataloader_pin_memory": cuda,
         "bf16": cuda and torch.cuda.is_bf16_supported(),
         "seed": recipe.seed,
         "deepspeed": str(run.deepspeed) if run.deepspeed else None,
@@ -258,17 +259,16 @@ class _EpochWindows(Sequence["Tokens"]):
 def _dataset(length: int, windows: Sequence[Tokens]) -> Dataset:
     """Return numbers that become windows when they are read: nothing is copied to disk."""
 
-    def tokens(batch: Mapping[str, Sequence[int]]) -> dict[str, list[Tokens]]:
-        return {"input_ids": [windows[number] for number in batch[_NUMBER]]}
+    def labelled_windows(batch: Mapping[str, Sequence[int]]) -> dict[str, list[Tokens]]:
+        rows = [labelled(windows[number]) for number in batch[_NUMBER]]
+        return {key: [row[key] for row in rows] for key in rows[0]}
 
-    return Dataset.from_dict({_NUMBER: range(length)}).with_transform(tokens)
+    return Dataset.from_dict({_NUMBER: range(length)}).with_transform(labelled_windows)
 
 
 def _collate(rows: Sequence[Mapping[str, Tokens]]) -> dict[str, torch.Tensor]:
-    """Return windows of one length as a batch: no padding, and each label is its token."""
-    tokens = torch.stack([torch.from_numpy(row["input_ids"]).long() for row in rows])
-    return {
-        "input_ids": tokens,
-        "labels": tokens.clone(),
-        "attention_mask": torch.ones_like(tokens),
+    """Return windows of one length as a batch, without padding."""
+    found = {
+        key: torch.stack([torch.from_numpy(row[key]).long() for row in rows]) for key in rows[0]
     }
+    return {**found, "attention_mask": torch.ones_like(found["input_ids"])}

@@ -12,11 +12,15 @@ from exercises.editpack.files import report_of
 from exercises.editpack.rows import CONTENT, NEW, OLD, Row, file_digest, with_content
 
 END = "<|end|>"
-NAMES = (
-    "area cost speed score depth width total price count weight height volume length profit "
-    "energy offset margin factor charge amount"
-).split()
-WORDS = "left right first second low high near far old new top base rate step size part".split()
+NAMES = [
+    "area", "cost", "speed", "score", "depth", "width", "total", "price", "count", "weight",
+    "height", "volume", "length", "profit", "energy", "offset", "margin", "factor", "charge",
+    "amount",
+]  # fmt: skip
+WORDS = [
+    "left", "right", "first", "second", "low", "high", "near", "far", "old", "new", "top", "base",
+    "rate", "step", "size", "part",
+]  # fmt: skip
 
 
 def edits(number: int, seed: int = 0) -> list[Row]:

@@ -1,0 +1,42 @@
+"""The command ``train`` in this process, and the tuned folder of a short training."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from exercises.dispatch import dispatch
+from exercises.editpack.__main__ import COMMANDS
+
+Train = Callable[..., int]
+
+
+@pytest.fixture
+def train(monkeypatch: pytest.MonkeyPatch) -> Train:
+    """Return a function from the words behind ``train`` to the exit code."""
+
+    def run(*words: object) -> int:
+        monkeypatch.setattr(sys, "argv", ["editpack", "train", *map(str, words)])
+        return dispatch("exercises.editpack", COMMANDS)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread."""
+    with suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
+    yield
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return an empty folder."""
+    return tmp_path

@@ -1,0 +1,127 @@
+"""What ``train`` refuses, and says in one line; none of it needs torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.errors import UserError
+from exercises.editpack.training import loading
+from exercises.editpack.training.options import Recipe, StepShape, step_shape
+from tests.exercises.editpack.training.making import edits, write_rows
+
+Train = Callable[..., int]
+
+
+@pytest.fixture(autouse=True)
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "torch" else name)
+
+
+def refused(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the only line of standard error."""
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model", "m"], "no --out given"),
+        (["--out", "{tmp}/t"], "no --model given"),
+        (["--model", "m", "--out", "{tmp}/t", "--held-out", "1"], "--held-out 1: must lie"),
+        (["--model", "m", "--out", "{tmp}/t", "--max-steps", "-1"], "--max-steps -1: must be"),
+        (["--model", "m", "--out", "{tmp}/t", "--window", "1"], "--window"),
+        (["--model", "m", "--out", "{tmp}/t", "--scores", "s.json"], "is not trained yet"),
+        (["--model", "m", "--out", "{tmp}/t"], "train needs torch, which is not installed; run"),
+    ],
+)
+def test_options_that_do_not_do(
+    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", edits(3))
+    assert train(rows, *(word.format(tmp=tmp_path) for word in words)) == 2
+    assert said in refused(capsys)
+
+
+def test_no_rows_are_named(
+    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train("--model", "m", "--out", tmp_path / "t") == 2
+    assert "no rows given" in refused(capsys)
+
+
+def test_without_torch_the_line_says_what_to_install(
+    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", edits(3))
+    assert train(rows, "--model", "m", "--out", tmp_path / "t") == 2
+    assert "pip install -r requirements-train.txt" in refused(capsys)
+    assert not (tmp_path / "t").exists()
+
+
+def test_data_that_were_not_decontaminated_are_refused(
+    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--model", "m", "--out", tmp_path / "t")
+    dirty = write_rows(tmp_path / "dirty.jsonl", edits(3), clean=False)
+    assert train(dirty, *words) == 2
+    assert "its report shows no decontamination" in refused(capsys)
+    assert train(dirty, *words, "--contaminated-anyway") == 2
+    assert "train needs torch" in refused(capsys)
+    # A report of other bytes shows nothing.
+    clean = write_rows(tmp_path / "clean.jsonl", edits(3))
+    clean.write_text(clean.read_text() + clean.read_text())
+    assert train(clean, *words) == 2
+    assert "its report shows no decontamination" in refused(capsys)
+
+
+def test_windows_a_step_that_do_not_fit_are_refused_with_values_that_do(
+    train: Train,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
+    rows = write_rows(tmp_path / "rows.jsonl", edits(3))
+    words = (rows, "--model", "m", "--out", tmp_path / "t", "--batch", 5, "--accumulate", 3)
+    assert train(*words) == 2
+    assert refused(capsys) == (
+        "error: --batch 5 x --accumulate 3 x 2 devices is 30 windows a step, not 32; give "
+        "--batch 4 --accumulate 4 on 2 devices, or --step-windows 30"
+    )
+
+
+@pytest.mark.parametrize(
+    ("batch", "accumulate", "devices", "asked", "shape"),
+    [
+        (1, None, 1, 32, (1, 32, 1)),
+        (1, 4, 8, 32, (1, 4, 8)),
+        (4, None, 2, 32, (4, 4, 2)),
+        (8, None, 1, 8, (8, 1, 1)),
+    ],
+)
+def test_what_is_not_given_follows_from_the_windows_a_step(
+    batch: int, accumulate: int | None, devices: int, asked: int, shape: tuple[int, int, int]
+) -> None:
+    recipe = Recipe(batch=batch, accumulate=accumulate, step_windows=asked)
+    found = step_shape(recipe, devices)
+    assert found == StepShape(*shape)
+    assert found.windows == asked
+
+
+@pytest.mark.parametrize(("batch", "devices", "asked"), [(64, 1, 32), (1, 64, 32), (3, 3, 32)])
+def test_shapes_that_cannot_be(batch: int, devices: int, asked: int) -> None:
+    with pytest.raises(UserError, match=f"not {asked}; give"):
+        step_shape(Recipe(batch=batch, step_windows=asked), devices)
+
+
+def test_steps_and_windows_of_epochs_with_a_short_last_step() -> None:
+    recipe = Recipe(step_windows=8, epochs=3)
+    assert (recipe.steps_of(18), recipe.steps(18)) == (3, 9)
+    assert [recipe.windows_seen(18, step) for step in (0, 1, 3, 4, 9)] == [0, 8, 18, 26, 54]
+    assert Recipe(step_windows=8, epochs=3, max_steps=4).steps(18) == 4
+    assert Recipe(step_windows=8, epochs=3, max_steps=40).steps(18) == 9
