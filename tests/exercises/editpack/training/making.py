@@ -24,17 +24,20 @@ WORDS = [
 
 
 def edits(number: int, seed: int = 0) -> list[Row]:
-    """Return different edits of one kind: a function returns zero if an argument is negative."""
+    """Return different edits of one kind: a function returns one argument if another is true.
+
+    The programs have little besides their names, so that two of them are no near-duplicates.
+    """
     rng, found = random.Random(seed), dict[str, Row]()
     while len(found) < number:
         name, (a, b), sign = rng.choice(NAMES), rng.sample(WORDS, 2), rng.choice("+-*")
-        which = rng.choice([a, b])
-        head, last = f"def {name}({a}, {b}):\n", f"    return {a} {sign} {b}\n"
+        given, condition = rng.sample([a, b], 2)
+        head, last = f"def {name}({a}, {b}):\n", f" return {a} {sign} {b}\n"
         row = with_content(
             {
                 OLD: head + last,
-                NEW: f"{head}    if {which} < 0:\n        return 0\n{last}",
-                "message": f"Return zero if {which} is negative",
+                NEW: f"{head} if {condition}: return {given}\n{last}",
+                "message": f"Return {given} if {condition}",
                 "license": "MIT",
             }
         )

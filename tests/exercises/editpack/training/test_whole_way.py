@@ -1,0 +1,202 @@
+"""From repositories to a score: every command once, on repositories and problems of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from environments.local.bubblewrap import bubblewrap_works
+from exercises.editpack.rows import CONTENT, NEW, OLD, Row
+from tests.exercises.editpack.training.making import edits, write_model
+
+pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
+pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
+pytestmark = pytest.mark.long
+
+TOP = Path(__file__).resolve().parents[4]
+REPOSITORIES, EDITS, PROBLEMS = 3, 480, 12
+LICENSE = "MIT License\n\nCopyright (c) 2026 The authors\n\nPermission is hereby granted, free of "
+LICENSE += "charge, to any person obtaining a copy of this software.\n"
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "-"}
+
+
+def run(module: str, *words: object) -> str:
+    """Run a command of a module and return what it prints."""
+    command = [sys.executable, "-m", module, *map(str, words)]
+    done = subprocess.run(command, cwd=TOP, env=ENVIRONMENT, text=True, capture_output=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def make_repository(folder: Path, rows: Sequence[Row]) -> Path:
+    """Make a repository that adds a file for each row, and then edits one in each commit."""
+    files = {f"functions/f{number}.py": row for number, row in enumerate(rows)}
+    added = {"LICENSE": LICENSE, **{name: row[OLD] for name, row in files.items()}}
+    stream = commit("Add functions", added)
+    for name, row in files.items():
+        stream += commit(f"{row['message']}\n\nSigned-off-by: A <a@b.c>", {name: row[NEW]})
+    subprocess.run(["git", "init", "-q", "-b", "main", folder], check=True)
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=folder, input=stream.encode(), check=True)
+    return folder
+
+
+def commit(message: str, files: dict[str, str]) -> str:
+    """Return a commit on main as ``git fast-import`` reads it."""
+    head = f"commit refs/heads/main\ncommitter A <a@b.c> 1700000000 +0000\ndata {len(message)}\n"
+    blobs = (f"M 644 inline {name}\ndata {len(text)}\n{text}\n" for name, text in files.items())
+    return f"{head}{message}\n{''.join(blobs)}\n"
+
+
+def problem(number: int, row: Row) -> dict[str, Any]:
+    """Return an edit as a problem: its tests call the function twice."""
+    name = row[NEW].partition("(")[0].removeprefix("def ")
+    first = row[OLD].partition("(")[2].partition(",")[0]
+    _, given, _, condition = row["message"].split()
+    sign = row[OLD].split()[-2]
+    other = 0 if sign == "*" else "-4" if (sign, condition) == ("-", first) else 4
+    return {
+        "id": number,
+        "name": f"{name}_{number}",
+        "full_name": f"{number}_{name}",
+        "before": row[OLD],
+        "after": row[NEW],
+        "tests": (
+            f"assert {name}(**{{{given!r}: 4, {condition!r}: 7}}) == 4\n"
+            f"assert {name}(**{{{given!r}: 4, {condition!r}: 0}}) == {other}\n"
+        ),
+        "instruction_descriptive": row["message"],
+        "instruction_lazy": row["message"],
+        "taxonomy": {"change_kind": "adaptive", "libraries": [], "topic": "Misc"},
+    }
+
+
+@contextmanager
+def served(model: Path) -> Iterator[str]:
+    """Serve a model on loopback by ``transformers serve``; yield the address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = Path(sys.executable).with_name("transformers")
+    words = [str(program), "serve", str(model), "--device", "cpu", "--host", "127.0.0.1"]
+    process = subprocess.Popen(
+        [*words, "--port", str(port)], env=ENVIRONMENT, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        while not answers(f"http://127.0.0.1:{port}/health"):
+            assert process.poll() is None
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urlopen(url) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+def pass_at_1(model: Path, problems: Path, home: Path) -> tuple[float, Path]:
+    """Return the score of a model, and the report that states it."""
+    name = model.name
+    with served(model) as url:
+        run(
+            "exercises.canitedit", "generate", "--models", f"openai/{name}", "--api-base", url,
+            "--prompt", "editcoder", "--instruction", "descriptive", "--completions", 1,
+            "--temperature", 0, "--max-tokens", 80, "--problems", problems, "--run", name,
+            "--out", home, "--cache", home / "cache", "--workers", 1,
+        )  # fmt: skip
+    folder = home / "predictions" / name / name
+    run(
+        "exercises.canitedit", "evaluate", folder, "--interpreter", sys.executable,
+        "--workers", 2, "--cache", home / "cache",
+    )  # fmt: skip
+    report = home / f"{name}.json"
+    report.write_text(
+        run("exercises.canitedit", "report", folder, "--k", 1, "--json", "--allow-partial")
+    )
+    (found,) = json.loads(report.read_text())["models"]
+    figures = found["figures"]["descriptive"][0]
+    assert figures["problems"] == PROBLEMS
+    return float(figures["pass_at_k"]["1"]["mean"]), report
+
+
+@pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
+    rows = edits(EDITS + PROBLEMS)
+    aside, shown = rows[:PROBLEMS], rows[PROBLEMS:]
+    repositories = [
+        make_repository(tmp_path / f"repository{n}", shown[n::REPOSITORIES])
+        for n in range(REPOSITORIES)
+    ]
+    problems = tmp_path / "problems.jsonl"
+    problems.write_text("".join(json.dumps(problem(n, row)) + "\n" for n, row in enumerate(aside)))
+
+    mined, kept, data, clean = (
+        tmp_path / f"{name}.jsonl" for name in ("mined", "kept", "data", "clean")
+    )
+    run("exercises.editpack", "mine", *repositories, "--out", mined)
+    run("exercises.editpack", "filter", mined, "--out", kept)
+    run("exercises.editpack", "dedup", kept, "--out", data)
+    run("exercises.editpack", "decontaminate", data, "--against", problems, "--out", clean)
+    steps = [
+        (read_report(path)["rows"], read_report(path)["kept"])
+        for path in (mined, kept, data, clean)
+    ]
+    print(steps)
+    for before, after in ((mined, kept), (kept, data), (data, clean)):
+        assert read_report(after)["inputs"][0]["sha256"] == sha256(before)
+        assert read_report(after)["output"]["sha256"] == sha256(after)
+    found = [json.loads(line) for line in clean.read_text().splitlines()]
+    texts = {row[CONTENT] for row in found}
+    assert len(texts) > EDITS / 4
+    assert not texts & {row[CONTENT] for row in aside}
+
+    model = write_model(tmp_path / "untuned", sorted(texts), vocabulary=400)
+    tuned = tmp_path / "tuned"
+    print(
+        run(
+            "exercises.editpack", "train", clean, "--model", model, "--out", tuned,
+            "--window", 256, "--batch", 8, "--step-windows", 8, "--lr", "3e-3",
+            "--epochs", 200, "--max-steps", 600,
+        )
+    )  # fmt: skip
+    record = json.loads((tuned / "train.json").read_text())
+    assert record["data"]["sha256"] == sha256(clean)
+    inputs, commands = [record["data"]], []
+    while inputs and (report := inputs[0].get("report")):
+        commands.append(report["command"])
+        inputs = report["inputs"]
+    assert commands == ["decontaminate", "dedup", "filter", "mine"]
+
+    before, _ = pass_at_1(model, problems, tmp_path)
+    after, report_file = pass_at_1(tuned, problems, tmp_path)
+    print(before, after)
+    assert before < after
+    run("exercises.editpack", "train", "--out", tuned, "--resume", "--scores", report_file)
+    assert f"| {100 * after:.2f} |" in (tuned / "README.md").read_text()
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.with_name(path.name + ".report.json").read_text())
+    return found
