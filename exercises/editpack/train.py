@@ -67,10 +67,10 @@ def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
     launched = launched_devices()
     if launched:
         step_shape(options.recipe, launched)
-    require_packages()
+    require_packages(deepspeed=options.deepspeed is not None)
     with ExitStack() as stack:
         if is_first_process():
-            stack.enter_context(run_lock(CheckpointFolder(folder).path))
+            stack.enter_context(run_lock(CheckpointFolder(folder).path, "--out"))
         _train(options, data, stop, say)
 
 
@@ -87,7 +87,7 @@ def _train(options: TrainOptions, data: TrainingData, stop: Shutdown, say: Say) 
     model = load_model(options.model, recipe.window)
     parameters = model.num_parameters()  # an adapter would be counted later
     deciding = _deciding(options, data, shape, model)
-    begin = folder.start(deciding, resume=options.resume)
+    begin = folder.start(deciding, resume=options.resume, writes=is_first_process())
     encode, end = encoder(tokenizer), tokenizer.eos_token_id
     skip = options.given.skip_bad
     with tokenized(data.source, encode, end, folder.path, stop.check, skip_bad=skip) as corpus:

@@ -32,11 +32,11 @@ class Owner:
 
 
 @contextmanager
-def run_lock(folder: Path) -> Iterator[Owner | None]:
+def run_lock(folder: Path, option: str = "--run") -> Iterator[Owner | None]:
     """Hold the lock of the run in ``folder``, and yield the last owner if it was killed, else None.
 
     The system releases the lock of a dead process, so a lock is never stale; only the name of a
-    killed owner is left.
+    killed owner is left. ``option`` is what chooses another folder.
 
     Raises:
         UserError: another process works on it.
@@ -51,7 +51,7 @@ def run_lock(folder: Path) -> Iterator[Owner | None]:
     except Timeout:
         who = last_owner(folder) or "another process"
         raise UserError(
-            f"{folder} is worked on by {who}; wait for it, stop it, or choose another --run"
+            f"{folder} is worked on by {who}; wait for it, stop it, or choose another {option}"
         ) from None
     try:
         before = last_owner(folder)

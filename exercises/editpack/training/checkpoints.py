@@ -45,25 +45,30 @@ class CheckpointFolder:
         """The folder of checkpoints."""
         return self.tuned / _FOLDER
 
-    def start(self, deciding: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
+    def start(
+        self, deciding: Mapping[str, Any], *, resume: bool, writes: bool = True
+    ) -> Checkpoint | None:
         """Return the checkpoint to go on from; None to start at the first step.
 
         Args:
             deciding: what decides the weights, as JSON.
             resume: going on is asked for.
+            writes: this process is the one that writes; it removes incomplete checkpoints.
 
         Raises:
-            UserError: there is a training and going on was not asked for, or it is another one.
+            UserError: there is a checkpoint and going on was not asked for, or it is one of
+                another training.
         """
+        found = self._complete(remove=writes)
         started = self.path / _STARTED
-        if not started.exists():
-            write_json_atomic(started, dict(deciding))
+        if not found:
+            if writes:
+                write_json_atomic(started, dict(deciding))
             return None
         if not resume:
             raise UserError(f"{self.tuned} holds a training; give --resume, or another --out")
         self._check_equal(read_object(started, "give another --out"), deciding)
-        found = self._complete()
-        return max(found, key=lambda one: one.step) if found else None
+        return max(found, key=lambda one: one.step)
 
     def _check_equal(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         for key in {**now, **before}:
@@ -73,16 +78,16 @@ class CheckpointFolder:
                     f"{now.get(key)}; give what it was started with, or another --out"
                 )
 
-    def _complete(self) -> list[Checkpoint]:
-        """Return the complete checkpoints, and remove the others."""
+    def _complete(self, *, remove: bool) -> list[Checkpoint]:
+        """Return the complete checkpoints, and ``remove`` the others."""
         found = []
-        for path in self.path.iterdir():
+        for path in self.path.glob("*"):
             if not (name := _NAME.fullmatch(path.name)):
                 continue
             if (path / _COMPLETE).is_file():
                 said = read_object(path / _COMPLETE, "remove this checkpoint")
                 found.append(Checkpoint(path, int(name[1]), float(said.get("seconds", 0))))
-            else:
+            elif remove:
                 shutil.rmtree(path)
         return found
 

@@ -15,7 +15,7 @@ _REQUIREMENTS = "requirements-train.txt"
 _SHOWN = 300
 
 
-def require_packages() -> None:
+def require_packages(*, deepspeed: bool = False) -> None:
     """Check that the packages of a training are installed.
 
     Raises:
@@ -28,6 +28,8 @@ def require_packages() -> None:
             f"installed; run `pip install -r {_REQUIREMENTS}` (docs/editcoder.md tells how to "
             "choose the CPU build of torch)"
         )
+    if deepspeed and find_spec("deepspeed") is None:
+        raise UserError("--deepspeed needs deepspeed, which is not installed; install it with pip")
 
 
 def load_tokenizer(name: str) -> Any:  # noqa: ANN401 - of transformers

@@ -21,6 +21,9 @@ from exercises.editpack.files import RowInput
 from exercises.editpack.windows import HELD_OUT
 from runs.options import out_option
 
+_SEEDS = 1 << 32
+"""torch takes so many."""
+
 
 @option_group
 class Recipe:
@@ -48,7 +51,9 @@ class Recipe:
         None, "Batches of a device in a step; default: what --step-windows needs.",
         "--accumulate", least=1, given=int | None,
     )  # fmt: skip
-    max_steps: int = option(0, "End after so many steps; 0: after the epochs.", "--max-steps")
+    max_steps: int = option(
+        0, "End after so many steps; 0: after the epochs.", "--max-steps", least=0
+    )
     held_out: float = option(
         HELD_OUT, "Share of the documents to measure the loss on.", "--held-out", least=0
     )
@@ -159,8 +164,8 @@ def check_recipe(recipe: Recipe) -> None:
     """
     if recipe.held_out >= 1:
         raise UserError(f"--held-out {recipe.held_out:g}: must lie from 0 to below 1")
-    if recipe.max_steps < 0:
-        raise UserError(f"--max-steps {recipe.max_steps}: must be at least 0")
+    if not 0 <= recipe.seed < _SEEDS:
+        raise UserError(f"--seed {recipe.seed}: must lie from 0 to {_SEEDS - 1}")
 
 
 def launched_devices() -> int | None:

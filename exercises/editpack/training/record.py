@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,12 @@ class Tuned:
 
 def _curve(log: Any, key: str) -> list[dict[str, Any]]:  # noqa: ANN401 - of the trainer
     return [
-        {"step": one["step"], "epoch": one.get("epoch"), "loss": one[key]}
+        # JSON has no infinity.
+        {
+            "step": one["step"],
+            "epoch": one.get("epoch"),
+            "loss": one[key] if math.isfinite(one[key]) else None,
+        }
         for one in log
         if key in one
     ]

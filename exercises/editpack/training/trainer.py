@@ -17,7 +17,8 @@ from datasets import Dataset
 from peft import LoraConfig
 from torch.utils.data import Sampler
 from transformers import TrainerCallback
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
 from core.shutdown import Shutdown
@@ -71,6 +72,11 @@ class WindowTrainer(SFTTrainer):  # type: ignore[misc]
 
     def _get_train_sampler(self, train_dataset: object = None) -> WindowOrder:
         return self._order
+
+    def take_up(self, checkpoint: Path) -> None:
+        """Take weights and state of a checkpoint, without training."""
+        self._load_from_checkpoint(str(checkpoint))
+        self.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
 
     def create_model_card(self, *args: Any, **values: Any) -> None:  # noqa: ANN401
         """Write none: the card of the tuned folder is ours."""
@@ -167,7 +173,11 @@ def train_windows(
     before, began = run.begin.seconds if run.begin else 0.0, time.monotonic()
     watch = _Watch(run.folder, stop, lambda: before + time.monotonic() - began, say)
     trainer = _trainer(run, watch)
-    trainer.train(resume_from_checkpoint=str(run.begin.path) if run.begin else None)
+    if run.begin and run.begin.step >= run.steps:
+        # The trainer would do one more step.
+        trainer.take_up(run.begin.path)
+    else:
+        trainer.train(resume_from_checkpoint=str(run.begin.path) if run.begin else None)
     seconds, state = watch.seconds(), trainer.state
     if state.global_step < run.steps:
         stop.check()

@@ -11,6 +11,8 @@ import pytest
 
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
+from exercises.editpack.rows import CONTENT, Row
+from tests.exercises.editpack.training.making import edits, write_model, write_rows
 
 Train = Callable[..., int]
 
@@ -36,7 +38,14 @@ def one_thread() -> Iterator[None]:
     yield
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """Return an empty folder."""
-    return tmp_path
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return edits(32)
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> tuple[Path, Path]:
+    """Return a file of rows and a folder with a model that is not trained."""
+    folder = tmp_path_factory.mktemp("given")
+    model = write_model(folder / "model", [row[CONTENT] for row in rows])
+    return write_rows(folder / "rows.jsonl", rows), model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,8 @@ WORDS = [
     "left", "right", "first", "second", "low", "high", "near", "far", "old", "new", "top", "base",
     "rate", "step", "size", "part",
 ]  # fmt: skip
+SHORT = ("--window", 128, "--batch", 3, "--step-windows", 6, "--lr", "3e-3")
+"""Of 15 windows: three steps an epoch, the last with three windows."""
 
 
 def edits(number: int, seed: int = 0) -> list[Row]:
@@ -95,3 +98,13 @@ def write_model(folder: Path, texts: Sequence[str], vocabulary: int = 344) -> Pa
     LlamaForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
+
+
+def record(tuned: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((tuned / "train.json").read_text())
+    return found
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}

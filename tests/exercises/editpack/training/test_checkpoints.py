@@ -41,14 +41,27 @@ def test_the_last_complete_one_is_taken_and_incomplete_ones_are_removed(
 
 def test_without_a_checkpoint_the_training_starts_again(folder: CheckpointFolder) -> None:
     make(folder, 3)
-    assert folder.start(DECIDING, resume=True) is None
+    assert folder.start({**DECIDING, "lr": 3e-5}, resume=True) is None
+    make(folder, 3)
+    folder.mark_complete(3, 1)
+    assert folder.start({**DECIDING, "lr": 3e-5}, resume=True)
 
 
-def test_a_folder_that_holds_a_training_is_not_overwritten(folder: CheckpointFolder) -> None:
+def test_a_folder_that_holds_a_checkpoint_is_not_overwritten(folder: CheckpointFolder) -> None:
+    make(folder, 3)
+    folder.mark_complete(3, 1)
     with pytest.raises(UserError, match="give --resume, or another --out"):
         folder.start(DECIDING, resume=False)
 
 
 def test_another_training_does_not_go_on(folder: CheckpointFolder) -> None:
+    make(folder, 3)
+    folder.mark_complete(3, 1)
     with pytest.raises(UserError, match="started with lr 2e-05, not 3e-05"):
         folder.start({**DECIDING, "lr": 3e-5}, resume=True)
+
+
+def test_a_process_that_does_not_write_removes_nothing(folder: CheckpointFolder) -> None:
+    cut_off = make(folder, 3)
+    assert folder.start({"lr": 1}, resume=True, writes=False) is None
+    assert cut_off.exists()

@@ -33,7 +33,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> str:
         (["--model", "m"], "no --out given"),
         (["--out", "{tmp}/t"], "no --model given"),
         (["--model", "m", "--out", "{tmp}/t", "--held-out", "1"], "--held-out 1: must lie"),
-        (["--model", "m", "--out", "{tmp}/t", "--max-steps", "-1"], "--max-steps -1: must be"),
+        (["--model", "m", "--out", "{tmp}/t", "--seed", "-1"], "--seed -1: must lie"),
         (["--model", "m", "--out", "{tmp}/t", "--window", "1"], "--window"),
         (["--model", "m", "--out", "{tmp}/t", "--scores", "s.json"], "is not trained yet"),
         (["--model", "m", "--out", "{tmp}/t"], "train needs torch, which is not installed; run"),

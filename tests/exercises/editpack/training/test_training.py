@@ -4,53 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exercises.editpack.rows import CONTENT, NEW, Row
-from tests.exercises.editpack.training.making import edits, write_model, write_rows
+from tests.exercises.editpack.training.making import END, SHORT, hashes, record
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
 
 TOP = Path(__file__).resolve().parents[4]
-SHORT = ("--window", 128, "--batch", 4, "--step-windows", 8, "--lr", "3e-3")
-"""Of 18 windows: three steps an epoch, the last with two windows."""
-
 Train = Callable[..., int]
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def rows() -> list[Row]:
-    return edits(32)
-
-
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> tuple[Path, Path]:
-    """Return a file of rows and a folder with a model that is not trained."""
-    folder = tmp_path_factory.mktemp("given")
-    model = write_model(folder / "model", [row[CONTENT] for row in rows])
-    return write_rows(folder / "rows.jsonl", rows), model
-
-
-def record(tuned: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((tuned / "train.json").read_text())
-    return found
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
 def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> None:
@@ -62,11 +30,11 @@ def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> No
     found = record(tuned)
     assert found["data"]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     assert found["options"]["lr"] == 3e-3
-    assert (found["steps"], found["tokens_seen"]) == (2, 2 * 8 * 128)
+    assert (found["steps"], found["tokens_seen"]) == (2, 2 * 6 * 128)
     assert [one["step"] for one in found["loss"]] == [1, 2]
     first, last = (one["loss"] for one in found["held_out_loss"])
     assert last < first
-    assert found["corpus"]["windows"] == 18
+    assert found["corpus"]["windows"] == 15
     assert found["corpus"]["held_out_documents"] == 1
     card = (tuned / "README.md").read_text()
     assert "None was measured." in card
@@ -75,6 +43,13 @@ def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> No
     assert (tuned / "tokenizer.json").exists()
     weights = "model.safetensors"
     assert hashes(tuned)[weights] != before[weights]
+    # A kill at the very end leaves the last checkpoint.
+    weights_file, written = tuned / weights, hashes(tuned)[weights]
+    weights_file.unlink()
+    (tuned / "train.json").unlink()
+    assert train(*words, "--max-steps", 2, "--resume") == 0
+    assert hashes(tuned)[weights] == written
+    assert record(tuned)["loss"] == found["loss"]
     # A complete training is neither overwritten nor repeated.
     written = hashes(tuned)
     assert train(*words) == 2
@@ -145,104 +120,46 @@ def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
     assert not trace.exists()
 
 
-def start(words: Sequence[object]) -> subprocess.Popen[str]:
-    """Start a training in a process of its own, on one thread."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "exercises.editpack", "train", *map(str, words)],
-        cwd=TOP, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-
-
-def wait_for(seen: Callable[[], Iterable[Path]], process: subprocess.Popen[str]) -> None:
-    while not any(True for _ in seen()):
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.005)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seen", ["checkpoint-3/complete.json", "checkpoint-6/optimizer.pt"])
-def test_a_killed_training_goes_on_to_the_same_loss(
-    train: Train, tmp_path: Path, given: tuple[Path, Path], seen: str
+def test_the_trainer_reads_the_windows_of_each_epoch(
+    train: Train, tmp_path: Path, given: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from exercises.editpack import train as module
+    from exercises.editpack.training import trainer
+
     data, model = given
-    common = (data, "--model", model, *SHORT, "--epochs", 4)
-    assert train(*common, "--out", tmp_path / "whole") == 0
-    killed = tmp_path / "killed"
-    process = start([*common, "--out", killed])
-    wait_for(lambda: (killed / "checkpoints").glob(seen), process)
-    process.kill()
-    process.communicate()
-    assert not (killed / "train.json").exists()
-    assert train(*common, "--out", killed) == 2
-    assert train(*common, "--out", killed, "--resume", "--seed", 1) == 2
-    assert train(*common, "--out", killed, "--resume") == 0
-    one, other = record(tmp_path / "whole"), record(killed)
-    for key in ("loss", "held_out_loss"):
-        assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
-        for a, b in zip(one[key], other[key], strict=True):
-            assert a["loss"] == pytest.approx(b["loss"], abs=1e-4)
-    assert one["tokens_seen"] == other["tokens_seen"] == 4 * 18 * 128
+    made: list[Any] = []
+    seen: list[list[int]] = []
+    collate, packed = trainer._collate, module._packed
+
+    def noted(*words: Any) -> Any:
+        made.append(packed(*words))
+        windows = made[-1].data
+        every = [[*map(list, windows.of_epoch(epoch))] for epoch in range(windows.epochs)]
+        made.append([*map(list, windows.held_out)])
+        made.append(every)
+        return made[0]
+
+    def counted(batch: Any) -> Any:
+        found = collate(batch)
+        assert (found["labels"] == found["input_ids"]).all()
+        seen.extend(found["input_ids"].tolist())
+        return found
+
+    monkeypatch.setattr(module, "_packed", noted)
+    monkeypatch.setattr(trainer, "_collate", counted)
+    assert train(data, "--model", model, "--out", tmp_path / "t", *SHORT, "--epochs", 3) == 0
+    _, held_out, epochs = made
+    (piece,) = held_out
+    assert 1 < len(piece) < 128
+    assert sorted(epochs[0]) != sorted(epochs[1])
+    assert seen == [piece, *(row for epoch in epochs for row in [*epoch, piece])]
 
 
-@pytest.mark.long
-def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
-    train: Train, tmp_path: Path, given: tuple[Path, Path]
-) -> None:
-    data, model = given
-    common = (data, "--model", model, *SHORT, "--epochs", 40)
-    stopped = tmp_path / "stopped"
-    process = start([*common, "--out", stopped])
-    wait_for(lambda: (stopped / "checkpoints").glob("checkpoint-3/complete.json"), process)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate()
-    assert process.returncode == 130, said
-    assert "--resume goes on" in said
-    assert "Traceback" not in said
-    assert not (stopped / "train.json").exists()
-    last = max(int(p.parent.name[11:]) for p in stopped.glob("checkpoints/*/complete.json"))
-    assert train(*common, "--out", stopped, "--resume") == 0
-    assert train(*common, "--out", tmp_path / "whole") == 0
-    one, other = record(tmp_path / "whole"), record(stopped)
-    assert last < one["steps"] == other["steps"]
-    for key in ("loss", "held_out_loss"):
-        assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
-    assert one["loss"][-1]["loss"] == pytest.approx(other["loss"][-1]["loss"], abs=1e-4)
+def test_a_text_that_reads_like_the_end_is_no_end(given: tuple[Path, Path]) -> None:
+    from exercises.editpack.training.loading import encoder, load_tokenizer
 
-
-def exact(folder: Path, rows: Sequence[Row]) -> int:
-    """Return for how many rows a model writes exactly the edited program."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    model, tokenizer = (
-        kind.from_pretrained(folder) for kind in (AutoModelForCausalLM, AutoTokenizer)
-    )
-    found = 0
-    for row in rows:
-        asked = tokenizer(row[CONTENT].removesuffix(row[NEW]), return_tensors="pt")
-        whole = model.generate(**asked, max_new_tokens=120, do_sample=False)
-        text = tokenizer.decode(whole[0, asked["input_ids"].shape[1] :], skip_special_tokens=True)
-        found += text == row[NEW]
-    return found
-
-
-@pytest.mark.long
-def test_a_tiny_model_learns_32_edits_and_an_adapter_on_it_changes_no_file_of_it(
-    train: Train, tmp_path: Path, given: tuple[Path, Path], rows: list[Row]
-) -> None:
-    data, model = given
-    assert exact(model, rows) == 0
-    tuned = tmp_path / "tuned"
-    # Each edit several times in an epoch: held-out loss and checkpoint come less often.
-    repeated = write_rows(tmp_path / "repeated.jsonl", rows * 16)
-    words = ("--window", 128, "--batch", 16, "--step-windows", 16, "--lr", "3e-3", "--epochs", 100)
-    assert train(repeated, "--model", model, "--out", tuned, *words, "--max-steps", 400) == 0
-    assert record(tuned)["steps"] <= 400
-    assert exact(tuned, rows) >= 28
-    curve = [one["loss"] for one in record(tuned)["held_out_loss"]]
-    assert curve[-1] < curve[0]
-    before = hashes(tuned)
-    adapter = tmp_path / "adapter"
-    assert train(data, "--model", tuned, "--out", adapter, *SHORT, "--max-steps", 3, "--lora") == 0
-    assert hashes(tuned) == before
-    assert {path.name for path in adapter.glob("*.safetensors")} == {"adapter_model.safetensors"}
+    tokenizer = load_tokenizer(str(given[1]))
+    text = f"a {END} b"
+    (tokens,) = encoder(tokenizer)([text])
+    assert tokenizer.eos_token_id not in tokens
+    assert tokenizer.decode(tokens) == text
