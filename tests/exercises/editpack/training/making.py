@@ -33,9 +33,9 @@ def edits(number: int, seed: int = 0) -> list[Row]:
     """
     rng, found = random.Random(seed), dict[str, Row]()
     while len(found) < number:
-        name, (a, b), sign = rng.choice(NAMES), rng.sample(WORDS, 2), rng.choice("+-*")
+        name, (a, b) = rng.choice(NAMES), rng.sample(WORDS, 2)
         given, condition = rng.sample([a, b], 2)
-        head, last = f"def {name}({a}, {b}):\n", f" return {a} {sign} {b}\n"
+        head, last = f"def {name}({a}, {b}):\n", f" return {a} * {b}\n"
         row = with_content(
             {
                 OLD: head + last,
