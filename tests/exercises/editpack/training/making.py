@@ -29,17 +29,18 @@ SHORT = ("--window", 128, "--batch", 3, "--step-windows", 6, "--lr", "3e-3")
 def edits(number: int, seed: int = 0) -> list[Row]:
     """Return different edits of one kind: a function returns one argument if another is true.
 
-    The programs have little besides their names, so that two of them are no near-duplicates.
+    The programs have little besides their names, so that two of them are no near-duplicates; and
+    each name stands behind a blank wherever it is copied, so that its tokens are the same.
     """
     rng, found = random.Random(seed), dict[str, Row]()
     while len(found) < number:
         name, (a, b) = rng.choice(NAMES), rng.sample(WORDS, 2)
         given, condition = rng.sample([a, b], 2)
-        head, last = f"def {name}({a}, {b}):\n", f" return {a} * {b}\n"
+        head, product = f"{name} = lambda {a}, {b}:", f"{a} * {b}\n"
         row = with_content(
             {
-                OLD: head + last,
-                NEW: f"{head} if {condition}: return {given}\n{last}",
+                OLD: f"{head} {product}",
+                NEW: f"{head} {given} if {condition} else {product}",
                 "message": f"Return {given} if {condition}",
                 "license": "MIT",
             }

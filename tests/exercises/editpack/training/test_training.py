@@ -101,10 +101,15 @@ def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
     given: tuple[Path, Path],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    import torch
+    from safetensors.torch import load_file
+
     data, model = given
     pickled = tmp_path / "pickled"
     shutil.copytree(model, pickled)
-    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    weights = pickled / "model.safetensors"
+    torch.save(load_file(weights), pickled / "pytorch_model.bin")
+    weights.unlink()
     assert train(data, "--model", pickled, "--out", tmp_path / "t", *SHORT) == 2
     assert "no model could be loaded" in capfd.readouterr().err
     own = tmp_path / "own"
