@@ -10,43 +10,33 @@ from pathlib import Path
 from typing import Any
 
 from exercises.editpack.files import report_of
-from exercises.editpack.rows import CONTENT, NEW, OLD, Row, file_digest, with_content
+from exercises.editpack.rows import NEW, OLD, Row, file_digest, with_content
 
 END = "<|end|>"
-NAMES = [
-    "area", "cost", "speed", "score", "depth", "width", "total", "price", "count", "weight",
-    "height", "volume", "length", "profit", "energy", "offset", "margin", "factor", "charge",
-    "amount",
-]  # fmt: skip
-WORDS = [
-    "left", "right", "first", "second", "low", "high", "near", "far", "old", "new", "top", "base",
-    "rate", "step", "size", "part",
-]  # fmt: skip
-SHORT = ("--window", 128, "--batch", 3, "--step-windows", 6, "--lr", "3e-3")
-"""Of 15 windows: three steps an epoch, the last with three windows."""
+SYLLABLES = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
+SHORT = ("--window", 80, "--batch", 3, "--step-windows", 6, "--lr", "3e-3")
+"""Of 16 windows: three steps an epoch, the last with four windows."""
 
 
 def edits(number: int, seed: int = 0) -> list[Row]:
-    """Return different edits of one kind: a function returns one argument if another is true.
+    """Return different edits of one kind: a number is doubled, under a name that means nothing.
 
-    The programs have little besides their names, so that two of them are no near-duplicates; and
-    each name stands behind a blank wherever it is copied, so that its tokens are the same.
+    There are 3,600 names of two syllables, so a model that writes the right one has copied it; and
+    the programs have little besides it, so two of them are no near-duplicates.
     """
-    rng, found = random.Random(seed), dict[str, Row]()
-    while len(found) < number:
-        name, (a, b) = rng.choice(NAMES), rng.sample(WORDS, 2)
-        given, condition = rng.sample([a, b], 2)
-        head, product = f"{name} = lambda {a}, {b}:", f"{a} * {b}\n"
-        row = with_content(
+    rng = random.Random(seed)
+    names = rng.sample([a + b for a in SYLLABLES for b in SYLLABLES], number)
+    return [
+        with_content(
             {
-                OLD: f"{head} {product}",
-                NEW: f"{head} {given} if {condition} else {product}",
-                "message": f"Return {given} if {condition}",
+                OLD: f"{name} = 4\n",
+                NEW: f"{name} = 4\n{name} = {name} + {name}\n",
+                "message": f"Double {name} after that",
                 "license": "MIT",
             }
         )
-        found.setdefault(row[CONTENT], row)
-    return [*found.values()]
+        for name in names
+    ]
 
 
 def write_rows(path: Path, rows: Iterable[Row], *, clean: bool = True) -> Path:

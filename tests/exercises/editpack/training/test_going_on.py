@@ -64,7 +64,7 @@ def test_a_killed_training_goes_on_to_the_same_loss(
         assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
         for a, b in zip(one[key], other[key], strict=True):
             assert a["loss"] == pytest.approx(b["loss"], abs=1e-4)
-    assert one["tokens_seen"] == other["tokens_seen"] == 4 * 15 * 128
+    assert one["tokens_seen"] == other["tokens_seen"] == 4 * 16 * 80
 
 
 def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(

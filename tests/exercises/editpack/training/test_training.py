@@ -30,11 +30,11 @@ def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> No
     found = record(tuned)
     assert found["data"]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     assert found["options"]["lr"] == 3e-3
-    assert (found["steps"], found["tokens_seen"]) == (2, 2 * 6 * 128)
+    assert (found["steps"], found["tokens_seen"]) == (2, 2 * 6 * 80)
     assert [one["step"] for one in found["loss"]] == [1, 2]
     first, last = (one["loss"] for one in found["held_out_loss"])
     assert last < first
-    assert found["corpus"]["windows"] == 15
+    assert found["corpus"]["windows"] == 16
     assert found["corpus"]["held_out_documents"] == 1
     card = (tuned / "README.md").read_text()
     assert "None was measured." in card
@@ -155,7 +155,7 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
     assert train(data, "--model", model, "--out", tmp_path / "t", *SHORT, "--epochs", 3) == 0
     _, held_out, epochs = made
     (piece,) = held_out
-    assert 1 < len(piece) < 128
+    assert 1 < len(piece) < 80
     assert sorted(epochs[0]) != sorted(epochs[1])
     assert seen == [piece, *(row for epoch in epochs for row in [*epoch, piece])]
 

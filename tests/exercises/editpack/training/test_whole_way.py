@@ -26,7 +26,7 @@ pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)
 pytestmark = pytest.mark.long
 
 TOP = Path(__file__).resolve().parents[4]
-REPOSITORIES, EDITS, PROBLEMS = 3, 480, 12
+REPOSITORIES, EDITS, PROBLEMS = 3, 420, 12
 LICENSE = "MIT License\n\nCopyright (c) 2026 The authors\n\nPermission is hereby granted, free of "
 LICENSE += "charge, to any person obtaining a copy of this software.\n"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "-"}
@@ -46,9 +46,9 @@ def sha256(path: Path) -> str:
 
 def make_repository(folder: Path, rows: Sequence[Row]) -> Path:
     """Make a repository that adds a file for each row, and then edits one in each commit."""
-    files = {f"functions/f{number}.py": row for number, row in enumerate(rows)}
+    files = {f"numbers/n{number}.py": row for number, row in enumerate(rows)}
     added = {"LICENSE": LICENSE, **{name: row[OLD] for name, row in files.items()}}
-    stream = commit("Add functions", added)
+    stream = commit("Add numbers", added)
     for name, row in files.items():
         stream += commit(f"{row['message']}\n\nSigned-off-by: A <a@b.c>", {name: row[NEW]})
     subprocess.run(["git", "init", "-q", "-b", "main", folder], check=True)
@@ -64,19 +64,15 @@ def commit(message: str, files: dict[str, str]) -> str:
 
 
 def problem(number: int, row: Row) -> dict[str, Any]:
-    """Return an edit as a problem: its tests call the function twice."""
+    """Return an edit as a problem: its test looks at the number."""
     name = row[NEW].split()[0]
-    _, given, _, condition = row["message"].split()
     return {
         "id": number,
         "name": f"{name}_{number}",
         "full_name": f"{number}_{name}",
         "before": row[OLD],
         "after": row[NEW],
-        "tests": (
-            f"assert {name}(**{{{given!r}: 4, {condition!r}: 7}}) == 4\n"
-            f"assert {name}(**{{{given!r}: 4, {condition!r}: 0}}) == 0\n"
-        ),
+        "tests": f"assert {name} == 8\n",
         "instruction_descriptive": row["message"],
         "instruction_lazy": row["message"],
         "taxonomy": {"change_kind": "adaptive", "libraries": [], "topic": "Misc"},
@@ -155,7 +151,8 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     )
     run("exercises.editpack", "mine", *repositories, "--out", mined)
     run("exercises.editpack", "filter", mined, "--out", kept)
-    run("exercises.editpack", "dedup", kept, "--out", data)
+    # The edits are as alike as unrelated ones can be, so some pairs of signatures agree by chance.
+    run("exercises.editpack", "dedup", kept, "--out", data, "--verify")
     run("exercises.editpack", "decontaminate", data, "--against", problems, "--out", clean)
     steps = [
         (read_report(path)["rows"], read_report(path)["kept"])
@@ -167,15 +164,15 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
         assert read_report(after)["output"]["sha256"] == sha256(after)
     found = [json.loads(line) for line in clean.read_text().splitlines()]
     texts = {row[CONTENT] for row in found}
-    assert len(texts) > EDITS / 4
+    assert len(texts) > EDITS / 2
     assert not texts & {row[CONTENT] for row in aside}
 
-    model = write_model(tmp_path / "untuned", sorted(texts), vocabulary=500)
+    model = write_model(tmp_path / "untuned", sorted(texts), vocabulary=344)
     tuned = tmp_path / "tuned"
     print(
         run(
             "exercises.editpack", "train", clean, "--model", model, "--out", tuned,
-            "--window", 256, "--batch", 8, "--step-windows", 8, "--lr", "3e-3",
+            "--window", 256, "--batch", 8, "--step-windows", 8, "--lr", "4e-3",
             "--epochs", 200, "--max-steps", 400,
         )
     )  # fmt: skip
