@@ -21,6 +21,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
 from exercises.editpack.training.checkpoints import KEPT, Checkpoint, CheckpointFolder
 from exercises.editpack.training.options import Recipe, StepShape
@@ -93,14 +94,23 @@ class _Watch(TrainerCallback):  # type: ignore[misc]
         say: Callable[[str], None],
     ) -> None:
         self.folder, self.stop, self.seconds, self.say = folder, stop, seconds, say
+        self.asked = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        if self.stop.reason:
+        self.asked = self._asked_anywhere(args)
+        if self.asked:
             control.should_training_stop = True
+
+    def _asked_anywhere(self, args: Any) -> bool:  # noqa: ANN401
+        """Tell whether a process was stopped: all end at one step, or they wait for each other."""
+        asked = torch.tensor(float(bool(self.stop.reason)), device=args.device)
+        if args.world_size > 1:
+            torch.distributed.all_reduce(asked)
+        return bool(asked.item())
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
         # Within an epoch a checkpoint alone is due.
-        if self.stop.reason and state.epoch != int(state.epoch):
+        if self.asked and state.epoch != int(state.epoch):
             control.should_evaluate = False
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
@@ -157,9 +167,18 @@ class Trained:
     memory_bytes: int | None
 
 
-def device_count() -> int:
-    """Return the accelerators of this process, 1 without any."""
-    return max(int(torch.cuda.device_count()), 1)
+def check_devices() -> None:
+    """Check that one process has one accelerator at most.
+
+    Raises:
+        UserError: there are several, which the trainer does not use from one process.
+    """
+    if (number := torch.cuda.device_count()) > 1:
+        raise UserError(
+            f"{number} GPUs are visible to one process; start one for each with `torchrun "
+            f"--nproc-per-node {number} -m exercises.editpack train …`, or show it one with "
+            "CUDA_VISIBLE_DEVICES"
+        )
 
 
 def train_windows(
@@ -173,6 +192,11 @@ def train_windows(
     before, began = run.begin.seconds if run.begin else 0.0, time.monotonic()
     watch = _Watch(run.folder, stop, lambda: before + time.monotonic() - began, say)
     trainer = _trainer(run, watch)
+    if trainer.args.world_size != run.shape.devices:
+        raise UserError(
+            f"WORLD_SIZE says {run.shape.devices} processes, and {trainer.args.world_size} work "
+            "together; start them with torchrun or accelerate launch"
+        )
     if run.begin and run.begin.step >= run.steps:
         # The trainer would do one more step.
         trainer.take_up(run.begin.path)
@@ -180,7 +204,7 @@ def train_windows(
         trainer.train(resume_from_checkpoint=str(run.begin.path) if run.begin else None)
     seconds, state = watch.seconds(), trainer.state
     if state.global_step < run.steps:
-        stop.check()
+        raise StoppedError("the training was stopped")
     trainer.save_model(str(out))
     # A pickle, of which nothing here is in need: options stand in train.json.
     (out / "training_args.bin").unlink(missing_ok=True)
@@ -232,6 +256,8 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
         "activation_checkpointing": cuda,
         "dataloader_pin_memory": cuda,
         "bf16": cuda and torch.cuda.is_bf16_supported(),
+        # Said so, several processes work together without an accelerator, too.
+        "use_cpu": not torch.accelerator.is_available(),
         "seed": recipe.seed,
         "deepspeed": str(run.deepspeed) if run.deepspeed else None,
         "eval_strategy": "epoch" if held_out else "no",
