@@ -38,7 +38,7 @@ from exercises.editpack.windows import Windows, shuffled
 from runs.storage.runlock import run_lock
 
 if TYPE_CHECKING:
-    from exercises.editpack.training.trainer import TrainingSet
+    from exercises.editpack.training.feeding import TrainingSet
 
 Say = Callable[[str], None]
 
@@ -146,7 +146,7 @@ def _packed(corpus: Corpus, options: TrainOptions) -> _Packed:
     Raises:
         UserError: the documents to train on are shorter than one window.
     """
-    from exercises.editpack.training.trainer import TrainingSet
+    from exercises.editpack.training.feeding import TrainingSet
 
     recipe, documents = options.recipe, corpus.documents
     kept, held = documents.split(recipe.held_out)

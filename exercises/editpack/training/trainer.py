@@ -7,16 +7,13 @@ after the other, and the label of a token is the token.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from datasets import Dataset
 from peft import LoraConfig
-from torch.utils.data import Sampler
-from transformers import TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
@@ -24,44 +21,18 @@ from trl import SFTConfig, SFTTrainer
 from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
 from exercises.editpack.training.checkpoints import KEPT, Checkpoint, CheckpointFolder
+from exercises.editpack.training.feeding import (
+    EpochWindows,
+    TrainingSet,
+    WindowOrder,
+    collate,
+    window_dataset,
+)
 from exercises.editpack.training.options import Recipe, StepShape
-from exercises.editpack.windows import Windows, labelled
-
-if TYPE_CHECKING:
-    from exercises.editpack.windows import Tokens
+from exercises.editpack.training.watch import StepWatch
 
 # Ours: the paper trains all weights.
 _LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
-_NUMBER = "window"
-
-
-@dataclass(frozen=True)
-class TrainingSet:
-    """The windows of all epochs; each epoch has as many as the first.
-
-    Attributes:
-        of_epoch: returns the windows of an epoch, counted from 0.
-        held_out: windows or one shorter piece to measure the loss on; may be empty.
-    """
-
-    of_epoch: Callable[[int], Windows]
-    each: int
-    epochs: int
-    held_out: Sequence[Tokens]
-
-
-class WindowOrder(Sampler):  # type: ignore[misc]  # torch may be absent
-    """Yields the numbers of an epoch's windows, as the trainer's step tells the epoch."""
-
-    def __init__(self, each: int, epoch: Callable[[], int]) -> None:
-        self.each, self.epoch = each, epoch
-
-    def __len__(self) -> int:
-        return self.each
-
-    def __iter__(self) -> Iterator[int]:
-        first = self.epoch() * self.each
-        return iter(range(first, first + self.each))
 
 
 class WindowTrainer(SFTTrainer):  # type: ignore[misc]
@@ -81,49 +52,6 @@ class WindowTrainer(SFTTrainer):  # type: ignore[misc]
 
     def create_model_card(self, *args: Any, **values: Any) -> None:  # noqa: ANN401
         """Write none: the card of the tuned folder is ours."""
-
-
-class _Watch(TrainerCallback):  # type: ignore[misc]
-    """Marks checkpoints as complete, says the held-out loss, and ends a training when asked."""
-
-    def __init__(
-        self,
-        folder: CheckpointFolder,
-        stop: Shutdown,
-        seconds: Callable[[], float],
-        say: Callable[[str], None],
-    ) -> None:
-        self.folder, self.stop, self.seconds, self.say = folder, stop, seconds, say
-        self.asked = False
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        self.asked = self._asked_anywhere(args)
-        if self.asked:
-            control.should_training_stop = True
-
-    def _asked_anywhere(self, args: Any) -> bool:  # noqa: ANN401
-        """Tell whether a process was stopped: all end at one step, or they wait for each other."""
-        asked = torch.tensor(float(bool(self.stop.reason)), device=args.device)
-        if args.world_size > 1:
-            torch.distributed.all_reduce(asked)
-        return bool(asked.item())
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        # Within an epoch a checkpoint alone is due.
-        if self.asked and state.epoch != int(state.epoch):
-            control.should_evaluate = False
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        if state.is_world_process_zero:
-            self.folder.mark_complete(state.global_step, self.seconds())
-
-    def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any  # noqa: ANN401
-    ) -> None:  # fmt: skip
-        if state.is_world_process_zero:
-            loss = (metrics or {}).get("eval_loss")
-            steps = f"step {state.global_step} of {state.max_steps}"
-            self.say(f"{steps}, epoch {state.epoch or 0:.2f}: held-out loss {loss:.4f}")
 
 
 @dataclass(frozen=True)
@@ -190,7 +118,7 @@ def train_windows(
         StoppedError: it was stopped; a checkpoint is written.
     """
     before, began = run.begin.seconds if run.begin else 0.0, time.monotonic()
-    watch = _Watch(run.folder, stop, lambda: before + time.monotonic() - began, say)
+    watch = StepWatch(run.folder, stop, lambda: before + time.monotonic() - began, say)
     trainer = _trainer(run, watch)
     if trainer.args.world_size != run.shape.devices:
         raise UserError(
@@ -218,16 +146,16 @@ def train_windows(
     )
 
 
-def _trainer(run: TrainingRun, watch: _Watch) -> WindowTrainer:
+def _trainer(run: TrainingRun, watch: StepWatch) -> WindowTrainer:
     data = run.data
     steps_an_epoch = run.recipe.steps_of(data.each)
     order = WindowOrder(data.each, lambda: trainer.state.global_step // steps_an_epoch)
     trainer = WindowTrainer(
         model=run.model,
         args=SFTConfig(**_arguments(run)),
-        data_collator=_collate,
-        train_dataset=_dataset(data.each * data.epochs, _EpochWindows(data)),
-        eval_dataset=_dataset(len(data.held_out), data.held_out) if data.held_out else None,
+        data_collator=collate,
+        train_dataset=window_dataset(data.each * data.epochs, EpochWindows(data)),
+        eval_dataset=window_dataset(len(data.held_out), data.held_out) if data.held_out else None,
         processing_class=run.tokenizer,
         callbacks=[watch],
         peft_config=LoraConfig(**_LORA) if run.recipe.lora else None,
@@ -273,38 +201,3 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
         "dataset_kwargs": {"skip_prepare_dataset": True},
         "push_to_hub": False,
     }
-
-
-class _EpochWindows(Sequence["Tokens"]):
-    """The windows of all epochs one after the other; the order of one epoch is held."""
-
-    def __init__(self, data: TrainingSet) -> None:
-        self.data = data
-        self._epoch, self._windows = 0, data.of_epoch(0)
-
-    def __len__(self) -> int:
-        return self.data.each * self.data.epochs
-
-    def __getitem__(self, number: int) -> Tokens:  # type: ignore[override]  # no slices
-        epoch, place = divmod(number, self.data.each)
-        if epoch != self._epoch:
-            self._epoch, self._windows = epoch, self.data.of_epoch(epoch)
-        return self._windows[place]
-
-
-def _dataset(length: int, windows: Sequence[Tokens]) -> Dataset:
-    """Return numbers that become windows when they are read: nothing is copied to disk."""
-
-    def labelled_windows(batch: Mapping[str, Sequence[int]]) -> dict[str, list[Tokens]]:
-        rows = [labelled(windows[number]) for number in batch[_NUMBER]]
-        return {key: [row[key] for row in rows] for key in rows[0]}
-
-    return Dataset.from_dict({_NUMBER: range(length)}).with_transform(labelled_windows)
-
-
-def _collate(rows: Sequence[Mapping[str, Tokens]]) -> dict[str, torch.Tensor]:
-    """Return windows of one length as a batch, without padding."""
-    found = {
-        key: torch.stack([torch.from_numpy(row[key]).long() for row in rows]) for key in rows[0]
-    }
-    return {**found, "attention_mask": torch.ones_like(found["input_ids"])}
