@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,7 @@ from exercises.editpack.windows import Windows, shuffled
 from runs.storage.runlock import run_lock
 
 if TYPE_CHECKING:
-    from exercises.editpack.training.trainer import TrainingSet
+    from exercises.editpack.training.feeding import TrainingSet
 
 Say = Callable[[str], None]
 
@@ -64,25 +63,29 @@ def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
     if not options.model:
         raise UserError("no --model given; name a local folder with safetensors, or one on the hub")
     data = training_data(options.given.source(), contaminated_anyway=options.contaminated_anyway)
-    launched = launched_devices()
-    if launched:
-        step_shape(options.recipe, launched)
+    shape = step_shape(options.recipe, launched_devices() or 1)
     require_packages(deepspeed=options.deepspeed is not None)
-    with ExitStack() as stack:
-        if is_first_process():
-            stack.enter_context(run_lock(CheckpointFolder(folder).path, "--out"))
-        _train(options, data, stop, say)
+    checkpoints = CheckpointFolder(folder)
+    if not is_first_process():
+        checkpoints.path.mkdir(parents=True, exist_ok=True)
+        _train(options, data, shape, stop, lambda line: None)
+        return
+    with run_lock(checkpoints.path, "--out"):
+        _train(options, data, shape, stop, say)
 
 
-def _train(options: TrainOptions, data: TrainingData, stop: Shutdown, say: Say) -> None:
+def _train(
+    options: TrainOptions, data: TrainingData, shape: StepShape, stop: Shutdown, say: Say
+) -> None:
     from transformers.utils import logging
 
-    from exercises.editpack.training.trainer import TrainingRun, device_count, train_windows
+    from exercises.editpack.training.trainer import TrainingRun, check_devices, train_windows
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     recipe, folder = options.recipe, CheckpointFolder(options.folder)
-    shape = step_shape(recipe, launched_devices() or device_count())
+    if shape.devices == 1:
+        check_devices()
     tokenizer = load_tokenizer(options.model)
     model = load_model(options.model, recipe.window)
     parameters = model.num_parameters()  # an adapter would be counted later
@@ -143,7 +146,7 @@ def _packed(corpus: Corpus, options: TrainOptions) -> _Packed:
     Raises:
         UserError: the documents to train on are shorter than one window.
     """
-    from exercises.editpack.training.trainer import TrainingSet
+    from exercises.editpack.training.feeding import TrainingSet
 
     recipe, documents = options.recipe, corpus.documents
     kept, held = documents.split(recipe.held_out)

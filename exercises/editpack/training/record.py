@@ -179,9 +179,13 @@ def _training(record: Mapping[str, Any]) -> Iterator[str]:
         ("seconds", f"{record['seconds']:,.0f}"),
     ]
     if curve := record["held_out_loss"]:
-        first, last = curve[0], curve[-1]
-        rows.append(("held-out loss", f"{first['loss']:.4f} before, {last['loss']:.4f} at the end"))
+        first, last = map(_loss, (curve[0], curve[-1]))
+        rows.append(("held-out loss", f"{first} before, {last} at the end"))
     yield from table(("", ""), rows, markdown=True)
+
+
+def _loss(point: Mapping[str, Any]) -> str:
+    return "infinite" if point["loss"] is None else f"{point['loss']:.4f}"
 
 
 def _data(record: Mapping[str, Any]) -> Iterator[str]:

@@ -7,60 +7,32 @@ after the other, and the label of a token is the token.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from datasets import Dataset
 from peft import LoraConfig
-from torch.utils.data import Sampler
-from transformers import TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
 from exercises.editpack.training.checkpoints import KEPT, Checkpoint, CheckpointFolder
+from exercises.editpack.training.feeding import (
+    EpochWindows,
+    TrainingSet,
+    WindowOrder,
+    collate,
+    window_dataset,
+)
 from exercises.editpack.training.options import Recipe, StepShape
-from exercises.editpack.windows import Windows, labelled
-
-if TYPE_CHECKING:
-    from exercises.editpack.windows import Tokens
+from exercises.editpack.training.watch import StepWatch
 
 # Ours: the paper trains all weights.
 _LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
-_NUMBER = "window"
-
-
-@dataclass(frozen=True)
-class TrainingSet:
-    """The windows of all epochs; each epoch has as many as the first.
-
-    Attributes:
-        of_epoch: returns the windows of an epoch, counted from 0.
-        held_out: windows or one shorter piece to measure the loss on; may be empty.
-    """
-
-    of_epoch: Callable[[int], Windows]
-    each: int
-    epochs: int
-    held_out: Sequence[Tokens]
-
-
-class WindowOrder(Sampler):  # type: ignore[misc]  # torch may be absent
-    """Yields the numbers of an epoch's windows, as the trainer's step tells the epoch."""
-
-    def __init__(self, each: int, epoch: Callable[[], int]) -> None:
-        self.each, self.epoch = each, epoch
-
-    def __len__(self) -> int:
-        return self.each
-
-    def __iter__(self) -> Iterator[int]:
-        first = self.epoch() * self.each
-        return iter(range(first, first + self.each))
 
 
 class WindowTrainer(SFTTrainer):  # type: ignore[misc]
@@ -80,40 +52,6 @@ class WindowTrainer(SFTTrainer):  # type: ignore[misc]
 
     def create_model_card(self, *args: Any, **values: Any) -> None:  # noqa: ANN401
         """Write none: the card of the tuned folder is ours."""
-
-
-class _Watch(TrainerCallback):  # type: ignore[misc]
-    """Marks checkpoints as complete, says the held-out loss, and ends a training when asked."""
-
-    def __init__(
-        self,
-        folder: CheckpointFolder,
-        stop: Shutdown,
-        seconds: Callable[[], float],
-        say: Callable[[str], None],
-    ) -> None:
-        self.folder, self.stop, self.seconds, self.say = folder, stop, seconds, say
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        if self.stop.reason:
-            control.should_training_stop = True
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        # Within an epoch a checkpoint alone is due.
-        if self.stop.reason and state.epoch != int(state.epoch):
-            control.should_evaluate = False
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        if state.is_world_process_zero:
-            self.folder.mark_complete(state.global_step, self.seconds())
-
-    def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any  # noqa: ANN401
-    ) -> None:  # fmt: skip
-        if state.is_world_process_zero:
-            loss = (metrics or {}).get("eval_loss")
-            steps = f"step {state.global_step} of {state.max_steps}"
-            self.say(f"{steps}, epoch {state.epoch or 0:.2f}: held-out loss {loss:.4f}")
 
 
 @dataclass(frozen=True)
@@ -157,9 +95,18 @@ class Trained:
     memory_bytes: int | None
 
 
-def device_count() -> int:
-    """Return the accelerators of this process, 1 without any."""
-    return max(int(torch.cuda.device_count()), 1)
+def check_devices() -> None:
+    """Check that one process has one accelerator at most.
+
+    Raises:
+        UserError: there are several, which the trainer does not use from one process.
+    """
+    if (number := torch.cuda.device_count()) > 1:
+        raise UserError(
+            f"{number} GPUs are visible to one process; start one for each with `torchrun "
+            f"--nproc-per-node {number} -m exercises.editpack train …`, or show it one with "
+            "CUDA_VISIBLE_DEVICES"
+        )
 
 
 def train_windows(
@@ -171,8 +118,13 @@ def train_windows(
         StoppedError: it was stopped; a checkpoint is written.
     """
     before, began = run.begin.seconds if run.begin else 0.0, time.monotonic()
-    watch = _Watch(run.folder, stop, lambda: before + time.monotonic() - began, say)
+    watch = StepWatch(run.folder, stop, lambda: before + time.monotonic() - began, say)
     trainer = _trainer(run, watch)
+    if trainer.args.world_size != run.shape.devices:
+        raise UserError(
+            f"WORLD_SIZE says {run.shape.devices} processes, and {trainer.args.world_size} work "
+            "together; start them with torchrun or accelerate launch"
+        )
     if run.begin and run.begin.step >= run.steps:
         # The trainer would do one more step.
         trainer.take_up(run.begin.path)
@@ -180,7 +132,7 @@ def train_windows(
         trainer.train(resume_from_checkpoint=str(run.begin.path) if run.begin else None)
     seconds, state = watch.seconds(), trainer.state
     if state.global_step < run.steps:
-        stop.check()
+        raise StoppedError("the training was stopped")
     trainer.save_model(str(out))
     # A pickle, of which nothing here is in need: options stand in train.json.
     (out / "training_args.bin").unlink(missing_ok=True)
@@ -194,16 +146,16 @@ def train_windows(
     )
 
 
-def _trainer(run: TrainingRun, watch: _Watch) -> WindowTrainer:
+def _trainer(run: TrainingRun, watch: StepWatch) -> WindowTrainer:
     data = run.data
     steps_an_epoch = run.recipe.steps_of(data.each)
     order = WindowOrder(data.each, lambda: trainer.state.global_step // steps_an_epoch)
     trainer = WindowTrainer(
         model=run.model,
         args=SFTConfig(**_arguments(run)),
-        data_collator=_collate,
-        train_dataset=_dataset(data.each * data.epochs, _EpochWindows(data)),
-        eval_dataset=_dataset(len(data.held_out), data.held_out) if data.held_out else None,
+        data_collator=collate,
+        train_dataset=window_dataset(data.each * data.epochs, EpochWindows(data)),
+        eval_dataset=window_dataset(len(data.held_out), data.held_out) if data.held_out else None,
         processing_class=run.tokenizer,
         callbacks=[watch],
         peft_config=LoraConfig(**_LORA) if run.recipe.lora else None,
@@ -232,6 +184,8 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
         "activation_checkpointing": cuda,
         "dataloader_pin_memory": cuda,
         "bf16": cuda and torch.cuda.is_bf16_supported(),
+        # Said so, several processes work together without an accelerator, too.
+        "use_cpu": not torch.accelerator.is_available(),
         "seed": recipe.seed,
         "deepspeed": str(run.deepspeed) if run.deepspeed else None,
         "eval_strategy": "epoch" if held_out else "no",
@@ -247,38 +201,3 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
         "dataset_kwargs": {"skip_prepare_dataset": True},
         "push_to_hub": False,
     }
-
-
-class _EpochWindows(Sequence["Tokens"]):
-    """The windows of all epochs one after the other; the order of one epoch is held."""
-
-    def __init__(self, data: TrainingSet) -> None:
-        self.data = data
-        self._epoch, self._windows = 0, data.of_epoch(0)
-
-    def __len__(self) -> int:
-        return self.data.each * self.data.epochs
-
-    def __getitem__(self, number: int) -> Tokens:  # type: ignore[override]  # no slices
-        epoch, place = divmod(number, self.data.each)
-        if epoch != self._epoch:
-            self._epoch, self._windows = epoch, self.data.of_epoch(epoch)
-        return self._windows[place]
-
-
-def _dataset(length: int, windows: Sequence[Tokens]) -> Dataset:
-    """Return numbers that become windows when they are read: nothing is copied to disk."""
-
-    def labelled_windows(batch: Mapping[str, Sequence[int]]) -> dict[str, list[Tokens]]:
-        rows = [labelled(windows[number]) for number in batch[_NUMBER]]
-        return {key: [row[key] for row in rows] for key in rows[0]}
-
-    return Dataset.from_dict({_NUMBER: range(length)}).with_transform(labelled_windows)
-
-
-def _collate(rows: Sequence[Mapping[str, Tokens]]) -> dict[str, torch.Tensor]:
-    """Return windows of one length as a batch, without padding."""
-    found = {
-        key: torch.stack([torch.from_numpy(row[key]).long() for row in rows]) for key in rows[0]
-    }
-    return {**found, "attention_mask": torch.ones_like(found["input_ids"])}

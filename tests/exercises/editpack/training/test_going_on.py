@@ -22,10 +22,11 @@ Train = Callable[..., int]
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 
 
-def start(words: Sequence[object]) -> subprocess.Popen[str]:
-    """Start a training in a process of its own, on one thread."""
+def start(words: Sequence[object], *program: object) -> subprocess.Popen[str]:
+    """Start a training in a process of its own, or by a program, on one thread."""
+    begin = program or (sys.executable,)
     return subprocess.Popen(
-        [sys.executable, "-m", "exercises.editpack", "train", *map(str, words)],
+        [*map(str, (*begin, "-m", "exercises.editpack", "train", *words))],
         cwd=TOP, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
@@ -35,6 +36,12 @@ def wait_for(seen: Callable[[], Iterable[Path]], process: subprocess.Popen[str])
     while not any(True for _ in seen()):
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.005)
+
+
+def last_complete(tuned: Path) -> int:
+    """Return the step of the last complete checkpoint."""
+    found = tuned.glob("checkpoints/checkpoint-*/complete.json")
+    return max(int(path.parent.name.removeprefix("checkpoint-")) for path in found)
 
 
 @pytest.mark.parametrize("seen", ["checkpoint-3/complete.json", "checkpoint-6/optimizer.pt"])
@@ -54,11 +61,12 @@ def test_a_killed_training_goes_on_to_the_same_loss(
     process.kill()
     process.communicate()
     assert not (killed / "train.json").exists()
+    last = last_complete(killed)
     assert train(*common, "--out", killed) == 2
     assert train(*common, "--out", killed, "--resume", "--seed", 1) == 2
     capsys.readouterr()
     assert train(*common, "--out", killed, "--resume") == 0
-    assert "steps; goes on after step 3\n" in capsys.readouterr().out
+    assert f"steps; goes on after step {last}\n" in capsys.readouterr().out
     one, other = record(tmp_path / "whole"), record(killed)
     for key in ("loss", "held_out_loss"):
         assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
@@ -81,7 +89,7 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
     assert "--resume goes on" in said
     assert "Traceback" not in said
     assert not (stopped / "train.json").exists()
-    last = max(int(p.parent.name[11:]) for p in stopped.glob("checkpoints/*/complete.json"))
+    last = last_complete(stopped)
     assert train(*common, "--out", stopped, "--resume") == 0
     assert train(*common, "--out", tmp_path / "whole") == 0
     one, other = record(tmp_path / "whole"), record(stopped)
@@ -89,3 +97,30 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
     for key in ("loss", "held_out_loss"):
         assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]
     assert one["loss"][-1]["loss"] == pytest.approx(other["loss"][-1]["loss"], abs=1e-4)
+
+
+def test_two_processes_train_as_one_does_and_stop_at_one_step(
+    train: Train, tmp_path: Path, given: tuple[Path, Path]
+) -> None:
+    data, model = given
+    torchrun = (Path(sys.executable).with_name("torchrun"), "--standalone", "--nproc-per-node", 2)
+    # 16 windows are two for each process in each of four steps.
+    common = (data, "--model", model, *SHORT, "--step-windows", 4, "--epochs", 40)
+    assert train(*common, "--batch", 4, "--out", tmp_path / "one") == 0
+    words = (*common, "--batch", 2, "--out", tmp_path / "two")
+    process = start(words, *torchrun)
+    wait_for(lambda: (tmp_path / "two/checkpoints").glob("checkpoint-4/complete.json"), process)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate()
+    assert not (tmp_path / "two/train.json").exists(), said
+    last = last_complete(tmp_path / "two")
+    process = start((*words, "--resume"), *torchrun)
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+    assert f"goes on after step {last}" in said
+    one, two = record(tmp_path / "one"), record(tmp_path / "two")
+    assert two["options"]["devices"] == 2
+    assert last < one["steps"] == two["steps"]
+    for a, b in zip(one["held_out_loss"], two["held_out_loss"], strict=True):
+        assert a["step"] == b["step"]
+        assert a["loss"] == pytest.approx(b["loss"], abs=1e-2)

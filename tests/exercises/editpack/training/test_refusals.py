@@ -125,3 +125,10 @@ def test_steps_and_windows_of_epochs_with_a_short_last_step() -> None:
     assert [recipe.windows_seen(18, step) for step in (0, 1, 3, 4, 9)] == [0, 8, 18, 26, 54]
     assert Recipe(step_windows=8, epochs=3, max_steps=4).steps(18) == 4
     assert Recipe(step_windows=8, epochs=3, max_steps=40).steps(18) == 9
+
+
+def test_deepspeed_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "deepspeed" else name)
+    loading.require_packages()
+    with pytest.raises(UserError, match="deepspeed, which is not installed"):
+        loading.require_packages(deepspeed=True)

@@ -134,7 +134,7 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
     data, model = given
     made: list[Any] = []
     seen: list[list[int]] = []
-    collate, packed = trainer._collate, module._packed
+    collate, packed = trainer.collate, module._packed
 
     def noted(*words: Any) -> Any:
         made.append(packed(*words))
@@ -151,7 +151,7 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
         return found
 
     monkeypatch.setattr(module, "_packed", noted)
-    monkeypatch.setattr(trainer, "_collate", counted)
+    monkeypatch.setattr(trainer, "collate", counted)
     assert train(data, "--model", model, "--out", tmp_path / "t", *SHORT, "--epochs", 3) == 0
     _, held_out, epochs = made
     (piece,) = held_out

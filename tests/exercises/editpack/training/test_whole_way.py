@@ -173,7 +173,7 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
         run(
             "exercises.editpack", "train", clean, "--model", model, "--out", tuned,
             "--window", 256, "--batch", 8, "--step-windows", 8, "--lr", "4e-3",
-            "--epochs", 200, "--max-steps", 400,
+            "--epochs", 200, "--max-steps", 700,
         )
     )  # fmt: skip
     record = json.loads((tuned / "train.json").read_text())

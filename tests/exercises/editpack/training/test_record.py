@@ -1,0 +1,115 @@
+"""The card of a tuned model states its data, and no score that was not measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exercises.canitedit.reporting.folder import read_folder
+from exercises.canitedit.reporting.report import editing_report
+from exercises.canitedit.reporting.tables import report_json
+from exercises.editpack.training.record import card_of, finished
+from tests.exercises.canitedit.making import write_folder
+from tests.exercises.editpack.training.making import edits, write_rows
+
+Train = Callable[..., int]
+OPTIONS = {
+    "lora": False, "lr": 2e-5, "warmup": 10, "weight_decay": 0.05, "window": 8192,
+    "step_windows": 32, "epochs": 8,
+}  # fmt: skip
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    """Return a record as ``train.json`` holds it, with what the card needs."""
+    return {
+        "model": "tiny",
+        "parameters": 365_472,
+        "options": OPTIONS,
+        "data": {"name": "clean.jsonl", "sha256": "ab12", "decontaminated": True},
+        "corpus": {"documents": 32, "held_out_documents": 1, "licences": {"MIT": 30, "ISC": 2}},
+        "steps": 2,
+        "tokens_seen": 960,
+        "device": "cpu",
+        "seconds": 1.5,
+        "held_out_loss": [{"step": 0, "loss": 5.5}, {"step": 2, "loss": 5.25}],
+        "scores": None,
+    }
+
+
+def test_the_card_states_data_licences_and_no_score(record: dict[str, Any]) -> None:
+    card = card_of(record)
+    assert "32 edits of `clean.jsonl`, SHA-256 `ab12`; 1 edit of them held out." in card
+    assert "| MIT | 30 |\n| ISC | 2 |" in card
+    assert "5.5000 before, 5.2500 at the end" in card
+    assert "went through `decontaminate`" in card
+    assert card.endswith("## Scores\n\nNone was measured.\n")
+
+
+def test_the_card_states_what_was_not_done(record: dict[str, Any]) -> None:
+    record["data"]["decontaminated"] = False
+    record["held_out_loss"] = [{"step": 0, "loss": None}]
+    card = card_of(record)
+    assert "**Not decontaminated**" in card
+    assert "went through `decontaminate`" not in card
+    assert "infinite before" in card
+
+
+def test_many_licences_are_summed_up(record: dict[str, Any]) -> None:
+    record["corpus"]["licences"] = {f"l{n:02}": 100 - n for n in range(25)} | {"a|b": 1}
+    card = card_of(record)
+    assert f"| 6 others | {sum(100 - n for n in range(20, 25)) + 1} |" in card
+
+
+@pytest.fixture
+def tuned(tmp_path: Path, record: dict[str, Any]) -> Path:
+    """Return a folder in which a training is complete."""
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    (folder / "train.json").write_text(json.dumps(record))
+    assert finished(folder)
+    return folder
+
+
+def test_measured_scores_go_into_card_and_record(train: Train, tmp_path: Path, tuned: Path) -> None:
+    scored = read_folder(
+        write_folder(tmp_path / "edits", [2, 1, 0, 0, 0, 0]), v1=False, allow_partial=False
+    )
+    scores = tmp_path / "scores.json"
+    scores.write_text(json.dumps(report_json(editing_report([scored], (1,), ()))))
+    assert train("--out", tuned, "--resume", "--scores", scores) == 0
+    card = (tuned / "README.md").read_text()
+    assert "pass@1" in card
+    assert "| 25.00 |" in card
+    assert "None was measured" not in card
+    found = json.loads((tuned / "train.json").read_text())["scores"]
+    assert [row["instruction"] for row in found["rows"]] == ["descriptive", "lazy"]
+
+
+@pytest.mark.parametrize("text", ["{}", '{"models": []}', '{"models": [{"figures": 3}]}', "[", ""])
+def test_a_file_without_scores_is_refused(
+    train: Train,
+    tmp_path: Path,
+    tuned: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+) -> None:
+    before = (tuned / "train.json").read_bytes()
+    (tmp_path / "scores.json").write_text(text)
+    assert train("--out", tuned, "--resume", "--scores", tmp_path / "scores.json") == 2
+    assert "scores.json" in capsys.readouterr().err
+    assert (tuned / "train.json").read_bytes() == before
+
+
+def test_a_complete_training_is_not_overwritten(
+    train: Train, tmp_path: Path, tuned: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", edits(2))
+    assert train(rows, "--model", "m", "--out", tuned) == 2
+    assert "holds a tuned model; choose another --out" in capsys.readouterr().err
+    assert train("--out", tuned, "--resume", "--scores", tmp_path / "none.json") == 2
+    assert "does not exist" in capsys.readouterr().err
