@@ -13,7 +13,7 @@ from core.errors import UserError
 from core.options import option, option_group
 
 INSTANCES = "Instances"
-_DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
+_DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")
 
 
 def seed_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option

@@ -154,7 +154,8 @@ def _alike(
 
 def tokens_of(text: str) -> list[str]:
     """Return the tokens of a text: lower-case runs of letters, digits and ``_``."""
-    return _TOKEN.findall(text.lower())
+    # Lowered one by one: lower-case letters may be more characters, and their places would shift.
+    return [match[0].lower() for match in _TOKEN.finditer(text)]
 
 
 def _versions(text: str) -> Iterator[str]:

@@ -6,31 +6,33 @@ holds the report of the file that was read, so the last report tells how its row
 
 from __future__ import annotations
 
-import gzip
-import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from tqdm import tqdm
 
-from core.atomic import check_folder, write_json_atomic, writing_atomic
+from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
 from core.options import Folder, option, option_group
 from core.parsing.untrusted import read_object
 from core.plaintext import counted, table
+from exercises.editpack.jsonlines import writing_rows
 from exercises.editpack.rows import DroppedRow, Row, RowSource, file_digest, open_source
 from runs.options import out_option, workers_option
 from runs.storage.versions import versions
 
 REPORT = ".report.json"
 DECONTAMINATE = "decontaminate"
+_LONGEST_NAME = 240
+"""Bytes of a file's name; systems take 255, and a temporary name is longer."""
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
@@ -52,7 +54,7 @@ class RowReading:
     config: str = option("", "Configuration of a hub id that has several.", "--config-name")
     part: str = option("train", "Part of a folder or hub id that has several.", "--part")
     skip_bad: bool = option(
-        False, "Count what is no row as unreadable instead of ending.", "--skip-bad"
+        False, "Count invalid rows as unreadable instead of ending.", "--skip-bad"
     )
 
 
@@ -90,7 +92,8 @@ class RowSets(RowReading):
         Raises:
             UserError: there is no such source, or one is given twice.
         """
-        if len(set(self.sets)) != len(self.sets):
+        places = {Path(name).expanduser().resolve() for name in self.sets}
+        if len(places) != len(self.sets):
             raise UserError("the same rows are given twice; name each set once")
         return tuple(open_source(name, self.config, self.part) for name in self.sets)
 
@@ -109,6 +112,7 @@ class Step:
         options: that decide which rows are written, for the report; no paths.
         packages: whose versions the report names.
         details: called at the end, for what the report says beyond counts.
+        also_read: files besides the sources, which must not be written.
     """
 
     command: str
@@ -117,6 +121,7 @@ class Step:
     options: Mapping[str, Any]
     packages: Sequence[str] = ()
     details: Callable[[], Mapping[str, Any]] = field(default=dict)
+    also_read: Sequence[Path] = ()
 
     @property
     def out(self) -> Path:
@@ -142,8 +147,8 @@ class Step:
         inputs = [input_record(source) for source in self.sources]
         dropped, kept = Counter[str](), 0
         with ExitStack() as stack:
-            write = stack.enter_context(_lines_of(self.out))
-            aside = self.files.dropped and stack.enter_context(_lines_of(self.files.dropped))
+            write = stack.enter_context(writing_rows(self.out))
+            aside = self.files.dropped and stack.enter_context(writing_rows(self.files.dropped))
             for result in tqdm(results, self.command, unit=" rows", disable=None):
                 if isinstance(result, DroppedRow):
                     dropped[result.rule] += 1
@@ -158,6 +163,8 @@ class Step:
         return report
 
     def _check(self) -> None:
+        read = {source.path.resolve() for source in self.sources if source.path}
+        read |= {path.resolve() for path in self.also_read}
         for name, path in (("--out", self.out), ("--dropped", self.files.dropped)):
             if path is None:
                 continue
@@ -166,10 +173,13 @@ class Step:
             if path.is_dir():
                 raise UserError(f"{name} {path} is a folder; choose another")
             check_folder(name, path.parent)
-            if any(s.path is not None and s.path.resolve() == path for s in self.sources):
+            if path in read:
                 raise UserError(f"{name} {path} is a file that is read; choose another")
         if self.files.out == self.files.dropped:
             raise UserError(f"--dropped {self.files.dropped} is --out; choose another")
+        report = report_of(self.out)
+        if report.is_dir() or report in read or len(os.fsencode(report.name)) > _LONGEST_NAME:
+            raise UserError(f"--out {self.out}: {report.name} cannot be written; choose another")
 
     def _report(
         self, inputs: Sequence[object], kept: int, dropped: Mapping[str, int], seconds: float
@@ -255,24 +265,3 @@ def _mapping(value: object) -> Mapping[str, Any]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as handle:
         return file_digest(handle)
-
-
-@contextmanager
-def _lines_of(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Yield a function that writes a row as a line; the file appears after the block."""
-    with writing_atomic(path) as raw, ExitStack() as stack:
-        handle: BinaryIO = raw
-        if path.suffix == ".gz":
-            # Without name and time, so that equal rows give equal bytes.
-            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
-            handle = cast(BinaryIO, stack.enter_context(packed))
-        yield lambda row: (handle.write(line_of(row)), None)[1]
-
-
-def line_of(row: Mapping[str, Any]) -> bytes:
-    """Return a row as one line of JSON."""
-    text = json.dumps(row, ensure_ascii=False, default=str) + "\n"
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:  # a lone surrogate
-        return json.dumps(row, default=str).encode("ascii") + b"\n"

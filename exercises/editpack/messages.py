@@ -145,27 +145,31 @@ def without_prefix(text: str) -> str:
     return text.strip()
 
 
-_BY = re.compile(r"^[ \t]*[\w-]{1,40}-by[ \t]*:[ \t].*$", re.IGNORECASE | re.MULTILINE)
+# A trailer goes on in lines that begin with white space.
+_FOLDED = r"(?:\n[ \t]+\S.*)*$"
+_BY = re.compile(rf"^[ \t]*[\w-]{{1,40}}-by[ \t]*:[ \t].*{_FOLDED}", re.IGNORECASE | re.MULTILINE)
 # Other keys of trailers, as hosts of code write them; a subject may begin with the same word.
 _TRAILER = re.compile(
     r"(?<=\n)[ \t]*(?:cc|change-id|reviewed-on|git-svn-id|piperorigin-revid|thanks(?:-to)?"
     r"|co-?authors?|authors?|committer|from|see-also|link|bug|issues?|refs?|references|closes"
     r"|fixes|resolves|differential revision|reviewers?|(?:original )?patch by|reported by"
-    r"|submitted by|contributed by|reviewed by|suggested by)[ \t]*:[ \t].*$",
+    rf"|submitted by|contributed by|reviewed by|suggested by)[ \t]*:[ \t].*{_FOLDED}",
     re.IGNORECASE | re.MULTILINE,
 )
 _MAIL = re.compile(
-    r"(?:mailto:)?<?(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}>?"
+    r"(?:mailto:)?<?(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,7}\.[A-Za-z]{2,24}\b>?"
 )
 _ANGLED_MAIL = re.compile(r"<[^<>@\s]{1,64}@[^<>@\s]{1,255}>")
 _LINK = (
-    r"(?:<?https?://[^\s<>()\[\]]{1,200}/(?:issues?|pulls?|merge_requests|tickets?|bugs?|browse"
-    r"|-/issues)/[\w-]{0,20}\d+[^\s<>()\[\],]{0,200}>?"
-    r"|(?:(?<![\w./-])[\w.-]{1,60}/[\w.-]{1,60}|(?<![\w&]))#\d{1,9}\b|\bgh-\d{1,9}\b)"
+    r"(?:<?https?://[^\s<>()\[\]]{1,200}/(?:(?:issues?|pulls?|merge_requests|tickets?|\+?bugs?|browse"
+    r"|-/issues)/?[\w-]{0,20}?|show_bug\.cgi\?id=)\d+[^\s<>()\[\],]{0,200}>?"
+    # No number of an issue begins with 0, as colours do.
+    r"|(?:(?<![\w./-])[\w.-]{1,60}/[\w.-]{1,60}|(?<![\w&]))#[1-9]\d{0,8}\b"
+    r"|\b(?:gh-|bpo-|ticket:)\d{1,9}\b)"
 )
 _KEY = (
     r"(?:(?:fix(?:es|ed)?|clos(?:es?|ed)|resolv(?:es?|ed)|refs?|references|see|re|related to"
-    r"|part of|address(?:es)?|issues?|bugs?|tickets?|pr|pull request|gh|for|per|via|from|in"
+    r"|part of|address(?:es)?|issues?|bugs?|tickets?|lp|pr|pull request|gh|for|per|via|from|in"
     r"|and)[ :]{1,3})"
 )
 _LINKS = rf"{_LINK}(?:(?:[ ]?[,&][ ]?|[ ]and[ ]|[ ]){_KEY}?{_LINK}){{0,20}}"
@@ -174,13 +178,29 @@ _KEYS = rf"(?:{_KEY}){{0,3}}"
 _ISSUES = (
     re.compile(rf"^[ \t*-]*{_KEYS}{_LINKS}[ \t.]*$", re.IGNORECASE | re.MULTILINE),
     re.compile(rf"[(\[][ ]?{_KEYS}{_LINKS}[ ]?[)\]]", re.IGNORECASE),
-    re.compile(rf"(?<=\S)[ ]?[,;:-]?[ ]{_KEY}{{1,3}}{_LINKS}(?=[ \t.]*$)", re.I | re.MULTILINE),
-    re.compile(_LINK, re.IGNORECASE),
+    re.compile(
+        rf"(?<=\S)(?<!\bthe)(?<!\ba)(?<!\bis)[ ]?[,;:-]?[ ]{_KEY}{{1,3}}{_LINKS}(?=[ \t.]*$)",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+    # With the word before it that would be left alone.
+    re.compile(
+        rf"(?:[ ](?:to|for|in|of|and|from|with|by|on|at))?[ ]?{_LINKS}(?=[ \t.]*$)",
+        re.IGNORECASE | re.MULTILINE,
+    ),
 )
-_CREDIT = re.compile(
-    r"[ ]?[(\[]?\b(?:(?:many |big )?(?:thanks|thx|props|kudos|credits?)(?: goes)?(?: to)?|cc|/cc"
-    r"|via|patch by|by|h/t):?,?[ ](?:@[\w-]{1,40}(?:(?:,| and|, and)?[ ](?=@))?){1,9}[)\]]?[.!]?",
-    re.IGNORECASE,
+_WITHIN = re.compile(rf"(\b(?:issues?|bugs?|tickets?|pr)\b)?([ ]?){_LINKS}", re.IGNORECASE)
+# As hosts of code allow them; a decorator has an underscore, a part behind a dot, or arguments.
+_HANDLES = r"(?:@[A-Za-z0-9-]{1,39}(?!\w|\.\w|\()(?:(?:,| and|, and)?[ ](?=@))?){1,9}"
+_CREDITS = (
+    re.compile(
+        r"[ ]?[(\[]?\b(?:(?:many |big )?(?:thanks|thx|props|kudos|credits?)(?: goes)?(?: to)?|cc"
+        rf"|/cc|patch by|h/t):?,?[ ]{_HANDLES}[)\]]?[.!]?",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"[ ]?(?:[(\[](?:via|by):?[ ]{_HANDLES}[)\]]|\b(?:via|by):?[ ]{_HANDLES}(?=[.!]?[ \t]*$))",
+        re.IGNORECASE | re.MULTILINE,
+    ),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _EMPTY = re.compile(r"[(\[<][ \t]*[)\]>]")
@@ -189,11 +209,15 @@ _EMPTY = re.compile(r"[(\[<][ \t]*[)\]>]")
 def cleaned_message(text: str, names: Iterable[str] = ()) -> str:
     """Return a message without trailers, e-mail addresses, issue links and the names given.
 
-    Thanks to ``@handles`` go as well. A name of one word is removed only behind an ``@``, because
-    it may be a word of the message. Control characters go, so does white space at ends of lines.
+    Within a line "an issue" stands for a link. Thanks to ``@handles`` go as well. A name of one
+    word is removed only behind an ``@``, because it may be a word of the message. Control
+    characters go, so does white space at ends of lines.
     """
     text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    for pattern in (_BY, _TRAILER, _ANGLED_MAIL, _MAIL, *_ISSUES, _CREDIT):
+    for pattern in (_BY, _TRAILER, _ANGLED_MAIL, _MAIL, *_ISSUES):
+        text = pattern.sub("", text)
+    text = _WITHIN.sub(lambda found: found[1] or f"{found[2]}an issue", text)
+    for pattern in _CREDITS:
         text = pattern.sub("", text)
     for name in sorted(names, key=len, reverse=True):
         text = _without_name(text, name.strip())

@@ -76,10 +76,10 @@ def mistake_in(value: object) -> str:
     if isinstance(value, DamagedError):
         return _FIRST_LINE.sub("", str(value), count=1)  # the row is one line
     if not isinstance(value, dict):
-        return "it is no object with columns"
+        return "it is not a JSON object"
     for key in (OLD, NEW):
         if not isinstance(value.get(key), str):
-            return f"{key} {'is no text' if key in value else 'is missing'}"
+            return f"{key} {'is not text' if key in value else 'is missing'}"
     if not any(isinstance(value.get(key), str) for key in _MESSAGES):
         return f"it has no {', '.join(_MESSAGES[:-1])} or {_MESSAGES[-1]}"
     return ""
@@ -122,7 +122,8 @@ class RowSource:
             if not wrong:
                 yield value  # type: ignore[misc]  # mistake_in has looked
             elif skip_bad:
-                yield DroppedRow({"row": number}, UNREADABLE, wrong)
+                held = value if isinstance(value, dict) else {}
+                yield DroppedRow({**held, "row": number}, UNREADABLE, wrong)
             else:
                 raise UserError(
                     f"{self.name}, row {number}: {wrong}; correct it, or give --skip-bad"
@@ -223,7 +224,8 @@ def _rows_of_parquet(path: Path) -> Iterator[object]:
         with ParquetFile(path) as file:
             for batch in file.iter_batches(_BATCH):
                 yield from batch.to_pylist()
-    except (ArrowException, OSError) as error:
+    # A ValueError is of text that is not UTF-8.
+    except (ArrowException, OSError, ValueError) as error:
         words = " ".join(str(error).split())
         raise UserError(f"{path} cannot be read: {words}; give a .parquet file") from error
 
@@ -233,8 +235,8 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[object]:
 
     try:
         saved = load_from_disk(str(path))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is no folder saved by `datasets`; give {_KINDS}") from error
+    except Exception as error:  # damaged files of the folder raise errors of many kinds
+        raise UserError(f"{path} is not a folder saved by `datasets`; give {_KINDS}") from error
     if isinstance(saved, DatasetDict):
         if split not in saved:
             raise UserError(f"{path} has no split {split!r}; it has {', '.join(saved)}")

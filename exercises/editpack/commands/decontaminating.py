@@ -34,7 +34,14 @@ from exercises.editpack.files import (
     Step,
     row_workers_option,
 )
-from exercises.editpack.rows import DroppedRow, Row, RowSource, file_digest, open_source
+from exercises.editpack.rows import (
+    DroppedRow,
+    Row,
+    RowSource,
+    file_digest,
+    open_source,
+    with_content,
+)
 from exercises.exercism.catalog import read_catalog
 
 _CHUNK = 32
@@ -100,15 +107,23 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     if not named:
         raise UserError(f"no --against given; name the rows or exercises to {DECONTAMINATE} from")
     source, bad = asked.given.source(), asked.given.skip_bad
-    if any(Path(name).expanduser().resolve() == asked.files.out for name in named):
-        raise UserError(f"--out {asked.files.out} is a file of --against; choose another")
     sets = [problem_set(name, place) for place, name in enumerate(named)]
     index = index_of(text for one in sets for text in one.texts)
+    if not index.texts:
+        raise UserError(
+            f"--against {', '.join(named)}: each text has fewer than {GRAM} tokens, so nothing "
+            "would be compared; give other problems"
+        )
     with BOILERPLATE.open("rb") as handle:
         ignored = file_digest(handle)
     chosen = {"skip_bad": bad, "run": RUN, "gram": GRAM, "jaccard": JACCARD, "boilerplate": ignored}
     step = Step(
-        DECONTAMINATE, (source,), asked.files, chosen, details=lambda: _records(sets, index)
+        DECONTAMINATE,
+        (source,),
+        asked.files,
+        chosen,
+        also_read=[Path(name).expanduser() for name in named],
+        details=lambda: _records(sets, index),
     )
     step.write(_clean(source.rows(skip_bad=bad), index, sets, asked.problems.workers))
     for one in sets:
@@ -127,8 +142,11 @@ def _clean(
     workers: int,
 ) -> Iterator[Row | DroppedRow]:
     for row, leak in _with_leaks(rows, index, workers):
-        if leak is None or isinstance(row, DroppedRow):
+        if isinstance(row, DroppedRow):
             yield row
+        elif leak is None:
+            # A column of another text would not have been compared.
+            yield with_content(row)
         else:
             found = sets[leak.found.origin]
             found.rows[leak.found.problem] += 1
@@ -196,7 +214,7 @@ def _exercises(path: Path, origin: int) -> ProblemSet:
 def _texts(source: RowSource, origin: int) -> Iterator[EvaluationText]:
     for number, row in enumerate(source.read(), 1):
         if isinstance(row, DamagedError) or not isinstance(row, dict):
-            wrong = row if isinstance(row, DamagedError) else "it is no object with columns"
+            wrong = row if isinstance(row, DamagedError) else "it is not a JSON object"
             raise UserError(f"--against {source.name}, row {number}: {wrong}; correct it")
         problem = next((str(row[key]) for key in _NAMES if row.get(key) is not None), "")
         for column, text in _text_columns(row):

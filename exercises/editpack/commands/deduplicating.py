@@ -22,7 +22,14 @@ from core.options import Folder, built, command, option, option_group
 from core.plaintext import counted
 from exercises.editpack.commands.sketching import Comparison, join_texts
 from exercises.editpack.dedup import SEED, banding, replaced
-from exercises.editpack.files import RowFiles, RowInput, Step, line_of, row_workers_option
+from exercises.editpack.files import (
+    RowFiles,
+    RowInput,
+    Step,
+    report_of,
+    row_workers_option,
+)
+from exercises.editpack.jsonlines import line_of
 from exercises.editpack.rows import CONTENT, NEW, OLD, DroppedRow, Row, with_content
 from reports.cli.options import verify_option
 
@@ -124,6 +131,13 @@ def write_without_duplicates(step: Step, rows: NamedRows, asked: DuplicateChoice
         InfrastructureError: a worker was killed.
     """
     _check(step, asked)
+    try:
+        banding(asked.threshold, asked.permutations)
+    except ValueError as error:  # of the optimiser: one band would be the best
+        raise UserError(
+            f"--threshold {asked.threshold:g} with --permutations {asked.permutations} leaves no "
+            "bands; give a lower threshold or more permutations"
+        ) from error
     facts: dict[str, Any] = {}
     options = {**step.options, **asked.recorded()}
     step = replace(step, options=options, packages=_PACKAGES, details=lambda: facts)
@@ -139,7 +153,7 @@ def _check(step: Step, asked: DuplicateChoice) -> None:
     if asked.clusters is None:
         return
     read = [source.path.resolve() for source in step.sources if source.path]
-    if asked.clusters in (step.out, step.files.dropped, *read):
+    if asked.clusters in (step.out, report_of(step.out), step.files.dropped, *read):
         raise UserError(f"--clusters {asked.clusters} is another file here; choose another")
     if asked.clusters.is_dir():
         raise UserError(f"--clusters {asked.clusters} is a folder; choose another")
@@ -172,7 +186,7 @@ def _without_duplicates(
         elif number in kept:
             yield DroppedRow(row, DUPLICATE, f"of {_words(seen.names[kept[number]])}")
         else:
-            yield row if isinstance(row.get(CONTENT), str) else with_content(row)
+            yield with_content(row)
     if number + 1 != len(seen.names):
         raise UserError("the rows changed while they were read; start again when they are there")
     cut = banding(asked.threshold, asked.permutations)
@@ -221,8 +235,7 @@ def _words(name: RowName) -> str:
 def _compared(row: Row, on: ComparedText) -> str:
     if on is ComparedText.CODE:
         return f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
-    content = row.get(CONTENT)
-    return content if isinstance(content, str) else str(with_content(row)[CONTENT])
+    return str(with_content(row)[CONTENT])
 
 
 def _worth(row: Row, text: str, keep: KeptRow) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -52,7 +53,8 @@ def in_processes(
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         try:
             for part in parts:
-                waiting.append((part, pool.submit(work, part)))
+                with _interrupts_blocked():
+                    waiting.append((part, pool.submit(work, part)))
                 if len(waiting) > _AHEAD * workers:
                     yield _first(waiting)
             while waiting:
@@ -61,6 +63,19 @@ def in_processes(
             raise InfrastructureError(
                 "a worker was killed, perhaps for want of memory; give fewer --workers"
             ) from error
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT for a thread, and for the processes that it starts meanwhile, which keep it so.
+
+    Ctrl-C is for the command alone: a process that is starting would print a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _first(waiting: deque[tuple[P, Future[R]]]) -> tuple[P, R]:

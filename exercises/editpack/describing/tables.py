@@ -57,7 +57,7 @@ def _notes(stats: EditStats) -> Iterator[str]:
     else:
         yield f"Messages are counted in tokens of {stats.tokenizer}."
     if stats.unreadable:
-        yield f"{stats.unreadable:,} are no rows."
+        yield f"{stats.unreadable:,} more cannot be read as rows."
     if stats.rows_without_distance:
         yield f"{stats.rows_without_distance:,} have sides too long for a distance."
     if stats.rows_without_verb:

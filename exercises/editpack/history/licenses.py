@@ -52,7 +52,13 @@ _TEXTS = (
 )  # fmt: skip
 # Words that take a grant back, or add to it.
 _LIMITS = re.compile(
-    r"commons clause|non commercial|noncommercial|business source license|server side public"
+    r"commons clause|non ?commercial|not for commercial|business source license"
+    r"|server side public|\bcc by (nc|sa|nd)\b"
+)
+# Beside a permissive text: other files, or a choice, under other terms.
+_COPYLEFT = re.compile(
+    r"\b(?:a?l?gpl(?! compatible)|(?:gnu|affero) [a-z ]{0,20}public license|mozilla public"
+    r"|eclipse public)\b"
 )
 # Of short files that only name a licence; those with a copyleft are not told apart.
 _NAMES = (
@@ -110,11 +116,18 @@ def license_of(text: str) -> str:
         return UNKNOWN
     for name, parts, others in _TEXTS:
         if all(part in words for part in parts) and not any(part in words for part in others):
-            return name
+            return UNKNOWN if _is_mixed(name, text, words) else name
     if len(words) > _SHORT:
         return UNKNOWN
-    if stated := _STATED.search(text):
-        return stated[1]
+    if stated := {found[0] for found in _STATED.findall(text)}:
+        return stated.pop() if len(stated) == 1 else UNKNOWN
     named = [name for name, pattern in _NAMES if re.search(rf"\b({pattern})\b", words)]
     # Two names in a few words: a choice, or a condition; which is not known.
     return named[0] if len(named) == 1 else UNKNOWN
+
+
+def _is_mixed(name: str, text: str, words: str) -> bool:
+    """Tell whether a text with a permissive licence also names another that is not."""
+    if name not in PERMISSIVE or name == "PSF-2.0":  # which tells of the GPL
+        return False
+    return bool(_COPYLEFT.search(words) or {found[0] for found in _STATED.findall(text)} - {name})

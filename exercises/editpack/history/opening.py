@@ -51,13 +51,19 @@ def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
     Raises:
         UserError: there is no repository, or it lacks a reference.
     """
-    folder = path / ".git" if (path / ".git").exists() else path
-    words = ("--path-format=absolute", "--git-path", "objects", "--git-path", "shallow")
-    found = _ask(folder, "rev-parse", *words, "--show-object-format") if path.is_dir() else None
-    if found is None:
-        raise UserError(f"{path} is no git repository; give its top folder, or a bare one")
-    objects, shallow, hash_name = found.splitlines()
-    return GitHistory(path, Path(objects), hash_name, Path(shallow), _tips(path, folder, refs))
+    top = path.expanduser().absolute()
+    folder = top / ".git" if (top / ".git").exists() else top
+    hash_name = _ask(folder, "rev-parse", "--show-object-format") if top.is_dir() else None
+    if hash_name is None:
+        raise UserError(f"{path} is not a git repository; give its top folder, or a bare one")
+    objects, shallow = (_place(folder, name) for name in ("objects", "shallow"))
+    return GitHistory(path, objects, hash_name.strip(), shallow, _tips(path, folder, refs))
+
+
+def _place(folder: Path, name: str) -> Path:
+    # One at a time: names of folders may hold line ends.
+    found = _ask(folder, "rev-parse", "--path-format=absolute", "--git-path", name) or ""
+    return Path(found.removesuffix("\n"))
 
 
 def _ask(folder: Path, *words: str) -> str | None:

@@ -104,8 +104,8 @@ def _contents(
             unreadable[row.rule] += 1
             continue
         licences.update(_licences(row))
-        content = row.get(CONTENT)
-        yield content if isinstance(content, str) else with_content(row)[CONTENT]
+        # Made again: `decontaminate` has looked at what it is made of, not at the column.
+        yield with_content(row)[CONTENT]
 
 
 def _licences(row: Row) -> Sequence[str]:

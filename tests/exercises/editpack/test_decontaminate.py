@@ -207,15 +207,31 @@ def test_lists_of_texts_count_and_all_columns_of_the_set(tmp_path: Path) -> None
     ]
 
 
+def test_a_leak_behind_letters_that_become_longer_is_shown(tmp_path: Path) -> None:
+    text = "one two three four five six seven eight nine ten eleven twelve thirteen"
+    index = index_of([EvaluationText(0, "p", "text", text)])
+    found = leak_of(row(f"city = 'İİİ'  # {text} and more", "x"), index)
+    assert found is not None and str(found).endswith(text)
+
+
+def test_a_column_of_other_text_does_not_hide_a_leak(tmp_path: Path) -> None:
+    leak = {"text": " ".join(f"word{n}" for n in range(20))}
+    against, out = write(tmp_path / "p.jsonl", [leak]), tmp_path / "out.jsonl"
+    given = write(tmp_path / "rows.jsonl", [{**row("a", "b"), "content": leak["text"]}])
+    assert decontaminate(given, "--against", against, "--out", out) == 0
+    assert leak["text"] not in out.read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ((), "no --against given"),
         (("--against", "{tmp}/none.jsonl"), "none.jsonl cannot be read"),
         (("--against", "{tmp}/empty"), "holds no exercises"),
-        (("--against", "{tmp}/bad.jsonl"), "bad.jsonl, row 1: it is no object with columns"),
+        (("--against", "{tmp}/bad.jsonl"), "bad.jsonl, row 1: it is not a JSON object"),
         (("--against", "{tmp}/numbers.jsonl"), "holds no text"),
-        (("--against", "{tmp}/bad.jsonl", "{tmp}/out.jsonl"), "is a file of --against"),
+        (("--against", "{tmp}/good.jsonl", "--dropped", "{tmp}/good.jsonl"), "that is read"),
+        (("--against", "{tmp}/short.jsonl"), "nothing would be compared"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -224,6 +240,8 @@ def test_a_mistake_is_one_line(
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.jsonl").write_text("[1]\n")
     (tmp_path / "numbers.jsonl").write_text('{"n": 1}\n')
+    write(tmp_path / "good.jsonl", [{"text": " ".join(map(str, range(20)))}])
+    write(tmp_path / "short.jsonl", [{"text": "Fix clamp."}])
     given = write(tmp_path / "rows.jsonl", [row("a", "b")])
     named = [option.format(tmp=tmp_path) for option in options]
     assert decontaminate(given, *named, "--out", tmp_path / "out.jsonl") == 2

@@ -138,14 +138,15 @@ def test_the_code_alone_can_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
         assert len(read(out)) == kept
 
 
-def test_a_content_that_is_there_is_the_text(
+def test_a_content_of_something_else_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = [{**one, "content": text} for one, text in zip(ROWS, ("a", "b", "a"), strict=False)]
+    given = [{**one, "content": "the same text of five tokens"} for one in ROWS]
     rows, out = write(tmp_path / "rows.jsonl", given), tmp_path / "out.jsonl"
+    plain, same = write(tmp_path / "plain.jsonl", ROWS), tmp_path / "same.jsonl"
     assert run(monkeypatch, "dedup", rows, "--out", str(out)) == 0
-    assert read(out) == given[:2]
-    assert json.loads((tmp_path / "out.jsonl.report.json").read_text())["short"] == 3
+    assert run(monkeypatch, "dedup", plain, "--out", str(same)) == 0
+    assert read(out) == read(same)
 
 
 def test_what_is_no_row_keeps_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +165,8 @@ def test_what_is_no_row_keeps_its_number(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (["--threshold", "0"], "--threshold 0: give a number above 0, at most 1"),
         (["--threshold", "1.1"], "--threshold 1.1: give"),
+        (["--threshold", "1"], "leaves no bands; give a lower threshold or more permutations"),
+        (["--clusters", "out.jsonl.report.json"], "is another file here; choose another"),
         (["--permutations", "20000"], "--permutations 20000: give at most 10,000"),
         (["--clusters", "rows.jsonl"], "is another file here; choose another"),
         (["--clusters", "out.jsonl"], "is another file here; choose another"),

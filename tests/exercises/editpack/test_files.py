@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.files import RowFiles, Step, decontaminated, input_record, line_of
+from exercises.editpack.files import RowFiles, Step, decontaminated, input_record
+from exercises.editpack.jsonlines import line_of
 from exercises.editpack.rows import open_source
 from tests.exercises.editpack.edits import Run, edit, read_rows, report_beside, runner, write_rows
 
@@ -106,6 +107,12 @@ def test_any_text_is_written_so_that_it_is_read_again(text: str, run: Run, tmp_p
     assert again.read_bytes() == out.read_bytes()
 
 
+def test_numbers_that_json_has_not_are_null() -> None:
+    assert line_of({"a": [float("nan"), 1.5], "b": {"c": float("inf")}}) == (
+        b'{"a": [null, 1.5], "b": {"c": null}}\n'
+    )
+
+
 def test_a_line_holds_what_json_does_not_know_as_text() -> None:
     from datetime import date
 
@@ -126,6 +133,8 @@ def test_a_line_holds_what_json_does_not_know_as_text() -> None:
         (("--out", "out.jsonl", "--dropped", "out.jsonl"), "is --out; choose another"),
         (("--out", "out.jsonl", "--dropped", "d.json"), "--dropped"),
         (("--out", "folder.jsonl"), "is a folder; choose another"),
+        (("--out", "taken.jsonl"), "taken.jsonl.report.json cannot be written"),
+        (("--out", f"{'x' * 230}.jsonl"), "cannot be written"),
         (("--out", "rows.jsonl/out.jsonl"), "is not a folder; choose another"),
     ],
 )
@@ -135,6 +144,7 @@ def test_files_that_cannot_be_written_are_one_line(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "taken.jsonl.report.json").mkdir()
     (tmp_path / "link.jsonl").symlink_to(rows)
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     assert run("format", rows, *words) == 2

@@ -70,7 +70,7 @@ def test_dropped_rows_are_written_as_they_were(run: Run, tmp_path: Path, capsys:
     assert [row.pop("detail") for row in found] == [
         "old", "TODO", "distance 1",
         "SyntaxError: Missing parentheses in call to 'print'. Did you mean print(...)? (line 3)",
-        "it is no object with columns",
+        "it is not a JSON object",
     ]  # fmt: skip
     bad = {"row": 6, "rule": "unreadable"}
     assert found == [*({**row, "rule": rule} for rule, row in spoilt.items()), bad]
@@ -244,7 +244,7 @@ def test_no_output_after_an_error(run: Run, tmp_path: Path, capsys: Capture) -> 
     assert run("filter", rows, *words, "--workers", 4) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"error: {rows}, row 51: old_contents is no text; correct it, or give --skip-bad"
+        f"error: {rows}, row 51: old_contents is not text; correct it, or give --skip-bad"
     )
     assert [*(tmp_path / "out").iterdir()] == []
 

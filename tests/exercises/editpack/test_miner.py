@@ -175,6 +175,15 @@ def test_several_repositories_take_a_pair_once_and_give_equal_bytes(
     assert again.read_bytes() == out.read_bytes()
 
 
+def test_repositories_are_found_from_the_folder_where_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simple(tmp_path / "some" / "two\nlines", bare=False)
+    monkeypatch.chdir(tmp_path)
+    assert mine(monkeypatch, tmp_path / "rows.jsonl", "some/two\nlines") == 0
+    assert len(lines_of(tmp_path / "rows.jsonl")) == 1
+
+
 def test_hashes_of_both_kinds_and_ordinary_folders_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,8 +232,8 @@ def test_what_cannot_be_mined_is_named_in_one_line(
     (tmp_path / "verbs.txt").write_text("# none\n")
     for words, wrong in {
         (): "no repository given",
-        (tmp_path / "nowhere",): "is no git repository",
-        (inside,): "is no git repository",
+        (tmp_path / "nowhere",): "is not a git repository",
+        (inside,): "is not a git repository",
         (hostile, hostile): "is given twice",
         (hostile, "--ref", "v9"): "has no commit 'v9'",
         (hostile, "--ref=--output=x"): "has no commit",

@@ -81,10 +81,10 @@ def test_a_part_of_a_folder_is_chosen(run: Run, tmp_path: Path, capsys: Capture)
     [
         (b"{", "column 2: Expecting property name"),
         (b"\xff{}", "it is not UTF-8"),
-        (b"[1]", "it is no object with columns"),
-        (b"null", "it is no object with columns"),
+        (b"[1]", "it is not a JSON object"),
+        (b"null", "it is not a JSON object"),
         (b'{"old_contents": "a", "message": "m"}', "new_contents is missing"),
-        (b'{"old_contents": null, "new_contents": "b", "message": "m"}', "old_contents is no text"),
+        (b'{"old_contents": null, "new_contents": "b", "message": ""}', "old_contents is not text"),
         (b'{"old_contents": "", "new_contents": ""}', "it has no instruction, message or subject"),
         (b'{"old_contents": "a", "new_contents": "b", "message": 3}', "it has no instruction"),
         (b"[" * 5000 + b"]" * 5000, "it is nested more than 100 levels deep"),
@@ -131,8 +131,8 @@ def test_rows_of_a_table_are_checked_as_well(run: Run, tmp_path: Path, capsys: C
         ("rows.txt", b"{}", "there are no rows in"),
         ("no@name/at/all", None, "there are no rows in"),
         ("not.jsonl.gz", b"{}\n", "cannot be read"),
-        ("cut.jsonl.gz", gzip.compress(b"{}\n" * 1000)[:-12], "cannot be read"),
-        ("wrong.jsonl.gz", gzip.compress(b"")[:10] + b"\xff" * 30, "cannot be read"),
+        ("cut.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:-12], "cannot be read"),
+        ("wrong.jsonl.gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 30, "cannot be read"),
         ("no.parquet", b"PAR1 it is not PAR1", "cannot be read"),
     ],
 )
@@ -150,7 +150,11 @@ def test_what_holds_no_rows_is_one_line(
 def test_a_folder_that_is_no_set_is_one_line(run: Run, tmp_path: Path, capsys: Capture) -> None:
     assert run("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: {tmp_path} is no folder saved by `datasets`; give")
+    assert line.startswith(f"error: {tmp_path} is not a folder saved by `datasets`; give")
+    (tmp_path / "state.json").write_text("{}")
+    (tmp_path / "dataset_info.json").write_text('{"features": 5}')
+    assert run("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
+    assert "is not a folder saved by" in capsys.readouterr().err
     assert run("format", "--out", tmp_path / "o.jsonl") == 2
     assert "no rows given" in capsys.readouterr().err
 
