@@ -99,7 +99,7 @@ def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: P
     run = write_run(tmp_path / "r", files)
     path = validity_file(tmp_path)
     said: list[str] = []
-    report_command([run], options(cache, EvaluatorKind.NONE, validity=path), said.append)
+    report_command([run], options(cache, EvaluatorKind.NONE, validity=path, page=True), said.append)
     stats = json.loads((run / "stats.json").read_text())
     Draft202012Validator(json.loads(SCHEMA.read_text())).validate(stats)
     assert (stats["scores"]["selected"]["count"], stats["scores"]["valid"]["of"]) == (3, 2)

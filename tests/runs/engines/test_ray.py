@@ -248,6 +248,7 @@ def test_a_budget_is_never_passed_by_several_workers(
 
 
 @needs_ray
+@pytest.mark.long
 def test_a_key_that_a_node_lacks_is_named_with_the_node(
     tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

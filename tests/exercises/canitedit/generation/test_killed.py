@@ -123,6 +123,7 @@ def _killed(
     return command.run(argv, seconds=rng.uniform(0, seconds / 2))
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_ends_as_one_undisturbed(tmp_path: Path, command: Harness) -> None:
     with Solver() as provider:
         kill_and_continue(tmp_path, command, provider, 5, *LAZY)

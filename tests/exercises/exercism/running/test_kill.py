@@ -93,6 +93,7 @@ def server() -> Iterator[ExerciseProvider]:
         yield provider
 
 
+@pytest.mark.long
 def test_a_few_kills(tmp_path: Path, harness: Harness, server: ExerciseProvider) -> None:
     options = (*FAST, "--ids", THREE, "--formats", "diff")
     trial = Killed(harness, server, tmp_path, options, random.Random(SEED))
