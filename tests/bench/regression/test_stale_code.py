@@ -136,6 +136,7 @@ def test_the_code_that_is_tested_is_the_candidates(
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_an_installation_that_cannot_work_is_replaced_by_the_path(
     image: str, tmp_path: Path
 ) -> None:

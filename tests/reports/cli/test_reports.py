@@ -162,7 +162,10 @@ def test_a_missing_image_is_not_evaluated_and_never_unresolved(
     assert verdict(folder, "demo__bank-1")["status"] == "not_evaluated"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [KINDS[0], pytest.param(EvaluatorKind.DOCKER, marks=[pytest.mark.docker, pytest.mark.long])],
+)
 def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
