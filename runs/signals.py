@@ -32,6 +32,20 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Make SIGTERM what Ctrl-C is within the block, so that no unfinished file is left."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def heeding_signals(
     stop: Shutdown, say: Callable[[str], None], clean_up: Callable[[], None]
 ) -> Iterator[None]:

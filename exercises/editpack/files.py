@@ -27,6 +27,7 @@ from core.plaintext import counted, table
 from exercises.editpack.jsonlines import writing_rows
 from exercises.editpack.rows import DroppedRow, Row, RowSource, file_digest, open_source
 from runs.options import out_option, workers_option
+from runs.signals import sigterm_as_interrupt
 from runs.storage.versions import versions
 
 REPORT = ".report.json"
@@ -147,6 +148,7 @@ class Step:
         inputs = [input_record(source) for source in self.sources]
         dropped, kept = Counter[str](), 0
         with ExitStack() as stack:
+            stack.enter_context(sigterm_as_interrupt())
             write = stack.enter_context(writing_rows(self.out))
             aside = self.files.dropped and stack.enter_context(writing_rows(self.files.dropped))
             for result in tqdm(results, self.command, unit=" rows", disable=None):

@@ -212,7 +212,8 @@ time.sleep(1000)
 """
 
 
-def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_no_process_and_no_file(tmp_path: Path, number: int) -> None:
     place, out = tmp_path / "bin", tmp_path / "out"
     place.mkdir()
     python = place / "python"
@@ -227,7 +228,7 @@ def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     while len(pids := [*place.glob("*.pid")]) < 2:
         assert process.poll() is None
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate()
     assert (process.returncode, said) == (130, "")
     for path in pids:
