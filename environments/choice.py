@@ -75,7 +75,9 @@ def make_folders(
         return make_local_folders(python, readable, limits, run_key, check, warn_once)
     if kind is EnvironmentKind.DOCKER:
         return make_docker_folders(_engine(), image, readable, limits, run_key, check)
-    raise UnavailableError("no command runs with --environment none; use local or docker")
+    raise UnavailableError(
+        f"--environment {kind.value} runs no commands in folders; use local or docker"
+    )
 
 
 def _engine() -> Any:  # noqa: ANN401 - the SDK has no types
