@@ -33,7 +33,10 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Make SIGTERM what Ctrl-C is within the block, so that no unfinished file is left."""
+    """Make SIGTERM what Ctrl-C is within the block, so that no unfinished file is left.
+
+    For the main thread, which alone may set handlers.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

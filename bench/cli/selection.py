@@ -35,7 +35,7 @@ def check_date(name: str, value: str) -> None:
     """Check a day or a month that the option ``name`` gives; empty is right.
 
     Raises:
-        UserError: it is none.
+        UserError: it is another text.
     """
     if value and not _DATE.fullmatch(value):
         raise UserError(f"{name} {value!r} is no date: give YYYY-MM-DD or YYYY-MM")

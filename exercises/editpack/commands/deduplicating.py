@@ -74,7 +74,7 @@ class DuplicateChoice:
     )
     permutations: int = option(500, "Values of a signature.", "--permutations", least=2)
     on: ComparedText = option(
-        ComparedText.PROMPT, "Compare the column content, or both contents alone.", "--on"
+        ComparedText.PROMPT, "Compare prompt and edit (content), or both contents alone.", "--on"
     )
     keep: KeptRow = option(
         KeptRow.FIRST, "Row of a cluster that stays; newest goes by author_date.", "--keep"
