@@ -19,7 +19,7 @@ TOP = Path(__file__).resolve().parents[1]
 ROOMS = ("core", "llm", "agent", "environments", "runs", "bench", "reports", "exercises")
 SCRIPTS = ("harness.py", "report.py")
 ABOVE_ALL = ("demo", "benchmarks", "tests")
-MOST_MODULES, MOST_LINES, FEW_LINES = 12, 300, 30
+MOST_MODULES, MOST_LINES, FEW_LINES = 20, 500, 30
 # Modules that a look-up table names: formats, environments, evaluators and adapters.
 REGISTERED = (
     "agent/formats", "environments", "reports/evaluation/evaluators", "bench/instances/adapters",
