@@ -156,6 +156,16 @@ _TRAILER = re.compile(
     rf"|submitted by|contributed by|reviewed by|suggested by)[ \t]*:[ \t].*{_FOLDED}",
     re.IGNORECASE | re.MULTILINE,
 )
+# What tools append, recognized by its form: Mercurial's extras (to the end) and its editor's
+# comments, conflicts, origins of commits, other converters, Dependabot's YAML, and any key-with-
+# hyphens whose value is one word.
+_APPENDED = re.compile(
+    r"(?<=\n)(?:--HG--$[\s\S]*|HG:.*$|[# \t]{0,4}Conflicts:[ \t]*(?:\n{1,3}#?[ \t]+\S.*)+"
+    r"|\((?:\w{1,20}[ ]){1,3}from (?:commit )?[0-9a-f]{7,40}\)$"
+    r"|svn path=.*$|\[git-p4:.*\]$|---\nupdated-dependencies:\n[\s\S]*?^\.{3}$"
+    r"|[A-Za-z]\w{0,30}(?:-\w{1,30}){1,5}:[ \t]*\S+[ \t]*$)",
+    re.MULTILINE,
+)
 _MAIL = re.compile(
     r"(?:mailto:)?<?(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,7}\.[A-Za-z]{2,24}\b>?"
 )
@@ -214,7 +224,7 @@ def cleaned_message(text: str, names: Iterable[str] = ()) -> str:
     characters go, so does white space at ends of lines.
     """
     text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    for pattern in (_BY, _TRAILER, _ANGLED_MAIL, _MAIL, *_ISSUES):
+    for pattern in (_BY, _TRAILER, _ANGLED_MAIL, _MAIL, _APPENDED, *_ISSUES):
         text = pattern.sub("", text)
     text = _WITHIN.sub(lambda found: found[1] or f"{found[2]}an issue", text)
     for pattern in _CREDITS:

@@ -133,6 +133,24 @@ def test_the_rules_of_the_code(message: str, expected: str) -> None:
         ("Fix it. Thanks to @bo-doe and @cy!", "Fix it."),
         ("Fix the sum\r\n\r\nof lists  \r\n\r\n\r\n\r\nhere", "Fix the sum\n\nof lists\n\nhere"),
         ("Fix \x1b[31mit\x00 all", "Fix [31mit all"),
+        ("Fix it\n\n--HG--\nbranch : trunk\nrename : a.py => b.py\nextra : close : 1", "Fix it"),
+        ("Split it -- --HG-- is kept", "Split it -- --HG-- is kept"),
+        ("Fix it\n\nHG: Enter commit message.\nHG: changed a.py", "Fix it"),
+        ("Fix it\n\n# Conflicts:\n#\ta.py\n#\tb.py\n\nNow.", "Fix it\n\nNow."),
+        ("Fix it\n\nConflicts:\n\n\ta.py\n\n\tb.py", "Fix it"),
+        ("Conflicts: name them", "Conflicts: name them"),
+        (f"Fix it\n\n(cherry picked from commit {HASH})", "Fix it"),
+        (f"Fix it\n\n(grafted from {HASH})\n(transplanted from {HASH[:12]})", "Fix it"),
+        ("Fix it\n\n(taken from the old code)", "Fix it\n\n(taken from the old code)"),
+        ("Fix it\n\ngit-svn-id: https://svn.example.org/trunk@12 0123-45", "Fix it"),
+        ("Fix it\n\nsvn path=/trunk/x/; revision=12", "Fix it"),
+        ('Fix it\n\n[git-p4: depot-paths = "//a/": change = 12]', "Fix it"),
+        (f"Fix it\n\nFossilOrigin-Name: {HASH}\nFormer-commit-id: {HASH[:8]}", "Fix it"),
+        ("Fix it\n\nby-product: two words", "Fix it\n\nby-product: two words"),
+        (
+            "Bump x\n\n---\nupdated-dependencies:\n- dependency-name: x\n  a: b\n...\n\nNow.",
+            "Bump x\n\nNow.",
+        ),
     ],
 )
 def test_what_is_cleaned(message: str, cleaned: str) -> None:
@@ -178,7 +196,26 @@ def test_a_file_replaces_the_verbs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["a", "a.", "a/", "#1 ", "fix ", "@a ", "a@", "https://a/issues/", "(", "[", "-by: "]
+    "unit",
+    [
+        "a",
+        "a.",
+        "a/",
+        "#1 ",
+        "fix ",
+        "@a ",
+        "a@",
+        "https://a/issues/",
+        "(",
+        "[",
+        "-by: ",
+        "--HG--\n",
+        "Conflicts:\n",
+        "\n\t",
+        "---\nupdated-dependencies:\n",
+        "a-",
+        "\n(from ",
+    ],  # fmt: skip
 )
 def test_a_long_message_is_cleaned_in_a_number_of_steps_that_grows_with_it(unit: str) -> None:
     # A quadratic pattern with these factors would not come to an end here.
