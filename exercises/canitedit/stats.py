@@ -15,8 +15,9 @@ from rapidfuzz.distance import Levenshtein
 from core.errors import UserError
 from core.options import built, command, option_group
 from core.plaintext import table
-from exercises.canitedit.problems import InstructionKind, Problem, ProblemSource, load_problems
+from exercises.canitedit.problems import Problem, ProblemSource, load_problems
 from exercises.canitedit.published import FIRST_PAPER, ProblemSelection
+from exercises.tokens import WORDS, TokenizerChoice
 from reports.cli.options import json_option
 
 
@@ -38,15 +39,23 @@ class Spread:
 
 @dataclass(frozen=True)
 class DatasetStats:
-    """The table of a data set; lines together are those of a problem's two programs."""
+    """The table of a data set.
+
+    Attributes:
+        lines_together, tokens_together: of a problem's two programs; ``most_tokens`` of a problem.
+        tokenizer: what counted tokens; ``words`` for what white space separates.
+    """
 
     problems: int
     lines_before: Spread
     lines_after: Spread
     lines_together: Spread
     levenshtein: Spread
-    words_descriptive: Spread
-    words_lazy: Spread
+    tokenizer: str
+    tokens_together: Spread
+    most_tokens: int
+    tokens_descriptive: Spread
+    tokens_lazy: Spread
     change_kinds: dict[str, int]
     topics: dict[str, int]
     with_libraries: int
@@ -67,8 +76,12 @@ _PAPER = {
 }
 
 
-def dataset_stats(problems: Sequence[Problem]) -> DatasetStats:
+def dataset_stats(
+    problems: Sequence[Problem], counting: TokenizerChoice | None = None
+) -> DatasetStats:
     """Return the table of at least one problem."""
+    tokens_of, tokenizer = (counting or TokenizerChoice()).counter()
+    together = [tokens_of(problem.before) + tokens_of(problem.after) for problem in problems]
     before = [len(problem.before.splitlines()) for problem in problems]
     after = [len(problem.after.splitlines()) for problem in problems]
     needed = [problem.taxonomy.libraries for problem in problems]
@@ -78,17 +91,16 @@ def dataset_stats(problems: Sequence[Problem]) -> DatasetStats:
         lines_after=Spread.of(after),
         lines_together=Spread.of([sum(pair) for pair in zip(before, after, strict=True)]),
         levenshtein=Spread.of([Levenshtein.distance(p.before, p.after) for p in problems]),
-        words_descriptive=_words(problems, InstructionKind.DESCRIPTIVE),
-        words_lazy=_words(problems, InstructionKind.LAZY),
+        tokenizer=tokenizer,
+        tokens_together=Spread.of(together),
+        most_tokens=max(together),
+        tokens_descriptive=Spread.of([tokens_of(p.instruction_descriptive) for p in problems]),
+        tokens_lazy=Spread.of([tokens_of(p.instruction_lazy) for p in problems]),
         change_kinds=_counts(problem.taxonomy.change_kind.value for problem in problems),
         topics=_counts(problem.taxonomy.topic for problem in problems),
         with_libraries=sum(map(bool, needed)),
         libraries=_counts(library for libraries in needed for library in libraries),
     )
-
-
-def _words(problems: Sequence[Problem], kind: InstructionKind) -> Spread:
-    return Spread.of([len(problem.instruction(kind).split()) for problem in problems])
 
 
 def _counts(values: Iterator[str]) -> dict[str, int]:
@@ -101,8 +113,11 @@ def _rows(stats: DatasetStats) -> Iterator[tuple[str, object]]:
     yield "lines after", stats.lines_after
     yield "lines together", stats.lines_together
     yield "Levenshtein distance", stats.levenshtein
-    yield "words, descriptive", stats.words_descriptive
-    yield "words, lazy", stats.words_lazy
+    unit = WORDS if stats.tokenizer == WORDS else "tokens"
+    yield f"{unit} together", stats.tokens_together
+    yield f"most {unit} together", stats.most_tokens
+    yield f"{unit}, descriptive", stats.tokens_descriptive
+    yield f"{unit}, lazy", stats.tokens_lazy
     yield from stats.change_kinds.items()
     yield from ((f"topic {name}", count) for name, count in stats.topics.items())
     yield "with libraries", stats.with_libraries
@@ -113,6 +128,7 @@ def _rows(stats: DatasetStats) -> Iterator[tuple[str, object]]:
 class StatsOptions:
     """How the table is printed."""
 
+    counting: TokenizerChoice
     as_json: bool = json_option("Print the table as JSON.")
 
 
@@ -123,8 +139,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     problems = [p for p in load_problems(source) if not v1 or p.full_name in FIRST_PAPER]
     if v1 and len(problems) < len(FIRST_PAPER):
         raise UserError(f"{source} has {len(problems)} of the {len(FIRST_PAPER)} problems of --v1")
-    stats = dataset_stats(problems)
-    if built(StatsOptions, values).as_json:
+    asked = built(StatsOptions, values)
+    stats = dataset_stats(problems, asked.counting)
+    if asked.as_json:
         print(json.dumps(asdict(stats), indent=1, ensure_ascii=False))
         return
     paper = [_PAPER.get(name, "") if v1 else None for name, _ in _rows(stats)]

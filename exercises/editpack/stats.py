@@ -22,8 +22,8 @@ from exercises.editpack.rows import NEW, OLD, Row, message_of
 
 MOST_VERBS, MOST_NOUNS = 20, 10
 """Those of the paper's figure."""
-WORDS, RULE = "words", "rule"
-"""Names for the lack of a tokenizer, and of a parser."""
+RULE = "rule"
+"""The name for the lack of a parser."""
 # rapidfuzz needs time in proportion to the product of the lengths that differ.
 _MOST_PRODUCT = MOST_CHARACTERS**2
 

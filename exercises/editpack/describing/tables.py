@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from core.plaintext import table
-from exercises.editpack.stats import RULE, WORDS, Distribution, EditStats, PublishedSpread
+from exercises.editpack.stats import RULE, Distribution, EditStats, PublishedSpread
+from exercises.tokens import WORDS
 
 
 def stats_lines(stats: EditStats, *, markdown: bool = False) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,8 @@ def test_the_table() -> None:
     assert found.lines_together == Spread.of([4, 10, 23, 13, 11, 9])
     assert found.change_kinds == {"adaptive": 3, "perfective": 2, "corrective": 1}
     assert (found.with_libraries, found.libraries) == (1, {"statistics": 1})
-    assert found.words_lazy == Spread.of([2, 6, 2, 7, 3, 6])
+    assert found.tokens_lazy == Spread.of([2, 6, 2, 7, 3, 6])
+    assert found.tokenizer == "words"
     one = dataset_stats(problems()[:1])
     # `min(low, max(value, high))` to `max(low, min(value, high))`.
     assert one.levenshtein == Spread(4, 0.0)
@@ -50,3 +52,21 @@ def test_the_table_is_printed(
     }  # fmt: skip
     assert stats(monkeypatch, "--v1") == 2
     assert "has 0 of the 54 problems of --v1" in capsys.readouterr().err
+
+
+def test_a_tokenizer_counts_tokens(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    made = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Split("", "isolated")  # a token for each character
+    made.save(str(tmp_path / "tokenizer.json"))
+    assert stats(monkeypatch, "--tokenizer", str(tmp_path)) == 0
+    sizes = [len(p.before) + len(p.after) for p in problems()]
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {f"tokens together {Spread.of(sizes)}", f"most tokens together {max(sizes)}"} < {*lines}
+    lazy = Spread.of([len(p.instruction_lazy) for p in problems()])
+    assert f"tokens, lazy {lazy}" in lines and not any(line.startswith("words") for line in lines)
+    assert stats(monkeypatch, "--tokenizer", "gone") == 2
+    assert "--tokenizer gone cannot be used" in capsys.readouterr().err

@@ -215,7 +215,7 @@ def test_a_file_replaces_the_verbs(tmp_path: Path) -> None:
         "---\nupdated-dependencies:\n",
         "a-",
         "\n(from ",
-    ],  # fmt: skip
+    ],
 )
 def test_a_long_message_is_cleaned_in_a_number_of_steps_that_grows_with_it(unit: str) -> None:
     # A quadratic pattern with these factors would not come to an end here.

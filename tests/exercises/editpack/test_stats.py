@@ -19,7 +19,6 @@ from matplotlib.text import Text
 
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
-from exercises.editpack.commands.describing import token_counter
 from exercises.editpack.describing.pictures import draw_lines, draw_verbs
 from exercises.editpack.messages import initial_verb, without_prefix
 from exercises.editpack.stats import (
@@ -30,6 +29,7 @@ from exercises.editpack.stats import (
     distance_of,
     stats_schema,
 )
+from exercises.tokens import TokenizerChoice
 from reports.plots.style import DARK, LIGHT, Theme, drawing
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.json"
@@ -161,7 +161,7 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
     made.pre_tokenizer = pre_tokenizers.Punctuation()
     made.enable_truncation(2)
     made.save(str(folder / "tokenizer.json"))
-    count, name = token_counter(folder)
+    count, name = TokenizerChoice(folder).counter()
     assert (count("a, b. c"), name) == (5, "tokens")
     assert describe(given, "--out", tmp_path / "stats", "--tokenizer", folder) == 0
     assert "tokens of tokens" in (tmp_path / "stats" / "table.txt").read_text()

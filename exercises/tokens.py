@@ -1,0 +1,62 @@
+"""The tokens of texts, by a tokenizer of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from core.errors import UserError
+from core.options import option, option_group
+from core.plaintext import shortened
+
+WORDS = "words"
+"""The name for the lack of a tokenizer."""
+_SHOWN = 200
+
+
+@option_group
+class TokenizerChoice:
+    """What counts tokens."""
+
+    tokenizer: Path | None = option(
+        None,
+        "Folder of a tokenizer, or its tokenizer.json, to count tokens; default: words.",
+        "--tokenizer",
+    )
+
+    def counter(self) -> tuple[Callable[[str], int], str]:
+        """Return a function that counts the tokens of a text, and its name.
+
+        Without a tokenizer it counts words between white space. A folder without
+        ``tokenizer.json`` is one that transformers saved a tokenizer in.
+
+        Raises:
+            UserError: the tokenizer cannot be used.
+        """
+        place = self.tokenizer
+        if place is None:
+            return lambda text: len(text.split()), WORDS
+        fix = "give a folder with tokenizer.json, or leave --tokenizer out"
+        try:
+            return _tokens_by(place), place.resolve().name
+        except ModuleNotFoundError as error:
+            raise UserError(f"--tokenizer {place} needs the package {error.name}; {fix}") from error
+        except Exception as error:  # both libraries raise any class for files that they cannot read
+            words = shortened(str(error), _SHOWN)
+            raise UserError(f"--tokenizer {place} cannot be used ({words}); {fix}") from error
+
+
+def _tokens_by(place: Path) -> Callable[[str], int]:
+    path = place / "tokenizer.json" if place.is_dir() else place
+    if place.is_dir() and not path.exists():
+        from transformers import AutoTokenizer  # type: ignore[import-not-found, unused-ignore]
+
+        slow = AutoTokenizer.from_pretrained(str(place), local_files_only=True)
+        return lambda text: len(slow.encode(text, add_special_tokens=False))
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    # A limit in the file is for training.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
