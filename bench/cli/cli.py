@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,29 @@ class SectionedCommand(TyperCommand):
         return super().invoke(ctx)
 
 
+class _Output(FileIO):
+    """Standard output whose reader may leave, as of ``| head``: the work goes on without it."""
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)
+
+
+def _survive_readers() -> None:
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None or stream is not getattr(sys, f"__{name}__"):
+            continue
+        raw = _Output(number, "wb", closefd=False)
+        same = {key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering")}
+        # A stream of `python -u` has no buffer.
+        through = stream.write_through
+        buffer = raw if through else BufferedWriter(raw)
+        setattr(sys, name, TextIOWrapper(buffer, write_through=through, **same))
+
+
 def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     """Run ``command`` with the options of the command line and return the exit code.
 
@@ -92,6 +116,7 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
         name: of the script.
     """
     keep_ignoring_interrupts()
+    _survive_readers()
     _load_env_file(Path(".env"))
     completion_init()
     app = typer.Typer(

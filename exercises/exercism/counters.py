@@ -12,7 +12,11 @@ from llm.chat import Reply
 
 # The pattern of the published records, with its last blank.
 _LAZY = re.compile(r"^[+]? *[#].* [.][.][.] ", re.MULTILINE)
-_SYNTAX, _INDENTATION = "SyntaxError", "IndentationError"
+# Pytest writes `E` before what was raised, and Jest indents it.
+_SYNTAX, _INDENTATION = (
+    re.compile(rf"^(?:E\b)?[ \t]*{name}(?=:|$)", re.MULTILINE)
+    for name in ("SyntaxError", "IndentationError")
+)
 
 
 def lazy_comments(reply: Reply) -> int:
@@ -41,16 +45,12 @@ def _texts_in(value: object) -> Iterator[str]:
 
 def syntax_errors(output: str) -> int:
     """Return the number of lines of the tests' output that begin ``SyntaxError``."""
-    return _beginning(output, _SYNTAX)
+    return len(_SYNTAX.findall(output))
 
 
 def indentation_errors(output: str) -> int:
     """Return the number of lines of the tests' output that begin ``IndentationError``."""
-    return _beginning(output, _INDENTATION)
-
-
-def _beginning(output: str, word: str) -> int:
-    return sum(line.startswith(word) for line in output.splitlines())
+    return len(_INDENTATION.findall(output))
 
 
 def malformed(counts: ReplyCounts) -> bool:

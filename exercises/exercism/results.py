@@ -97,7 +97,7 @@ class Extra(_Frozen):
 
 
 class ExerciseResult(_Frozen):
-    """A result file; tokens are sums over calls, ``duration`` is in seconds.
+    """A result file; tokens are sums over calls.
 
     Attributes:
         testdir: the folder of the exercise, relative to its collection.
@@ -105,6 +105,7 @@ class ExerciseResult(_Frozen):
         cost: dollars; None if the price of a call is unknown.
         commit_hash: of the harness, or its version.
         chat_hashes: one pair for each call.
+        duration: seconds of the calls; those of tests are in ``extra``.
     """
 
     testdir: str

@@ -95,7 +95,7 @@ class Played:
             edit_format=name.edit_format,
             tests_outcomes=tuple(one.solved for one in self.tried),
             cost=total(call.reply.cost for call in calls),
-            duration=self.seconds,
+            duration=round(sum(call.reply.seconds for call in calls), 3),
             test_timeouts=sum(one.timed_out for one in self.tried),
             commit_hash=versions()["harness_commit"] or HARNESS_VERSION,
             # A replayed refusal is in no journal.

@@ -165,8 +165,10 @@ def test_counters() -> None:
     edits = [{"path": "a.py", "updated": ["# ... more", "#"]}, {"content": "x\n# a ... b"}]
     called = ToolCall("replace_lines", json.dumps({"edits": edits, "n": 1, "x": None}))
     assert lazy_comments(Reply("# ... a", tool_calls=(called, ToolCall("f", '{"# ... cut')))) == 3
-    output = "SyntaxError: a\n  SyntaxError: b\nIndentationError: c\nE   SyntaxError: d\n"
-    assert (syntax_errors(output), indentation_errors(output)) == (1, 1)
+    # As unittest, Jest and pytest print them; a line of code is none.
+    output = "SyntaxError: a\n    SyntaxError: b\nE   SyntaxError: c\nE     raise SyntaxError\n"
+    output += "IndentationError: d\nE   IndentationError: e\n> assert SyntaxErrors\n"
+    assert (syntax_errors(output), indentation_errors(output)) == (3, 2)
     first = ReplyCounts(edits=4, failed=3, foreign=1, unsafe=1, ambiguous=1, whole_file_blocks=2)
     replies = [first, ReplyCounts(truncated=True, unknown_calls=1), ReplyCounts(malformed=True)]
     assert [malformed(one) for one in replies] == [True, False, True]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from io import StringIO
@@ -187,6 +190,22 @@ def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) 
     assert 'data-id="python/e3" data-language="python" data-agreement="some columns"' in page
     assert '<option value="every column">' in page and "svg+xml;base64," in page
     assert (run / "report" / "figures" / "exercises.svg").exists()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_costs_no_file(run: Path, tmp_path: Path, unbuffered: str) -> None:
+    others = tmp_path / "o.yml"  # more than a buffer holds
+    others.write_text("".join(f"- {{model: m{n}, edit_format: diff}}\n" for n in range(200)))
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "exercises.exercism", "report", run, "--published", others],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered}, stdout=writing, check=False, text=True,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    os.close(writing)
+    assert done.returncode == 0 and "Broken pipe" not in done.stderr
+    assert (run / "report" / "report.html").is_file()
 
 
 def test_the_difference_of_two_runs(

@@ -122,11 +122,11 @@ def test_as_many_tries_as_asked_for(tmp_path: Path, tries: int) -> None:
 def test_a_result_has_the_counters_of_all_tries(tmp_path: Path) -> None:
     text = "# ... rest of the code ...\n"
     found, _, _ = played(
-        tmp_path, text, "No.", tests=Tests("SyntaxError: x\nIndentationError: y\nE  SyntaxError\n")
+        tmp_path, text, "No.", tests=Tests("SyntaxError: x\nIndentationError: y\n")
     )
     one = found.result(errors=1)
     assert (one.lazy_comments, one.syntax_errors, one.indentation_errors) == (1, 2, 2)
-    assert (one.num_error_outputs, one.duration, one.key) == (1, 0.5, "python/garden-path")
+    assert (one.num_error_outputs, one.duration, one.key) == (1, 0.0, "python/garden-path")
     assert one.extra.tries[0].tests_failed == 1
     assert [bool(asked) for asked, _ in one.chat_hashes] == [False, False]
 

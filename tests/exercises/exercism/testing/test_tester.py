@@ -13,6 +13,7 @@ from core.errors import InfrastructureError, StoppedError, UserError
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from environments.folders import FolderCommand, FolderResult
+from exercises.exercism.counters import indentation_errors, syntax_errors
 from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.testing.tester import TestSettings, make_tester
 from exercises.exercism.testing.toolchains import find_toolchain
@@ -43,6 +44,17 @@ def test_the_same_under_pytest(local: MakeTester) -> None:
     assert (bad.solved, bad.counts) == (False, TestCounts(0, 2))
     assert "==== FAILURES ====" in bad.output
     assert "guard" not in bad.output
+
+
+@pytest.mark.parametrize("unittest", [True, False])
+@pytest.mark.parametrize(("code", "counts"), [("def f(:\n", (1, 0)), ("if 1:\nx = 1\n", (0, 1))])
+def test_errors_of_syntax_are_counted_under_both_runners(
+    local: MakeTester, unittest: bool, code: str, counts: tuple[int, int]
+) -> None:
+    exercise = six()["lost-property"]
+    files = dict.fromkeys(exercise.stubs(), code.encode())
+    output = local(unittest).test(exercise, files).output
+    assert (syntax_errors(output), indentation_errors(output)) == counts, output
 
 
 def test_many_threads_test_at_once_and_the_example_is_counted_once(
