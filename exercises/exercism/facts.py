@@ -73,9 +73,10 @@ def read_facts(run: Path) -> RunFacts:
     store = RunStore.of_folder(run, READER)
     described = store.read_run()
     if described is None or KEY not in described:
+        other = "; read this one with python report.py" if described is not None else ""
         raise UserError(
-            f"{run} is no run of Exercism; give one of python -m exercises.exercism, or read this "
-            "one with python report.py"
+            f"{run} is no run of Exercism: give one of python -m exercises.exercism, or a folder "
+            f"of aider's benchmark, with .aider.results.json of exercises{other}"
         )
     try:
         return RunFacts.model_validate(described[KEY])

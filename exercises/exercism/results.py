@@ -28,6 +28,7 @@ from core.parsing.untrusted import read_object
 
 RESULTS = "results"
 _FIX = "delete it and run the same command again"
+_AIDER_RESULT, AIDER_CHAT = ".aider.results.json", ".aider.chat.history.md"
 _UNSAFE = re.compile(r"[^\w.+-]")
 Cost = Annotated[Decimal, Field(ge=0), PlainSerializer(float, return_type=float)]
 Pair = tuple[str, str]
@@ -196,6 +197,38 @@ def _result(data: dict[str, Any], path: Path) -> ExerciseResult:
         place = ".".join(map(str, first["loc"]))
         problem = f"{place}: {first['msg']}" if place else first["msg"]
         raise DamagedFileError(path, f"is no result ({problem})", _FIX) from error
+
+
+def aider_folders(run: Path) -> dict[str, Path]:
+    """Return the folders of exercises in a run of aider's benchmark, by key; none in another run.
+
+    They are ``LANGUAGE/exercises/practice/NAME``, and ``NAME`` in runs of 2023.
+    """
+    found = {f"{p.parents[2].name}/{p.name}": p for p in run.glob("*/exercises/practice/*/")}
+    if not found:
+        marks = (*run.glob("*/.docs"), *run.glob(f"*/{_AIDER_RESULT}"))
+        found = {f"python/{mark.parent.name}": mark.parent for mark in marks}
+    some = any((folder / _AIDER_RESULT).exists() for folder in found.values())
+    return dict(sorted(found.items())) if some else {}
+
+
+def read_aider_result(key: str, folder: Path) -> ExerciseResult:
+    """Return the result that aider's benchmark wrote into the folder of an exercise.
+
+    Raises:
+        FileNotFoundError: there is none, or it is a crash.
+        DamagedFileError: it is broken.
+    """
+    path = folder / _AIDER_RESULT
+    data = {k: value for k, value in read_object(path, _FIX).items() if value is not None}
+    if "exception" in data:
+        raise FileNotFoundError(path)
+    language, _, name = key.partition("/")
+    outcomes = data.get("tests_outcomes")
+    solved = isinstance(outcomes, list) and True in outcomes
+    status = ExerciseStatus.SOLVED if solved else ExerciseStatus.FAILED
+    extra = {"status": status, "language": language}
+    return _result({**data, "testcase": name, "extra": extra}, path)
 
 
 def result_paths(run: Path) -> Iterator[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +10,14 @@ from pathlib import Path
 from core.errors import UserError
 from core.money import Dollars, total
 from exercises.exercism.facts import ColumnName, RunFacts, read_facts
-from exercises.exercism.results import ExerciseResult, read_result, result_path
+from exercises.exercism.results import (
+    AIDER_CHAT,
+    ExerciseResult,
+    aider_folders,
+    read_aider_result,
+    read_result,
+    result_path,
+)
 from reports.statistics.methods.intervals import Share
 
 SUMS = (
@@ -31,7 +38,7 @@ class Column:
         run: the name of the run, and ``folder`` its folder.
         label: unique among the columns of a report.
         results: the completed ones, by the keys of exercises.
-        open: keys of exercises without a result: not run, interrupted, infrastructure, broken.
+        chats: the transcripts of aider's benchmark, by the keys of exercises.
     """
 
     run: str
@@ -39,8 +46,19 @@ class Column:
     name: ColumnName
     facts: RunFacts
     results: Mapping[str, ExerciseResult]
-    open: tuple[str, ...]
     label: str = ""
+    chats: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Exercises without a result: not run, interrupted, infrastructure, broken."""
+        return tuple(key for key in self.facts.exercises if key not in self.results)
+
+    def transcript(self, key: str) -> Path:
+        """Return where the transcript of an exercise lies, if there is one."""
+        name = self.name
+        own = result_path(self.folder, name.model, name.edit_format, name.repeat, key)
+        return self.chats.get(key, own.with_suffix(".md"))
 
     @property
     def verdicts(self) -> dict[str, bool]:
@@ -108,43 +126,76 @@ def read_columns(
     """Return the columns of runs, in the order of their configuration.
 
     Args:
-        runs: folders under ``predictions/``.
+        runs: folders under ``predictions/``, or of aider's benchmark.
         say: takes a line for each result that is left out.
         allow_partial: leave broken results out; they count as open.
 
     Raises:
         UserError: a folder is no run of Exercism, or a result is broken.
     """
+    left_out = say if allow_partial else None
     found = [
-        _column(run, name, facts, say if allow_partial else None)
+        column
         for run in dict.fromkeys(path.expanduser().resolve() for path in runs)
-        for facts in (read_facts(run),)
-        for name in facts.columns
+        for column in _columns(run, left_out)
     ]
     return tuple(replace(column, label=_label(column, found)) for column in found)
 
 
-def _column(
-    run: Path, name: ColumnName, facts: RunFacts, say: Callable[[str], None] | None
-) -> Column:
-    results, left = {}, []
-    for key in facts.exercises:
+def _columns(run: Path, say: Callable[[str], None] | None) -> Iterator[Column]:
+    if folders := aider_folders(run):
+        yield from _columns_of_aider(run, folders, say)
+        return
+    facts = read_facts(run)
+    for name in facts.columns:
+
+        def read(key: str, name: ColumnName = name) -> ExerciseResult:
+            return read_result(result_path(run, name.model, name.edit_format, name.repeat, key))
+
+        yield Column(run.name, run, name, facts, _results(facts.exercises, read, say))
+
+
+def _columns_of_aider(
+    run: Path, folders: Mapping[str, Path], say: Callable[[str], None] | None
+) -> Iterator[Column]:
+    results = _results(folders, lambda key: read_aider_result(key, folders[key]), say)
+    chats = {key: folder / AIDER_CHAT for key, folder in folders.items()}
+    names = dict.fromkeys((result.model, result.edit_format) for result in results.values())
+    columns = [ColumnName(model=model, edit_format=form) for model, form in names]
+    facts = RunFacts(
+        columns=tuple(columns),
+        exercises=tuple(folders),
+        tries=max([1, *(len(result.tests_outcomes) for result in results.values())]),
+        started=run.name[:10],
+    )
+    for name in columns:
+        own = {
+            k: r
+            for k, r in results.items()
+            if (r.model, r.edit_format) == (name.model, name.edit_format)
+        }
+        yield Column(run.name, run, name, facts, own, chats=chats)
+
+
+def _results(
+    keys: Iterable[str],
+    read: Callable[[str], ExerciseResult],
+    say: Callable[[str], None] | None,
+) -> dict[str, ExerciseResult]:
+    results = {}
+    for key in keys:
         try:
-            result = read_result(result_path(run, name.model, name.edit_format, name.repeat, key))
+            result = read(key)
         except FileNotFoundError:
-            left.append(key)
             continue
         except UserError as error:
             if say is None:
                 raise UserError(f"{error}; or leave it out with --allow-partial") from error
             say(f"left out: {error}")
-            left.append(key)
             continue
         if result.status.is_result:
             results[key] = result
-        else:
-            left.append(key)
-    return Column(run.name, run, name, facts, results, tuple(left))
+    return results
 
 
 def _label(column: Column, others: Iterable[Column]) -> str:

@@ -14,7 +14,6 @@ from exercises.exercism.reporting.chart import ChartBar, chart_words, draw_chart
 from exercises.exercism.reporting.columns import Column
 from exercises.exercism.reporting.records import Record
 from exercises.exercism.reporting.report import cell, chart_bars, column_rows, report_of
-from exercises.exercism.results import result_path
 from reports.pages.tables import Table
 
 _CHART = "exercises"
@@ -111,8 +110,6 @@ def _cell(folder: Path, key: str, column: Column) -> MatrixCell:
     words = cell(column, key)
     solved = column.verdicts.get(key)
     style = "wait" if solved is None else "good" if solved else "bad"
-    name = column.name
-    path = result_path(column.folder, name.model, name.edit_format, name.repeat, key)
-    transcript = path.with_suffix(".md")
+    transcript = column.transcript(key)
     link = quote(Path(os.path.relpath(transcript, folder)).as_posix())
     return MatrixCell(words, style, link if transcript.is_file() else "")

@@ -245,5 +245,62 @@ def test_a_run_of_another_benchmark_is_named(tmp_path: Path) -> None:
         read_columns([tmp_path], print)
 
 
+AIDER = {"testdir": "d", "model": "o1", "edit_format": "diff", "reasoning_effort": None}
+
+
+def aider_run(run: Path, place: str) -> Path:
+    """Write a run as aider's benchmark leaves it: solved, solved later, failed, crashed, left."""
+    written: list[dict[str, object]] = [
+        {"tests_outcomes": [True], "cost": 0.5, "duration": 10.0, "chat_hashes": [["a", "b"]]},
+        {"tests_outcomes": [False, True], "cost": 0.25, "duration": 20.0, "num_user_asks": 2},
+        {"tests_outcomes": [False, False], "num_malformed_responses": 3, "duration": 30.5},
+        {"exception": "Traceback"},
+    ]
+    for number in range(5):
+        folder = run / place / f"e{number}"
+        (folder / ".docs").mkdir(parents=True)
+        if number < len(written):
+            data = AIDER | {"testcase": folder.name} | written[number]
+            data = data if "exception" not in data else written[number]
+            (folder / ".aider.results.json").write_text(json.dumps(data))
+            (folder / ".aider.chat.history.md").write_text("# aider chat\n")
+    return run
+
+
+@pytest.mark.parametrize("place", ["python/exercises/practice", "."])
+def test_folders_of_aiders_benchmark_are_read(
+    tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = aider_run(tmp_path / "2025-01-02-03-04-05--try", place)
+    (column,) = read_columns([run], print)
+    assert column.label == "o1@diff" and column.open == ("python/e3", "python/e4")
+    record = record_of(column)
+    assert [*record][: len(LEADERBOARD)] == LEADERBOARD and not [*ratio_faults(record)]
+    # What aider's own summary prints of the same folder without the crash.
+    wanted = {
+        "test_cases": 3, "pass_rate_1": 33.3, "pass_rate_2": 66.7, "pass_num_1": 1,
+        "pass_num_2": 2, "percent_cases_well_formed": 66.7, "user_asks": 2, "total_tests": 5,
+        "num_malformed_responses": 3, "seconds_per_case": 20.2, "date": "2025-01-02",
+    }  # fmt: skip
+    assert {key: record[key] for key in wanted} == wanted
+    other = write_run(tmp_path / "r", [result("python/e0", model="o1")])
+    assert main(["report", str(run), str(other), "--allow-partial"]) == 0
+    page = (run / "report" / "report.html").read_text()
+    assert page.count("chat.history.md") == 4 and (run / "record.yml").is_file()
+    assert main(["report", str(run)]) == 1  # what was written is no exercise
+    assert "3 of 5" in capsys.readouterr().out
+    (run / place / "e0" / ".aider.results.json").write_text('{"tests_outcomes": 1}')
+    assert main(["report", str(run)]) == 2
+    assert ".aider.results.json is no result" in capsys.readouterr().err
+
+
+def test_a_folder_of_neither_kind_is_told_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert ".aider.results.json" in said and "report.py" not in said
+
+
 def test_a_status_that_is_no_result_never_counts() -> None:
     assert [s.value for s in ExerciseStatus if not s.is_result] == ["infrastructure", "interrupted"]
