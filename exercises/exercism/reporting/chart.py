@@ -63,7 +63,7 @@ def draw_chart(bars: Sequence[ChartBar], theme: Theme) -> Figure:
 
     groups = _groups(bars)
     width = max(6.4, 1.2 + _INCHES * (len(bars) + _GAP * len(groups)))
-    figure = Figure(figsize=(width, 4.8), layout="constrained")
+    figure = Figure(figsize=(width, 5.4), layout="constrained")
     axes = figure.add_subplot()
     _label_groups(axes, groups, [*_places(groups)], theme)
     for number, (group, places) in enumerate(zip(groups, _places(groups), strict=True), 1):
@@ -73,7 +73,7 @@ def draw_chart(bars: Sequence[ChartBar], theme: Theme) -> Figure:
     axes.set_ylabel(_LABEL)
     axes.grid(visible=True, axis="y")
     axes.set_axisbelow(True)
-    _legend(axes, bars, theme)
+    _legend(figure, bars, theme)
     return figure
 
 
@@ -106,7 +106,7 @@ def _label_groups(
         ha="right" if turned else "center",
     )
     axes.tick_params(axis="x", length=0)
-    axes.margins(x=0.01)
+    axes.margins(x=0.3 / places[-1][-1] if places[-1][-1] else 0.5)
     axes.spines["left"].set_color(theme.faint)
 
 
@@ -153,7 +153,7 @@ def _look(edit_format: str, theme: Theme) -> dict[str, str]:
     return {"color": colours[kind], "hatch": hatch, "edgecolor": theme.ink}
 
 
-def _legend(axes: Axes, bars: Sequence[ChartBar], theme: Theme) -> None:
+def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -175,7 +175,9 @@ def _legend(axes: Axes, bars: Sequence[ChartBar], theme: Theme) -> None:
         )
     if any(bar.published for bar in bars):
         handles.append(Line2D([], [], linestyle="", label="* published by others"))
-    axes.legend(handles=handles, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.14))
+    # Outside: the layout makes room for as many rows as it needs.
+    columns = max(4, int(figure.get_figwidth() / 1.5))
+    figure.legend(handles=handles, ncols=columns, loc="outside upper left")
 
 
 def chart_svg(bars: Sequence[ChartBar], theme: Theme) -> str:

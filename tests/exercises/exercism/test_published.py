@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import DamagedFileError
-from exercises.exercism.reporting.chart import ChartBar, chart_svg
+from exercises.exercism.reporting.chart import ChartBar, chart_svg, draw_chart
 from exercises.exercism.reporting.check import ratio_faults
 from exercises.exercism.reporting.records import read_records
-from reports.plots.style import DARK, LIGHT, Theme
+from reports.plots.style import DARK, LIGHT, Theme, drawing
 
 GOOD = {"model": "m", "test_cases": 133, "pass_rate_2": 54.1, "pass_num_2": 72}
 
@@ -143,3 +143,19 @@ def test_the_chart_has_the_colours_and_the_words_of_2023() -> None:
     assert svg.count("#b3d1e6") > 5 and svg.count("#b3e6a8") > 5 and "url(#h" in svg
     assert "Percent of exercises completed successfully" in svg and ">54%<" in svg
     assert svg == chart_svg(bars_of_2023(), LIGHT)
+
+
+@pytest.mark.parametrize("others", [0, 90])
+def test_the_legend_covers_nothing(others: int) -> None:
+    formats = ("whole", "diff", "diff-fenced", "udiff", "patch", "whole-func", "diff-func")
+    bars = [ChartBar("a-model-with-a-long-name", name, (100.0,), (50.0,)) for name in formats]
+    bars += [ChartBar(f"m{n}", "diff", (100.0,), published=True) for n in range(others + 1)]
+    with drawing(LIGHT):
+        figure = draw_chart(bars, LIGHT)
+        figure.draw_without_rendering()
+    (axes,), (legend,) = figure.axes, figure.legends
+    under = legend.get_window_extent().y0
+    words = [axes.yaxis.label, *axes.texts]
+    assert len(axes.texts) == 8 + others
+    assert all(under >= one.get_window_extent().y1 for one in (axes.patch, *words))
+    assert legend.get_window_extent().x1 < 1400  # on the first screen of a wide picture
