@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
+from statistics import fmean
 
 from core.errors import UserError
 from core.money import Dollars, total
@@ -80,7 +81,7 @@ class ColumnSummary:
         solved: after try 1, 2, …
         well_formed: exercises without a malformed reply.
         dollars: None if a cost is unknown; also ``dollars_per_solved``, or without a solved one.
-        seconds: in all, with calls.
+        seconds_each: of calls, for an exercise; None without one.
         sums: counters by their key in result files.
     """
 
@@ -91,7 +92,7 @@ class ColumnSummary:
     well_formed: Share
     dollars: Dollars | None
     dollars_per_solved: Dollars | None
-    seconds: float
+    seconds_each: float | None
     sums: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -109,7 +110,7 @@ def summary(column: Column) -> ColumnSummary:
         well_formed=Share.made(sum(not r.num_malformed_responses for r in every), len(every)),
         dollars=cost,
         dollars_per_solved=None if cost is None or not count else cost / Decimal(count),
-        seconds=sum(result.duration for result in every),
+        seconds_each=fmean(result.duration for result in every) if every else None,
         sums={key: sum(getattr(result, key) for result in every) for key in SUMS}
         | {key: sum(getattr(result.extra, key) for result in every) for key in OURS},
     )

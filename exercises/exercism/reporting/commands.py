@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ class ReportAsked:
     )
     published: tuple[Path, ...] = option(
         (), "Records of others (YAML) to show beside; repeatable.", "--published"
+    )
+    only: tuple[str, ...] = option(
+        (), "Show the columns and records whose MODEL@FORMAT fits, as gpt-4*; repeatable.", "--only"
     )
     as_json: bool = json_option("Print everything as JSON alone.")
     as_csv: bool = csv_option("Print the matrix exercise × column as CSV alone.")
@@ -100,11 +104,15 @@ def report_command(asked: ReportAsked, show: Say, say: Say) -> int:
         raise UserError(f"report needs a run: {_RUNS}")
     if asked.as_json + asked.as_csv + asked.variants > 1:
         raise UserError("--json, --csv and --variants exclude each other; give one")
-    published = [record for path in asked.published for record in read_records(path)]
+    every = [record for path in asked.published for record in read_records(path)]
     columns = read_columns(asked.runs, say, allow_partial=asked.allow_partial)
     if not columns:
         raise UserError(f"{asked.runs[0]} has no columns; run it again")
     write_run_records(columns)
+    columns = tuple(c for c in columns if _fits(asked, c.name.model, c.name.edit_format))
+    published = [r for r in every if _fits(asked, r["model"], r.get("edit_format"))]
+    if not columns:
+        raise UserError(f"--only {' '.join(asked.only)}: no column of the runs fits; see --help")
     for line in _asked_for(asked, columns, published):
         show(line)
     if asked.chart:
@@ -114,6 +122,11 @@ def report_command(asked: ReportAsked, show: Say, say: Say) -> int:
 
         say(f"page           {write_page(columns[0].folder / 'report', columns, published)}")
     return _exit_code(columns, say, allow_partial=asked.allow_partial)
+
+
+def _fits(asked: ReportAsked, model: str, edit_format: object) -> bool:
+    name = f"{model}@{edit_format}".lower()
+    return not asked.only or any(fnmatchcase(name, one.lower()) for one in asked.only)
 
 
 def _asked_for(

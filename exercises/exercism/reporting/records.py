@@ -36,7 +36,7 @@ def record_of(column: Column) -> dict[str, Any]:
     folder = column_folder(name.model, name.edit_format, name.repeat)
     counted = {key: found.sums[_RENAMED.get(key, key)] for key in _counters()}
     first = {
-        "dirname": f"{column.run}--{folder}",
+        "dirname": column.run if column.chats else f"{column.run}--{folder}",
         "test_cases": found.completed,
         "model": name.model,
         "edit_format": name.edit_format,
@@ -54,7 +54,7 @@ def record_of(column: Column) -> dict[str, Any]:
         "command": facts.command,
         "date": facts.started,
         "versions": facts.version,
-        "seconds_per_case": round(found.seconds / found.completed, 1) if every else None,
+        "seconds_per_case": _rounded(found.seconds_each, 1),
         "total_cost": None if found.dollars is None else round(float(found.dollars), 4),
     }
     return {**first, **{k: counted[k] for k in counted if k not in first}, **last} | _ours(

@@ -87,7 +87,7 @@ def _columns(report: ExercismReport) -> Iterator[str]:
     head, rows = column_rows(report)
     yield from table(head, rows, numbers=range(1, len(head)))
     if report.published:
-        yield "* published by others, as their file says; not recomputed, seconds are per exercise"
+        yield "* published by others, as their file says; not recomputed"
 
 
 def column_rows(report: ExercismReport) -> tuple[tuple[str, ...], list[list[object]]]:
@@ -100,7 +100,7 @@ def column_rows(report: ExercismReport) -> tuple[tuple[str, ...], list[list[obje
     numbered = [h for n in range(1, tries + 1) for h in (f"try {n}", "95 % interval")]
     head = (
         "column", "completed", *numbered, "well-formed", "tokens in", "tokens out", "dollars",
-        "seconds", "per solved",
+        "seconds each", "per solved",
     )  # fmt: skip
     return head, rows
 
@@ -116,7 +116,7 @@ def _row(one: ColumnSummary, tries: int, cost: str, each: str) -> list[object]:
         f"{one.sums['prompt_tokens']:,}",
         f"{one.sums['completion_tokens']:,}",
         cost,
-        f"{one.seconds:,.0f}",
+        _seconds(one.seconds_each),
         NONE if one.dollars_per_solved is None else each,
     ]
 
@@ -135,10 +135,13 @@ def _published_row(record: Record, tries: int) -> list[object]:
     for key in ("prompt_tokens", "completion_tokens"):
         tokens = whole(record.get(key))
         cells.append(NONE if tokens is None else f"{tokens:,}")
-    seconds = number(record.get("seconds_per_case"))
     cost = dollars(record.get("total_cost"))
-    cells += [in_words(cost) if cost else NONE, NONE if seconds is None else f"{seconds:,.1f}"]
-    return [*cells, NONE]
+    seconds = _seconds(number(record.get("seconds_per_case")))
+    return [*cells, in_words(cost) if cost else NONE, seconds, NONE]
+
+
+def _seconds(each: float | None) -> str:
+    return NONE if each is None else f"{each:,.1f}"
 
 
 def _published_reach(record: Record, place: int) -> str:

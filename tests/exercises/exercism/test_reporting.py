@@ -91,7 +91,7 @@ def test_a_column_in_numbers(run: Path) -> None:
     assert [(s.count, s.of) for s in first.solved] == [(2, 4), (3, 4)]
     assert [(s.count, s.of) for s in second.solved] == [(1, 4), (1, 4)]
     assert (first.dollars, first.dollars_per_solved) == (Decimal("1.00"), Decimal(1) / 3)
-    assert (first.seconds, first.sums["prompt_tokens"]) == (40, 4000)
+    assert (first.seconds_each, first.sums["prompt_tokens"]) == (10, 4000)
     assert (first.well_formed.share, second.well_formed.share) == (0, 1)
 
 
@@ -174,7 +174,25 @@ def test_published_rows_stand_beside_ours(
     out = capsys.readouterr().out
     assert re.search(r"opus@diff\*\s+133\s+53.4 %\s+–\s+68.4 %", out) and "bare@–*" in out
     assert "68%*" in chart.read_text() and (tmp_path / "c-dark.svg").exists()
+    # Seconds of both are of an exercise.
+    assert re.search(r"gpt-4o@diff .* 10.0 ", out) and re.search(r"opus@diff\* .* 32.4 ", out)
     assert main(["report", str(run), "--published", str(rows), "--json"]) == 0
+
+
+def test_rows_are_chosen(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.yml"
+    rows.write_text(
+        "".join(f"- {{model: {m}, edit_format: diff, pass_rate_2: 9}}\n" for m in ("opus", "GPT-4"))
+    )
+    chart = tmp_path / "c.svg"
+    asked = ["report", str(run), "--published", str(rows), "--chart", str(chart)]
+    assert main([*asked, "--only", "gpt-4*@diff"]) == 0
+    shown = capsys.readouterr().out + chart.read_text() + (run / "report/report.html").read_text()
+    assert "gpt-4o@diff" in shown and "GPT-4@diff*" in shown and ">GPT-4<" in shown
+    assert "opus" not in shown and "gpt-4o@whole" not in shown
+    assert len(yaml.safe_load((run / "record.yml").read_text())) == 2
+    assert main([*asked, "--only", "opus*"]) == 2
+    assert "--only opus*: no column of the runs fits" in capsys.readouterr().err
 
 
 def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) -> None:
