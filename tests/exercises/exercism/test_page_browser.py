@@ -39,3 +39,40 @@ def test_filters_and_sorting(tmp_path: Path) -> None:
         browser.set_window_size(1000, 1500)
         browser.save_screenshot(str(tmp_path / "page.png"))
         assert browser.get_log("browser") == []
+
+
+BROKEN = """\
+return Array.from(document.querySelectorAll('td')).filter(cell => {
+  const range = document.createRange(); range.selectNodeContents(cell);
+  return new Set(Array.from(range.getClientRects(), box => box.top)).size > 1;
+}).map(cell => cell.textContent)"""
+CUT = """\
+return Array.from(document.querySelectorAll('.scroll'))
+  .map(one => one.scrollWidth - one.clientWidth)"""
+
+
+def test_tables_and_chart_of_many_rows_have_the_room_of_the_window(tmp_path: Path) -> None:
+    formats = ("whole", "diff", "diff-fenced", "udiff", "patch")
+    every = [result(f"python/e{n}", edit_format=name) for n in range(3) for name in formats]
+    run, records = write_run(tmp_path / "r", every), tmp_path / "o.yml"
+    records.write_text(
+        "".join(
+            f"- {{model: gpt-4-turbo-2024-04-{n}, edit_format: diff, pass_rate_2: 50.5,"
+            " total_cost: 0.0113}\n"
+            for n in range(98)
+        )
+    )
+    assert main(["report", str(run), "--published", str(records)]) == 0
+    with open_browser() as browser:
+        browser.set_window_size(1900, 1000)
+        browser.get((run / "report" / "report.html").as_uri())
+        assert browser.execute_script(BROKEN) == []
+        assert browser.execute_script(CUT) == [0, 0]
+        browser.set_window_size(1000, 1000)
+        words = [text for text in browser.execute_script(BROKEN) if "@" not in text]
+        assert words == []  # names alone break
+        page, chart = browser.execute_script(
+            "const root = document.documentElement, chart = document.querySelector('figure');"
+            "return [root.scrollWidth - root.clientWidth, chart.scrollWidth - chart.clientWidth]"
+        )
+        assert page == 0 and chart > 1000  # the chart scrolls, and keeps the size of its words
