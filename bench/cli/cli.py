@@ -94,15 +94,12 @@ class _Output(FileIO):
 
 def _survive_readers() -> None:
     for number, name in ((1, "stdout"), (2, "stderr")):
-        stream = getattr(sys, name)
-        if stream is None or stream is not getattr(sys, f"__{name}__"):
-            continue
-        raw = _Output(number, "wb", closefd=False)
-        same = {key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering")}
-        # A stream of `python -u` has no buffer.
-        through = stream.write_through
-        buffer = raw if through else BufferedWriter(raw)
-        setattr(sys, name, TextIOWrapper(buffer, write_through=through, **same))
+        own = getattr(sys, name)
+        if own is not None and own is getattr(sys, f"__{name}__"):
+            raw = _Output(number, "wb", closefd=False)
+            buffer = raw if own.write_through else BufferedWriter(raw)  # none with `python -u`
+            how = (own.encoding, own.errors, None, own.line_buffering, own.write_through)
+            setattr(sys, name, TextIOWrapper(buffer, *how))
 
 
 def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:

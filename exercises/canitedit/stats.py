@@ -39,12 +39,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class DatasetStats:
-    """The table of a data set.
-
-    Attributes:
-        lines_together, tokens_together: of a problem's two programs; ``most_tokens`` of a problem.
-        tokenizer: what counted tokens; ``words`` for what white space separates.
-    """
+    """The table of a data set; lines and tokens together are those of a problem's two programs."""
 
     problems: int
     lines_before: Spread
@@ -76,11 +71,9 @@ _PAPER = {
 }
 
 
-def dataset_stats(
-    problems: Sequence[Problem], counting: TokenizerChoice | None = None
-) -> DatasetStats:
+def dataset_stats(problems: Sequence[Problem], counting: TokenizerChoice) -> DatasetStats:
     """Return the table of at least one problem."""
-    tokens_of, tokenizer = (counting or TokenizerChoice()).counter()
+    tokens_of, tokenizer = counting.counter()
     together = [tokens_of(problem.before) + tokens_of(problem.after) for problem in problems]
     before = [len(problem.before.splitlines()) for problem in problems]
     after = [len(problem.after.splitlines()) for problem in problems]

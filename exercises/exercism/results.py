@@ -212,7 +212,7 @@ def aider_folders(run: Path) -> dict[str, Path]:
     return dict(sorted(found.items())) if some else {}
 
 
-def read_aider_result(key: str, folder: Path) -> ExerciseResult:
+def read_aider_result(folder: Path) -> ExerciseResult:
     """Return the result that aider's benchmark wrote into the folder of an exercise.
 
     Raises:
@@ -223,12 +223,10 @@ def read_aider_result(key: str, folder: Path) -> ExerciseResult:
     data = {k: value for k, value in read_object(path, _FIX).items() if value is not None}
     if "exception" in data:
         raise FileNotFoundError(path)
-    language, _, name = key.partition("/")
     outcomes = data.get("tests_outcomes")
     solved = isinstance(outcomes, list) and True in outcomes
     status = ExerciseStatus.SOLVED if solved else ExerciseStatus.FAILED
-    extra = {"status": status, "language": language}
-    return _result({**data, "testcase": name, "extra": extra}, path)
+    return _result({**data, "extra": {"status": status, "language": ""}}, path)
 
 
 def result_paths(run: Path) -> Iterator[Path]:

@@ -39,7 +39,7 @@ class Column:
         run: the name of the run, and ``folder`` its folder.
         label: unique among the columns of a report.
         results: the completed ones, by the keys of exercises.
-        chats: the transcripts of aider's benchmark, by the keys of exercises.
+        chats: where the transcripts of exercises lie, if they are there.
     """
 
     run: str
@@ -47,19 +47,13 @@ class Column:
     name: ColumnName
     facts: RunFacts
     results: Mapping[str, ExerciseResult]
+    chats: Mapping[str, Path]
     label: str = ""
-    chats: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def open(self) -> tuple[str, ...]:
         """Exercises without a result: not run, interrupted, infrastructure, broken."""
         return tuple(key for key in self.facts.exercises if key not in self.results)
-
-    def transcript(self, key: str) -> Path:
-        """Return where the transcript of an exercise lies, if there is one."""
-        name = self.name
-        own = result_path(self.folder, name.model, name.edit_format, name.repeat, key)
-        return self.chats.get(key, own.with_suffix(".md"))
 
     @property
     def verdicts(self) -> dict[str, bool]:
@@ -145,48 +139,41 @@ def read_columns(
 
 def _columns(run: Path, say: Callable[[str], None] | None) -> Iterator[Column]:
     if folders := aider_folders(run):
-        yield from _columns_of_aider(run, folders, say)
+        yield _column_of_aider(run, folders, say)
         return
     facts = read_facts(run)
     for name in facts.columns:
-
-        def read(key: str, name: ColumnName = name) -> ExerciseResult:
-            return read_result(result_path(run, name.model, name.edit_format, name.repeat, key))
-
-        yield Column(run.name, run, name, facts, _results(facts.exercises, read, say))
-
-
-def _columns_of_aider(
-    run: Path, folders: Mapping[str, Path], say: Callable[[str], None] | None
-) -> Iterator[Column]:
-    results = _results(folders, lambda key: read_aider_result(key, folders[key]), say)
-    chats = {key: folder / AIDER_CHAT for key, folder in folders.items()}
-    names = dict.fromkeys((result.model, result.edit_format) for result in results.values())
-    columns = [ColumnName(model=model, edit_format=form) for model, form in names]
-    facts = RunFacts(
-        columns=tuple(columns),
-        exercises=tuple(folders),
-        tries=max([1, *(len(result.tests_outcomes) for result in results.values())]),
-        started=run.name[:10],
-    )
-    for name in columns:
-        own = {
-            k: r
-            for k, r in results.items()
-            if (r.model, r.edit_format) == (name.model, name.edit_format)
+        paths = {
+            key: result_path(run, name.model, name.edit_format, name.repeat, key)
+            for key in facts.exercises
         }
-        yield Column(run.name, run, name, facts, own, chats=chats)
+        chats = {key: path.with_suffix(".md") for key, path in paths.items()}
+        yield Column(run.name, run, name, facts, _results(paths, read_result, say), chats)
+
+
+def _column_of_aider(
+    run: Path, folders: Mapping[str, Path], say: Callable[[str], None] | None
+) -> Column:
+    """Return a run as aider's own summary does: several models or formats, joined, are one."""
+    results = _results(folders, read_aider_result, say)
+    models = dict.fromkeys(result.model for result in results.values())
+    forms = dict.fromkeys(result.edit_format for result in results.values())
+    name = ColumnName(model=", ".join(models), edit_format=", ".join(forms))
+    tries = max([1, *(len(result.tests_outcomes) for result in results.values())])
+    facts = RunFacts(columns=(name,), exercises=tuple(folders), tries=tries, started=run.name[:10])
+    chats = {key: folder / AIDER_CHAT for key, folder in folders.items()}
+    return Column(run.name, run, name, facts, results, chats)
 
 
 def _results(
-    keys: Iterable[str],
-    read: Callable[[str], ExerciseResult],
+    places: Mapping[str, Path],
+    read: Callable[[Path], ExerciseResult],
     say: Callable[[str], None] | None,
 ) -> dict[str, ExerciseResult]:
     results = {}
-    for key in keys:
+    for key, place in places.items():
         try:
-            result = read(key)
+            result = read(place)
         except FileNotFoundError:
             continue
         except UserError as error:

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from exercises.exercism.reporting.records import (
     record_of,
     write_records,
 )
-from reports.cli.options import Say, csv_option, json_option, partial_option
+from reports.cli.options import csv_option, json_option, partial_option
 
 _RUNS = "give folders under predictions/"
 
@@ -71,57 +70,40 @@ class CheckAsked:
     files: tuple[Path, ...] = option((), "Records (YAML).", "files", argument=True)
 
 
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
 @command(ReportAsked)
 def report(context: typer.Context, values: dict[str, Any]) -> None:
     """Report on runs: tables, chart, matrix, published records beside them."""
     asked = built(ReportAsked, values)
-    raise typer.Exit(report_command(asked, print, partial(print, file=sys.stderr)))
-
-
-@command(DiffAsked)
-def diff(context: typer.Context, values: dict[str, Any]) -> None:
-    """List the exercises whose outcome differs between two runs."""
-    asked = built(DiffAsked, values)
-    raise typer.Exit(diff_command(asked, print, partial(print, file=sys.stderr)))
-
-
-@command(CheckAsked)
-def check(context: typer.Context, values: dict[str, Any]) -> None:
-    """Recompute the ratios of records from their own counts, and name each that differs."""
-    raise typer.Exit(check_command(built(CheckAsked, values).files, print))
-
-
-def report_command(asked: ReportAsked, show: Say, say: Say) -> int:
-    """Report on runs and write ``record.yml`` into each; return the exit code.
-
-    Returns:
-        1 if an exercise is not completed, unless ``allow_partial``; else 0.
-
-    Raises:
-        UserError: a run or a file cannot be read, or options exclude each other.
-    """
     if not asked.runs:
         raise UserError(f"report needs a run: {_RUNS}")
-    if asked.as_json + asked.as_csv + asked.variants > 1:
+    alone = asked.as_json + asked.as_csv + asked.variants
+    if alone > 1:
         raise UserError("--json, --csv and --variants exclude each other; give one")
     every = [record for path in asked.published for record in read_records(path)]
-    columns = read_columns(asked.runs, say, allow_partial=asked.allow_partial)
-    if not columns:
+    found = read_columns(asked.runs, _say, allow_partial=asked.allow_partial)
+    if not found:
         raise UserError(f"{asked.runs[0]} has no columns; run it again")
-    write_run_records(columns)
-    columns = tuple(c for c in columns if _fits(asked, c.name.model, c.name.edit_format))
+    write_run_records(found)
+    columns = [c for c in found if _fits(asked, c.name.model, c.name.edit_format)]
     published = [r for r in every if _fits(asked, r["model"], r.get("edit_format"))]
     if not columns:
         raise UserError(f"--only {' '.join(asked.only)}: no column of the runs fits; see --help")
     for line in _asked_for(asked, columns, published):
-        show(line)
+        print(line)
     if asked.chart:
-        say(f"chart          {_write_chart(asked.chart, columns, published)}")
-    if asked.page and not (asked.as_json or asked.as_csv or asked.variants):
+        _say(f"chart          {_write_chart(asked.chart, columns, published)}")
+    if asked.page and not alone:
         from exercises.exercism.reporting.page import write_page
 
-        say(f"page           {write_page(columns[0].folder / 'report', columns, published)}")
-    return _exit_code(columns, say, allow_partial=asked.allow_partial)
+        _say(f"page           {write_page(found[0].folder / 'report', columns, published)}")
+    if left := sum(len(column.open) for column in columns):
+        fix = "" if asked.allow_partial else "; run the same command again, or pass --allow-partial"
+        _say(f"not completed: {counted(left, 'exercise')}{fix}")
+    raise typer.Exit(int(left > 0 and not asked.allow_partial))
 
 
 def _fits(asked: ReportAsked, model: str, edit_format: object) -> bool:
@@ -170,32 +152,20 @@ def _write_chart(path: Path, columns: Sequence[Column], published: Sequence[Reco
     return path
 
 
-def _exit_code(columns: Sequence[Column], say: Say, *, allow_partial: bool) -> int:
-    left = sum(len(column.open) for column in columns)
-    if not left:
-        return 0
-    fix = "" if allow_partial else "; run the same command again, or pass --allow-partial"
-    say(f"not completed: {counted(left, 'exercise')}{fix}")
-    return 0 if allow_partial else 1
-
-
-def diff_command(asked: DiffAsked, show: Say, say: Say) -> int:
-    """Print the exercises whose outcome differs; return 1 if there is one, else 0.
-
-    Raises:
-        UserError: not two runs, one cannot be read, or they have no column in common.
-    """
+@command(DiffAsked)
+def diff(context: typer.Context, values: dict[str, Any]) -> None:
+    """List the exercises whose outcome differs between two runs."""
+    asked = built(DiffAsked, values)
     if len(asked.runs) != 2:
         raise UserError(f"diff compares two runs: {_RUNS}")
-    a, b = (read_columns([run], say, allow_partial=asked.allow_partial) for run in asked.runs)
+    a, b = (read_columns([run], _say, allow_partial=asked.allow_partial) for run in asked.runs)
     found, alone = outcome_differences(a, b)
     if len(alone) == len(a) + len(b):
         raise UserError("the runs have no column in common: their models or formats differ")
     for name in alone:
-        say(f"only in one run: {name}")
-    for line in _differences(found):
-        show(line)
-    return 1 if found else 0
+        _say(f"only in one run: {name}")
+    print("\n".join(_differences(found)))
+    raise typer.Exit(int(bool(found)))
 
 
 def _differences(found: Sequence[OutcomeDifference]) -> Iterable[str]:
@@ -210,18 +180,16 @@ def _differences(found: Sequence[OutcomeDifference]) -> Iterable[str]:
     return table(("column", "exercise", "first run", "second run"), rows)
 
 
-def check_command(files: Sequence[Path], show: Say) -> int:
-    """Print every ratio that a record's own counts do not give; return 1 if there is one.
-
-    Raises:
-        UserError: no file, or one that cannot be read.
-    """
+@command(CheckAsked)
+def check(context: typer.Context, values: dict[str, Any]) -> None:
+    """Recompute the ratios of records from their own counts, and name each that differs."""
+    files = built(CheckAsked, values).files
     if not files:
         raise UserError("check needs a file of records: FILE.yml")
     every = [(path, record) for path in files for record in read_records(path)]
     found = [(path, fault) for path, record in every for fault in ratio_faults(record)]
     for path, fault in found:
-        show(f"{path}: {fault.line()}")
+        print(f"{path}: {fault.line()}")
     faulty = len({(path, fault.record) for path, fault in found})
-    show(f"checked        {counted(len(every), 'record')}, {faulty} with a wrong ratio")
-    return 1 if found else 0
+    print(f"checked        {counted(len(every), 'record')}, {faulty} with a wrong ratio")
+    raise typer.Exit(int(bool(found)))

@@ -110,6 +110,6 @@ def _cell(folder: Path, key: str, column: Column) -> MatrixCell:
     words = cell(column, key)
     solved = column.verdicts.get(key)
     style = "wait" if solved is None else "good" if solved else "bad"
-    transcript = column.transcript(key)
+    transcript = column.chats.get(key, Path())
     link = quote(Path(os.path.relpath(transcript, folder)).as_posix())
     return MatrixCell(words, style, link if transcript.is_file() else "")

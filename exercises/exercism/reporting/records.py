@@ -20,11 +20,12 @@ from reports.statistics.methods.intervals import Share
 RECORD = "record.yml"
 _MOST_BYTES = 1 << 20
 _FIX = "correct it, or choose another file"
-_RENAMED = {
-    "error_outputs": "num_error_outputs",
-    "user_asks": "num_user_asks",
-    "exhausted_context_windows": "num_exhausted_context_windows",
-}
+# In the leaderboard's order; some keys of results begin with ``num_``.
+_COUNTERS = (
+    "error_outputs", "num_malformed_responses", "user_asks", "lazy_comments", "syntax_errors",
+    "indentation_errors", "exhausted_context_windows", "prompt_tokens", "completion_tokens",
+    "test_timeouts",
+)  # fmt: skip
 Record = Mapping[str, Any]
 """One published run; any key may be missing."""
 
@@ -34,9 +35,10 @@ def record_of(column: Column) -> dict[str, Any]:
     found, facts, name = summary(column), column.facts, column.name
     every = [*column.results.values()]
     folder = column_folder(name.model, name.edit_format, name.repeat)
-    counted = {key: found.sums[_RENAMED.get(key, key)] for key in _counters()}
+    sums = found.sums
+    counted = {key: sums.get(key, sums.get(f"num_{key}")) for key in _COUNTERS}
     first = {
-        "dirname": column.run if column.chats else f"{column.run}--{folder}",
+        "dirname": f"{column.run}--{folder}" if facts.version else column.run,
         "test_cases": found.completed,
         "model": name.model,
         "edit_format": name.edit_format,
@@ -60,15 +62,6 @@ def record_of(column: Column) -> dict[str, Any]:
     return {**first, **{k: counted[k] for k in counted if k not in first}, **last} | _ours(
         column, found
     )
-
-
-def _counters() -> tuple[str, ...]:
-    """Return the keys of counters in the leaderboard's order."""
-    return (
-        "error_outputs", "num_malformed_responses", "user_asks", "lazy_comments", "syntax_errors",
-        "indentation_errors", "exhausted_context_windows", "prompt_tokens", "completion_tokens",
-        "test_timeouts",
-    )  # fmt: skip
 
 
 def _settings(column: Column) -> dict[str, Any]:

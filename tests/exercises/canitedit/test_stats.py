@@ -11,6 +11,7 @@ import pytest
 from exercises.canitedit.__main__ import COMMANDS
 from exercises.canitedit.stats import Spread, dataset_stats
 from exercises.dispatch import dispatch
+from exercises.tokens import TokenizerChoice
 from tests.exercises.canitedit.making import ROWS, problems
 
 
@@ -20,7 +21,7 @@ def stats(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 def test_the_table() -> None:
-    found = dataset_stats(problems())
+    found = dataset_stats(problems(), TokenizerChoice())
     before, after = [2, 5, 9, 6, 5, 7], [2, 5, 14, 7, 6, 2]
     assert found.lines_before == Spread.of(before)
     assert found.lines_after == Spread.of(after)
@@ -29,7 +30,7 @@ def test_the_table() -> None:
     assert (found.with_libraries, found.libraries) == (1, {"statistics": 1})
     assert found.tokens_lazy == Spread.of([2, 6, 2, 7, 3, 6])
     assert found.tokenizer == "words"
-    one = dataset_stats(problems()[:1])
+    one = dataset_stats(problems()[:1], TokenizerChoice())
     # `min(low, max(value, high))` to `max(low, min(value, high))`.
     assert one.levenshtein == Spread(4, 0.0)
 
