@@ -10,8 +10,6 @@ from core.options import option, option_group
 from core.plaintext import shortened
 
 WORDS = "words"
-"""The name for the lack of a tokenizer."""
-_SHOWN = 200
 
 
 @option_group
@@ -25,14 +23,7 @@ class TokenizerChoice:
     )
 
     def counter(self) -> tuple[Callable[[str], int], str]:
-        """Return a function that counts the tokens of a text, and its name.
-
-        Without a tokenizer it counts words between white space. A folder without
-        ``tokenizer.json`` is one that transformers saved a tokenizer in.
-
-        Raises:
-            UserError: the tokenizer cannot be used.
-        """
+        """Return a function that counts tokens, or words between white space, and its name."""
         place = self.tokenizer
         if place is None:
             return lambda text: len(text.split()), WORDS
@@ -42,7 +33,7 @@ class TokenizerChoice:
         except ModuleNotFoundError as error:
             raise UserError(f"--tokenizer {place} needs the package {error.name}; {fix}") from error
         except Exception as error:  # both libraries raise any class for files that they cannot read
-            words = shortened(str(error), _SHOWN)
+            words = shortened(str(error), 200)
             raise UserError(f"--tokenizer {place} cannot be used ({words}); {fix}") from error
 
 

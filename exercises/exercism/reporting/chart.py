@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reports.plots.style import Theme, label
 
@@ -112,15 +112,7 @@ def _label_groups(
 
 def _draw_bar(axes: Axes, bar: ChartBar, x: float, place: str, theme: Theme) -> None:
     height = bar.height
-    look = _look(bar.edit_format, theme)
-    (drawn,) = axes.bar(
-        [x],
-        [height],
-        width=_WIDTH,
-        color=look["color"],
-        hatch=look["hatch"],
-        edgecolor=look["edgecolor"],
-    )
+    (drawn,) = axes.bar([x], [height], width=_WIDTH, **_look(bar.edit_format, theme))
     drawn.set_gid(f"bar-{place}")
     if bar.published:
         drawn.set_linestyle("--")
@@ -144,13 +136,13 @@ def _draw_bar(axes: Axes, bar: ChartBar, x: float, place: str, theme: Theme) -> 
     )
 
 
-def _look(edit_format: str, theme: Theme) -> dict[str, str]:
+def _look(edit_format: str, theme: Theme) -> dict[str, Any]:
     """Return colour and hatch of a format, as in 2023: by ``whole``, ``diff`` and ``-func``."""
     colours = _COLOURS[theme.name]
     kind = next((kind for kind in ("whole", "diff") if edit_format.startswith(kind)), "")
     hatch = "////" if edit_format.endswith("-func") else ""
     hatch = {"diff-fenced": "....", "patch": "xxxx"}.get(edit_format, hatch)
-    return {"color": colours[kind], "hatch": hatch, "edgecolor": theme.ink}
+    return {"facecolor": colours[kind], "hatch": hatch, "edgecolor": theme.ink}
 
 
 def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
@@ -158,17 +150,9 @@ def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
     from matplotlib.patches import Patch
 
     names = dict.fromkeys(bar.edit_format for bar in bars)
-    handles: list[Patch | Line2D] = []
-    for name in names:
-        look = _look(name, theme)
-        handles.append(
-            Patch(
-                facecolor=look["color"],
-                hatch=look["hatch"],
-                edgecolor=theme.ink,
-                label=label(name),
-            )
-        )
+    handles: list[Patch | Line2D] = [
+        Patch(**_look(name, theme), label=label(name)) for name in names
+    ]
     if any(bar.first for bar in bars):
         handles.append(
             Line2D([], [], color=theme.faint, linewidth=1.6, label="after the first try")

@@ -63,7 +63,7 @@ def _wrong_rate(record: Record, key: str, solved: int | None, cases: int) -> str
     if written is None:
         return ""
     if solved is None:
-        return "" if _reachable(written, cases) else _unreachable(written, cases)
+        return "" if _reachable(written, cases) else _unreachable(cases)
     if _equal(written, solved, cases):
         return ""
     every = whole(record.get("total_tests"))
@@ -86,7 +86,7 @@ def _wrong_well_formed(record: Record, key: str, cases: int) -> str:
         well = cases - malformed
         return f"{malformed} malformed cases of {cases} leave {well}, {_rate(well, cases)}"
     if not _reachable(written, cases):
-        return _unreachable(written, cases)
+        return _unreachable(cases)
     if replies is None:
         return ""
     # Each malformed case has at least one malformed reply, and each reply belongs to a case.
@@ -124,12 +124,8 @@ def _reachable(written: float, cases: int) -> bool:
     )
 
 
-def _unreachable(written: float, cases: int) -> str:
-    near = min(max(round(written * cases / 100), 0), cases)
-    others = sorted({max(near - 1, 0), near, min(near + 1, cases)})
-    nearest = sorted(sorted(others, key=lambda n: abs(100 * n / cases - written))[:2])
-    words = " and ".join(f"{n} are {_rate(n, cases)}" for n in nearest)
-    return f"no whole number of {cases} cases gives it: {words}"
+def _unreachable(cases: int) -> str:
+    return f"no whole number of {cases} cases gives it"
 
 
 def _rate(count: int, of: int) -> str:

@@ -21,10 +21,11 @@ from exercises.exercism.results import (
 )
 from reports.statistics.methods.intervals import Share
 
+# In the leaderboard's order.
 SUMS = (
-    "num_error_outputs", "num_user_asks", "num_malformed_responses",
-    "num_exhausted_context_windows", "lazy_comments", "syntax_errors", "indentation_errors",
-    "test_timeouts", "prompt_tokens", "completion_tokens",
+    "num_error_outputs", "num_malformed_responses", "num_user_asks", "lazy_comments",
+    "syntax_errors", "indentation_errors", "num_exhausted_context_windows", "prompt_tokens",
+    "completion_tokens", "test_timeouts",
 )  # fmt: skip
 OURS = (
     "whole_file_blocks", "hallucinated_functions", "foreign_edits", "ambiguous_edits", "truncated",

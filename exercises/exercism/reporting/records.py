@@ -13,19 +13,13 @@ from core.errors import DamagedFileError
 from core.money import as_number
 from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import DamagedError, read_bytes, text_of
-from exercises.exercism.reporting.columns import OURS, Column, ColumnSummary, summary
+from exercises.exercism.reporting.columns import OURS, SUMS, Column, ColumnSummary, summary
 from exercises.exercism.results import column_folder
 from reports.statistics.methods.intervals import Share
 
 RECORD = "record.yml"
 _MOST_BYTES = 1 << 20
 _FIX = "correct it, or choose another file"
-# In the leaderboard's order; some keys of results begin with ``num_``.
-_COUNTERS = (
-    "error_outputs", "num_malformed_responses", "user_asks", "lazy_comments", "syntax_errors",
-    "indentation_errors", "exhausted_context_windows", "prompt_tokens", "completion_tokens",
-    "test_timeouts",
-)  # fmt: skip
 Record = Mapping[str, Any]
 """One published run; any key may be missing."""
 
@@ -35,8 +29,8 @@ def record_of(column: Column) -> dict[str, Any]:
     found, facts, name = summary(column), column.facts, column.name
     every = [*column.results.values()]
     folder = column_folder(name.model, name.edit_format, name.repeat)
-    sums = found.sums
-    counted = {key: sums.get(key, sums.get(f"num_{key}")) for key in _COUNTERS}
+    counted = {key.removeprefix("num_"): found.sums[key] for key in SUMS}
+    malformed = counted.pop("malformed_responses")
     first = {
         "dirname": f"{column.run}--{folder}" if facts.version else column.run,
         "test_cases": found.completed,
@@ -47,8 +41,8 @@ def record_of(column: Column) -> dict[str, Any]:
         **_numbered("pass_rate", [_percent(share) for share in found.solved]),
         **_numbered("pass_num", [share.count for share in found.solved]),
         "percent_cases_well_formed": _percent(found.well_formed),
-        "error_outputs": counted["error_outputs"],
-        "num_malformed_responses": counted["num_malformed_responses"],
+        "error_outputs": counted.pop("error_outputs"),
+        "num_malformed_responses": malformed,
         "num_with_malformed_responses": found.completed - found.well_formed.count,
     }
     last = {
@@ -59,9 +53,7 @@ def record_of(column: Column) -> dict[str, Any]:
         "seconds_per_case": _rounded(found.seconds_each, 1),
         "total_cost": None if found.dollars is None else round(float(found.dollars), 4),
     }
-    return {**first, **{k: counted[k] for k in counted if k not in first}, **last} | _ours(
-        column, found
-    )
+    return {**first, **counted, **last, **_ours(column, found)}
 
 
 def _settings(column: Column) -> dict[str, Any]:
