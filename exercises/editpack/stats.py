@@ -22,8 +22,6 @@ from exercises.editpack.rows import NEW, OLD, Row, message_of
 
 MOST_VERBS, MOST_NOUNS = 20, 10
 """Those of the paper's figure."""
-RULE = "rule"
-"""The name for the lack of a parser."""
 # rapidfuzz needs time in proportion to the product of the lengths that differ.
 _MOST_PRODUCT = MOST_CHARACTERS**2
 
@@ -111,7 +109,6 @@ class EditStats:
         rows_without_distance: rows whose sides are too long to be compared.
         message_tokens: of the message, counted by ``tokenizer``.
         tokenizer: ``words`` for what white space separates, or the name of a tokenizer.
-        root_nouns: ``rule``, or the model that parsed messages.
         verbs: the 20 most frequent, each with its 10 most frequent root nouns.
         published: the columns of the paper, for comparison; nothing of them was counted here.
     """
@@ -129,7 +126,6 @@ class EditStats:
     rows_without_distance: int
     message_tokens: Distribution
     tokenizer: str
-    root_nouns: str
     verbs: tuple[VerbUse, ...]
     published: tuple[PublishedColumn, ...]
 
@@ -205,7 +201,7 @@ def distance_of(old: str, new: str) -> int | None:
 
 
 def edit_stats(
-    tally: EditTally, name: str, sha256: str, unreadable: int, tokenizer: str, root_nouns: str
+    tally: EditTally, name: str, sha256: str, unreadable: int, tokenizer: str
 ) -> EditStats:
     """Return the statistics of what was counted."""
     return EditStats(
@@ -222,7 +218,6 @@ def edit_stats(
         rows_without_distance=tally.rows - tally.distances.total(),
         message_tokens=Distribution.of(tally.tokens),
         tokenizer=tokenizer,
-        root_nouns=root_nouns,
         verbs=tally.top_verbs(),
         published=PUBLISHED,
     )

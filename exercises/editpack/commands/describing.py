@@ -13,7 +13,7 @@ from tqdm import tqdm
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.options import Folder, built, command, option_group
 from core.plaintext import counted
-from exercises.editpack.describing.nouns import root_noun_finder
+from exercises.editpack.describing.nouns import ruled_noun
 from exercises.editpack.describing.tables import stats_lines
 from exercises.editpack.files import RowInput, input_record, report_of, used_versions
 from exercises.editpack.messages import read_verbs
@@ -42,11 +42,10 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     source, began = asked.given.source(), time.monotonic()
     check_folder("--out", asked.out)
     tokens_of, tokenizer = asked.counting.counter()
-    noun_of, nouns = root_noun_finder()
-    tally = EditTally(read_verbs(), tokens_of, noun_of)
+    tally = EditTally(read_verbs(), tokens_of, ruled_noun)
     unreadable = _count(source, tally, skip_bad=asked.given.skip_bad)
     record = input_record(source)
-    stats = edit_stats(tally, record["name"], record["sha256"], unreadable, tokenizer, nouns)
+    stats = edit_stats(tally, record["name"], record["sha256"], unreadable, tokenizer)
     _write(asked.out, stats, tally)
     report = {
         "command": "stats",
@@ -55,8 +54,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         "rows": tally.rows + unreadable,
         "kept": tally.rows,
         "dropped": {UNREADABLE: unreadable} if unreadable else {},
-        "options": {"skip_bad": asked.given.skip_bad, "tokenizer": tokenizer, "nouns": nouns},
-        "versions": used_versions(("rapidfuzz", "matplotlib", "tokenizers", "spacy")),
+        "options": {"skip_bad": asked.given.skip_bad, "tokenizer": tokenizer},
+        "versions": used_versions(("rapidfuzz", "matplotlib", "tokenizers")),
         "seconds": round(time.monotonic() - began, 3),
     }
     write_json_atomic(report_of(asked.out), report)

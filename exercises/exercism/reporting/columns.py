@@ -159,9 +159,11 @@ def _column_of_aider(
     results = _results(folders, read_aider_result, say)
     models = dict.fromkeys(result.model for result in results.values())
     forms = dict.fromkeys(result.edit_format for result in results.values())
-    name = ColumnName(model=", ".join(models), edit_format=", ".join(forms))
+    name = ColumnName(model=", ".join(models), edit_format=", ".join(forms), repeat=1)
     tries = max([1, *(len(result.tests_outcomes) for result in results.values())])
-    facts = RunFacts(columns=(name,), exercises=tuple(folders), tries=tries, started=run.name[:10])
+    facts = RunFacts(
+        columns=(name,), exercises=tuple(folders), tries=tries, timeout=180.0, started=run.name[:10]
+    )
     chats = {key: folder / AIDER_CHAT for key, folder in folders.items()}
     return Column(run.name, run, name, facts, results, chats)
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from exercises.editpack.describing.nouns import (
-    direct_object,
-    root_noun_finder,
     ruled_noun,
     singular,
 )
@@ -64,18 +61,3 @@ def test_any_message_has_a_short_noun_or_none(message: str, noun: str) -> None:
 )  # fmt: skip
 def test_words_become_singular(plural: str, noun: str) -> None:
     assert singular(plural) == noun
-
-
-def test_the_direct_object_of_a_parse_is_taken() -> None:
-    fix, rename = SimpleNamespace(text="Fix"), SimpleNamespace(text="rename")
-    inner = SimpleNamespace(dep_="pobj", lemma_="file", head=fix)
-    other = SimpleNamespace(dep_="dobj", lemma_="hook", head=rename)
-    bugs = SimpleNamespace(dep_="dobj", lemma_="Bug", head=fix)
-    assert direct_object([inner, other, bugs], "fix") == "bug"
-    assert direct_object([inner, other], "fix") == ""
-
-
-def test_nouns_are_found_with_and_without_a_parser() -> None:
-    find, name = root_noun_finder()
-    assert find("Update docs", "update") == "doc"
-    assert (find is ruled_noun) is (name == "rule")
