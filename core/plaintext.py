@@ -41,10 +41,14 @@ def table(
     *,
     numbers: Collection[int] = (),
     markdown: bool = False,
+    width: int | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of a table; the columns at the positions ``numbers`` are aligned right."""
+    """Yield the lines of a table; the columns at the positions ``numbers`` are aligned right.
+
+    Columns beyond ``width`` characters follow below, behind the first column again.
+    """
     cells = [[one_line(str(cell)) for cell in row] for row in (headings, *rows)]
-    return _markdown(cells, numbers) if markdown else _aligned(cells, numbers)
+    return _markdown(cells, numbers) if markdown else _aligned(cells, numbers, width or _UNBOUNDED)
 
 
 def _markdown(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
@@ -55,21 +59,30 @@ def _markdown(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterat
         yield f"| {' | '.join(cells)} |"
 
 
-def _aligned(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
+def _aligned(rows: Sequence[Sequence[str]], numbers: Collection[int], most: int) -> Iterator[str]:
     # Imported here: most commands print no table.
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 2))
-    for place in range(len(rows[0])):
-        grid.add_column(justify="right" if place in numbers else "left", no_wrap=True)
-    for row in rows:
-        grid.add_row(*map(Text, row))
+    widths = [2 + max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    blocks = [[0]]
+    for place in range(1, len(widths)):
+        if len(blocks[-1]) > 1 and sum(widths[n] for n in (*blocks[-1], place)) - 2 > most:
+            blocks.append([0])
+        blocks[-1].append(place)
     console = Console(file=StringIO(), width=_UNBOUNDED, color_system=None)
-    with console.capture() as capture:
-        console.print(grid)
-    return (line.rstrip() for line in capture.get().splitlines())
+    for number, block in enumerate(blocks):
+        grid = Table.grid(padding=(0, 2))
+        for place in block:
+            grid.add_column(justify="right" if place in numbers else "left", no_wrap=True)
+        for row in rows:
+            grid.add_row(*(Text(row[place]) for place in block))
+        with console.capture() as capture:
+            console.print(grid)
+        yield from [""] * (number > 0)
+        yield from (line.rstrip() for line in capture.get().splitlines())
 
 
 def _seen(character: str) -> str:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 import typer
@@ -127,7 +128,8 @@ def _asked_for(
     found = report_of(columns, published)
     if asked.as_json:
         return [json.dumps(found.as_json(), indent=1)]
-    return variant_lines(found.variants) if asked.variants else report_lines(found)
+    width = get_terminal_size().columns if sys.stdout.isatty() else None
+    return variant_lines(found.variants) if asked.variants else report_lines(found, width)
 
 
 def write_run_records(columns: Sequence[Column]) -> None:

@@ -31,7 +31,7 @@ def record_of(column: Column) -> dict[str, Any]:
     folder = column_folder(name.model, name.edit_format, name.repeat)
     counted = {key.removeprefix("num_"): found.sums[key] for key in SUMS}
     malformed = counted.pop("malformed_responses")
-    first = {
+    return {
         "dirname": f"{column.run}--{folder}" if facts.version else column.run,
         "test_cases": found.completed,
         "model": name.model,
@@ -44,16 +44,15 @@ def record_of(column: Column) -> dict[str, Any]:
         "error_outputs": counted.pop("error_outputs"),
         "num_malformed_responses": malformed,
         "num_with_malformed_responses": found.completed - found.well_formed.count,
-    }
-    last = {
+        **counted,
         "total_tests": found.selected,
         "command": facts.command,
         "date": facts.started,
         "versions": facts.version,
         "seconds_per_case": _rounded(found.seconds_each, 1),
         "total_cost": None if found.dollars is None else round(float(found.dollars), 4),
+        **_ours(column, found),
     }
-    return {**first, **counted, **last, **_ours(column, found)}
 
 
 def _settings(column: Column) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -33,6 +34,7 @@ from reports.pages.markdown import NONE, of, percent, within
 from reports.statistics.methods.intervals import Share
 
 _OPEN = "not completed"
+Lay = Callable[..., Iterator[str]]
 
 
 @dataclass(frozen=True)
@@ -73,19 +75,18 @@ def report_of(columns: Sequence[Column], published: Sequence[Record] = ()) -> Ex
     )
 
 
-def report_lines(report: ExercismReport) -> Iterator[str]:
-    """Yield the tables of a report as text."""
-    yield from _columns(report)
+def report_lines(report: ExercismReport, width: int | None = None) -> Iterator[str]:
+    """Yield the tables of a report as text, at most so wide where their columns allow it."""
+    lay = partial(table, width=width)
+    yield from _columns(report, lay)
     yield from _open(report)
-    yield from _repeats(report)
-    yield from _languages(report)
-    yield from _pairs(report)
-    yield from _ranking(report)
+    for part in (_repeats, _languages, _pairs, _ranking):
+        yield from part(report, lay)
 
 
-def _columns(report: ExercismReport) -> Iterator[str]:
+def _columns(report: ExercismReport, lay: Lay) -> Iterator[str]:
     head, rows = column_rows(report)
-    yield from table(head, rows, numbers=range(1, len(head)))
+    yield from lay(head, rows, numbers=range(1, len(head)))
     if report.published:
         yield "* published by others, as their file says; not recomputed"
 
@@ -162,7 +163,7 @@ def _open(report: ExercismReport) -> Iterator[str]:
         yield f"{_OPEN}: {label}: {len(keys)}: {', '.join(keys[:5])}{' …' if keys[5:] else ''}"
 
 
-def _repeats(report: ExercismReport) -> Iterator[str]:
+def _repeats(report: ExercismReport, lay: Lay) -> Iterator[str]:
     if report.repeats:
         rows = [
             (
@@ -174,27 +175,27 @@ def _repeats(report: ExercismReport) -> Iterator[str]:
             for one in report.repeats
         ]
         head = ("repeats of", "tries", "repeats", "mean", "minimum", "maximum")
-        yield from ("", *table(head, rows, numbers=range(1, 6)))
+        yield from ("", *lay(head, rows, numbers=range(1, 6)))
 
 
-def _languages(report: ExercismReport) -> Iterator[str]:
+def _languages(report: ExercismReport, lay: Lay) -> Iterator[str]:
     names = sorted({name for found in report.languages.values() for name in found})
     if len(names) > 1:
         rows = [
             (label, *(of(found[name]) if name in found else NONE for name in names))
             for label, found in report.languages.items()
         ]
-        yield from ("", *table(("solved by language", *names), rows, numbers=range(1, 9)))
+        yield from ("", *lay(("solved by language", *names), rows, numbers=range(1, 9)))
 
 
-def _pairs(report: ExercismReport) -> Iterator[str]:
+def _pairs(report: ExercismReport, lay: Lay) -> Iterator[str]:
     if report.pairs:
         rows = [
-            (pair.a, pair.b, pair.table.only_a, pair.table.only_b, *_difference(pair))
+            (f"{pair.a}, {pair.b}", pair.table.only_a, pair.table.only_b, *_difference(pair))
             for pair in report.pairs
         ]
-        head = ("A", "B", "only A", "only B", "B less A", "95 % interval", "McNemar p")
-        yield from ("", *table(head, rows, numbers=range(2, 7)))
+        head = ("A, B", "only A", "only B", "B less A", "95 % interval", "McNemar p")
+        yield from ("", *lay(head, rows, numbers=range(1, 6)))
 
 
 def _difference(pair: ColumnPair) -> tuple[str, str, str]:
@@ -204,10 +205,10 @@ def _difference(pair: ColumnPair) -> tuple[str, str, str]:
     return f"{100 * pair.difference:+.1f}", f"{low:+.1f} to {high:+.1f}", f"{pair.p_value:.4g}"
 
 
-def _ranking(report: ExercismReport) -> Iterator[str]:
+def _ranking(report: ExercismReport, lay: Lay) -> Iterator[str]:
     if len(report.columns) > 1:
         rows = [(one.exercise, f"{one.solved} of {one.completed}") for one in report.ranking]
-        yield from ("", *table(("exercise", "solved by"), rows, numbers=(1,)))
+        yield from ("", *lay(("exercise", "solved by"), rows, numbers=(1,)))
 
 
 def variant_lines(found: Variants) -> Iterator[str]:

@@ -20,7 +20,7 @@ from core.errors import DamagedFileError, UserError
 from exercises.exercism.reporting.check import ratio_faults
 from exercises.exercism.reporting.columns import read_columns, summary
 from exercises.exercism.reporting.records import read_records, record_of, write_records
-from exercises.exercism.reporting.report import report_of
+from exercises.exercism.reporting.report import report_lines, report_of
 from exercises.exercism.results import (
     ExerciseResult,
     ExerciseStatus,
@@ -261,6 +261,16 @@ def test_a_run_of_another_benchmark_is_named(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"exercism": {"columns": 1, "exercises": []}}')
     with pytest.raises(DamagedFileError, match=r"run\.json"):
         read_columns([tmp_path], print)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_tables_break_between_columns_alone(run: Path, width: int) -> None:
+    report = report_of(read_columns([run], print), [{"model": "m" * 20, "pass_rate_2": 50.5}])
+    whole = " ".join(report_lines(report)).split()
+    lines = [*report_lines(report, width)]
+    assert max(map(len, lines)) <= width < 200 or max(map(len, lines)) > 120
+    assert {*" ".join(lines).split()} == {*whole}  # no word and no number is cut
+    assert sum("gpt-4o@whole " in line for line in lines) >= {80: 4, 120: 3, 200: 2}[width]
 
 
 AIDER = {"testdir": "d", "model": "o1", "edit_format": "diff", "reasoning_effort": None}
