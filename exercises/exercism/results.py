@@ -213,12 +213,7 @@ def aider_folders(run: Path) -> dict[str, Path]:
 
 
 def read_aider_result(folder: Path) -> ExerciseResult:
-    """Return the result that aider's benchmark wrote into the folder of an exercise.
-
-    Raises:
-        FileNotFoundError: there is none, or it is a crash.
-        DamagedFileError: it is broken.
-    """
+    """Return the result in a folder of ``aider_folders``, as ``read_result``; a crash is none."""
     path = folder / _AIDER_RESULT
     data = {k: value for k, value in read_object(path, _FIX).items() if value is not None}
     if "exception" in data:
