@@ -18,6 +18,7 @@ from core.errors import UserError
 from core.options import built, command
 from reports.cli.options import Asked, EvaluatorKind, ReportOptions, Say, SubmissionOptions
 from reports.data.jsonvalues import mapping
+from runs.signals import sigterm_as_interrupt
 from runs.storage.store import RunStore
 
 
@@ -37,7 +38,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     looks = options.table or options.as_json or options.compare or options.verify
     if options.evaluator not in (None, EvaluatorKind.NONE) or not looks:
         check_folder("--cache", options.cache)
-    raise typer.Exit(_run(asked, options, values))
+    with sigterm_as_interrupt():
+        code = _run(asked, options, values)
+    raise typer.Exit(code)
 
 
 def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from reports.evaluation.evaluators.base import BY_SWEBENCH, EvaluationTask, Verdict
 from reports.evaluation.evaluators.grading import grade_output
 from reports.evaluation.evaluators.localoutput import grade_saved, is_saved
-from reports.evaluation.evaluators.swebench import Swebench, saved_output
+from reports.evaluation.evaluators.swebench import Swebench, saved_output, tests_ended
 from reports.evaluation.verdicts import eval_log
 from runs.storage.store import RunStore
 
@@ -42,9 +42,10 @@ class Regrading:
         if known is None or not known.conclusive or not log.is_file():
             return None
         text = log.read_text("utf-8", "replace")
-        if known.evaluator in BY_SWEBENCH:
-            return replace(grade_output(task, text, known.evaluator), image=image)
-        return grade_saved(task, text, known.evaluator) if is_saved(text) else None
+        if known.evaluator not in BY_SWEBENCH:
+            return grade_saved(task, text, known.evaluator) if is_saved(text) else None
+        graded = replace(grade_output(task, text, known.evaluator), image=image)
+        return graded if tests_ended(text) else None
 
 
 def _evaluator(folder: Path) -> str:

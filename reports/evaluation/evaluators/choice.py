@@ -76,6 +76,7 @@ def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
     """Return swebench, with its logs below the run's."""
     return Swebench(
         folder=store.logs / "evaluation",
+        running=options.cache / "evaluations",
         workers=options.workers,
         timeout=options.timeout,
         split=options.split or "test",

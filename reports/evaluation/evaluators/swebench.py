@@ -6,18 +6,19 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from bench.instances.evalscript import END_MARKER, START_MARKER
 from core.errors import UserError
 from core.parsing.untrusted import read_object
-from core.processes import without_secrets
+from core.processes import RUN_VARIABLE, without_secrets
 from environments.docker.engine import engine_variables
 from reports.evaluation.evaluators.base import (
     OUTPUT_FILE,
@@ -29,6 +30,7 @@ from reports.evaluation.evaluators.base import (
     VerdictStatus,
     verdict_of_report,
 )
+from runs.leftovers import kill_processes
 
 # Errors of the patch, not of the engine, after which swebench writes no report: APPLY_PATCH_FAIL,
 # and a test run that did not end. Each begins a record or the last line of an exception. The log
@@ -51,7 +53,13 @@ _CONTAINER_LOST = re.compile(r"[Cc]ontainer \w+ is not running")
 ENGINE_STOPPED = (
     "the Docker engine stopped answering during the evaluation; start it and repeat the command"
 )
-_LOST_OUTPUT = "the Docker engine lost the beginning of the test output; repeat the command"
+_INCOMPLETE = (
+    "its test output does not show that the tests ran from their beginning to their end, as when "
+    "the container or the engine stops; repeat the command"
+)
+# Where swebench keeps its files, and the line that it adds to scripts for what the tests returned.
+_LOGS = Path("logs/run_evaluation")
+_EXIT_CODE = ">>>>> Test Exit Code: "
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
 # Columns by which the rows of sets with an evaluator of their own are known.
 _TOOL_COLUMNS = (
@@ -69,12 +77,15 @@ class Swebench:
 
     Attributes:
         folder: for its logs, from which it also reads verdicts of the same run id.
+        running: a folder that all runs share. It has a link to the log of each evaluation that may
+            have left containers. The log is locked while the evaluation goes on.
         workers: number of instances at a time.
         timeout: seconds for one instance's tests.
         split: of the dataset.
     """
 
     folder: Path
+    running: Path
     workers: int
     timeout: float
     split: str
@@ -86,7 +97,23 @@ class Swebench:
             UserError: another process evaluates the same predictions.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as scratch:
+        log = self.folder / f"{run_id}.log"
+        # swebench must not inherit the lock, so it gets the log as another open file.
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            log.open("ab") as lock,
+            log.open("ab") as output,
+        ):
+            _lock(log, lock.fileno())
+            output.truncate(0)
+            self.running.mkdir(parents=True, exist_ok=True)
+            self.settle(run_id)
+            (self.running / run_id).symlink_to(log.resolve())
+            kill_processes(run_id)
+            for task in tasks:
+                # swebench would take any report for that of an evaluation that ended well.
+                if not tests_ended(saved_output(self._place(task, run_id))):
+                    self.forget(task, run_id)
             # A temporary dataset with only the needed rows, because it holds the answers.
             dataset, predictions = Path(scratch) / "dataset.json", Path(scratch) / "preds.json"
             rows = [dict(task.evaluation.row) for task in tasks]
@@ -98,73 +125,78 @@ class Swebench:
                 "--predictions_path", predictions, "--run_id", run_id,
                 "--max_workers", self.workers, "--timeout", int(self.timeout), *options,
             ]  # fmt: skip
-            return self._start([str(word) for word in argv], self.folder / f"{run_id}.log")
-
-    def _start(self, argv: Sequence[str], log: Path) -> str:
-        with log.open("ab") as output:
-            _lock(log, output.fileno())
-            output.truncate(0)
-            result = subprocess.run(
-                argv, cwd=self.folder, stdin=subprocess.DEVNULL,
-                stdout=output, stderr=subprocess.STDOUT, check=False,
-                env={**without_secrets(os.environ), **engine_variables(), "HF_HUB_OFFLINE": "1"},
-            )  # fmt: skip
+            marks = {"HF_HUB_OFFLINE": "1", RUN_VARIABLE: run_id}
+            try:
+                # In a session of its own: only this process hears of Ctrl-C, and ends it.
+                result = subprocess.run(
+                    [str(word) for word in argv], cwd=self.folder, stdin=subprocess.DEVNULL,
+                    stdout=output, stderr=subprocess.STDOUT, check=False, start_new_session=True,
+                    env={**without_secrets(os.environ), **engine_variables(), **marks},
+                )  # fmt: skip
+            finally:
+                kill_processes(run_id)
         return _in_words("swebench failed", _last_line(log), log) if result.returncode else ""
 
-    def left_containers(self, tasks: Sequence[EvaluationTask]) -> re.Pattern[str]:
-        """Return a pattern for the names of containers that no local process uses any more.
+    def ended(self) -> list[str]:
+        """Return the ids of evaluations that may have left containers, after ending them all.
 
-        swebench names them ``sweb.eval.<instance_id>.<run_id>``, followed by the time if that name
-        is taken (``create_container`` of swebench 5.0).
+        They are those of any run whose process is gone, but for processes that it started.
         """
-        ids = "|".join(re.escape(task.instance.instance_id.lower()) for task in tasks)
-        logs = sorted(self.folder.glob("*.log"))
-        runs = "|".join(re.escape(log.stem) for log in logs if not _is_in_use(log))
-        return re.compile(
-            rf"sweb\.eval\.(?:{ids})\.(?:{runs})(?:\.\d+)?" if ids and runs else r"(?!)"
-        )
+        links = sorted(self.running.iterdir()) if self.running.is_dir() else []
+        found = [link.name for link in links if not _is_in_use(link)]
+        for run_id in found:
+            kill_processes(run_id)
+        return found
+
+    def settle(self, run_id: str) -> None:
+        """Note that an evaluation left no container."""
+        (self.running / run_id).unlink(missing_ok=True)
 
     def verdict(self, task: EvaluationTask, run_id: str, evaluator: str, failure: str) -> Verdict:
         """Return the verdict in swebench's logs; ``failure`` is the result of ``run``."""
         name = task.instance.instance_id
-        folder = next((f for f in self._folders(task) if run_id in f.parts), None)
-        if folder is None:
+        folder = self._place(task, run_id)
+        if not folder.is_dir():
             reason = failure or "swebench left no log"
             return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason)
         output, report = saved_output(folder), folder / REPORT_FILE
-        if lost_beginning(output):
-            return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, _LOST_OUTPUT, output)
         if report.is_file():
             try:
                 data = read_object(report, "evaluate again")
             except UserError as error:
                 return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, str(error), output)
-            return verdict_of_report(task, data, output, evaluator)
+            if tests_ended(output):
+                return verdict_of_report(task, data, output, evaluator)
+            return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, _INCOMPLETE, output)
         if fault := patch_fault(folder):
             return Verdict(name, VerdictStatus.UNRESOLVED, evaluator, fault, output)
         reason = first_error(folder) or failure or f"swebench ended early; see {folder / RUN_LOG}"
         return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason, output)
 
-    def saved(self, task: EvaluationTask) -> Path | None:
-        """Return the folder of an evaluation of this patch that saved complete test output.
+    def forget(self, task: EvaluationTask, run_id: str) -> None:
+        """Delete what swebench keeps of an evaluation, so that it evaluates and grades it again."""
+        shutil.rmtree(self._place(task, run_id), ignore_errors=True)
 
-        An incomplete output, as after a crash of the engine, does not count.
-        """
+    def saved(self, task: EvaluationTask) -> Path | None:
+        """Return the folder of an evaluation of this patch that saved complete test output."""
         wanted = task.prediction.patch.strip()
-        for folder in self._folders(task):
+        for folder in self._folders.get((_model(task), task.instance.instance_id), ()):
             patch = folder / PATCH_FILE
             kept = patch.read_text("utf-8", "surrogateescape").strip() if patch.is_file() else ""
-            ended = (folder / REPORT_FILE).is_file() or patch_fault(folder)
-            whole = (folder / OUTPUT_FILE).is_file() and not lost_beginning(saved_output(folder))
-            if kept == wanted and ended and whole:
+            if kept == wanted and tests_ended(saved_output(folder)):
                 return folder
         return None
 
-    def _folders(self, task: EvaluationTask) -> Iterator[Path]:
-        """Yield swebench's folders for an instance, at any depth."""
-        model = task.prediction.model_name_or_path.replace("/", "__")
-        found = sorted(self.folder.glob(f"**/{task.instance.instance_id}"))
-        return (path for path in found if path.is_dir() and model in path.parts)
+    def _place(self, task: EvaluationTask, run_id: str) -> Path:
+        return self.folder / _LOGS / run_id / _model(task) / task.instance.instance_id
+
+    @cached_property
+    def _folders(self) -> Mapping[tuple[str, str], Sequence[Path]]:
+        """swebench's folders by model and instance, listed once for all of them."""
+        found: dict[tuple[str, str], list[Path]] = {}
+        for path in sorted((self.folder / _LOGS).glob("*/*/*")):
+            found.setdefault((path.parent.name, path.name), []).append(path)
+        return found
 
 
 def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
@@ -196,18 +228,25 @@ def _lacking(task: EvaluationTask) -> str:
     return ", ".join(key for key in _NEEDED if not row.get(key) and key != "PASS_TO_PASS")
 
 
-def lost_beginning(output: str) -> bool:
-    """Tell whether the engine lost the beginning of a test output, as it may on a busy machine.
+def tests_ended(output: str) -> bool:
+    """Tell whether a test output proves that swebench's script saw the tests begin and end.
 
-    swebench then reports that the patch did not apply.
+    Container, engine and swebench may end before, and busy engines lose the beginning; swebench
+    grades what there is. What the tests returned is the last of what it needs.
     """
-    return END_MARKER in output and START_MARKER not in output
+    _, begins, tests = output.partition(START_MARKER)
+    _, ends, after = tests.rpartition(END_MARKER)
+    return bool(begins and ends) and _EXIT_CODE in after
 
 
 def saved_output(folder: Path) -> str:
     """Return the test output in a folder of swebench; empty if there is none."""
     output = folder / OUTPUT_FILE
     return output.read_text("utf-8", "replace") if output.is_file() else ""
+
+
+def _model(task: EvaluationTask) -> str:
+    return task.prediction.model_name_or_path.replace("/", "__")
 
 
 def _prediction(task: EvaluationTask) -> dict[str, str]:
@@ -247,7 +286,7 @@ def _in_words(what: str, error: str, log: Path) -> str:
 
 
 def _lock(log: Path, descriptor: int) -> None:
-    """Lock a log until this process and the swebench process that inherits it have ended."""
+    """Lock a log until it is closed, which the end of this process does as well."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -259,10 +298,14 @@ def _lock(log: Path, descriptor: int) -> None:
 
 
 def _is_in_use(log: Path) -> bool:
-    with suppress(OSError), log.open("ab") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        with log.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:  # its run was deleted
         return False
-    return True
+    except OSError:
+        return True
+    return False
 
 
 def _last_line(log: Path) -> str:

@@ -4,21 +4,44 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.errors import UserError
-from reports.evaluation.evaluators.base import VerdictStatus
+from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 from reports.evaluation.evaluators.swebench import Swebench, check_rows
-from tests.reports.evaluation.evaluating import BANK, FORGED, TEXTKIT, WRONG, task
+from reports.evaluation.regrading import Regrading
+from reports.evaluation.verdicts import eval_log
+from tests.reports.evaluation.evaluating import BANK, FORGED, TEXTKIT, WRONG, make_run, task
+
+BEGIN, END, CODE = (
+    "+ : '>>>>> Start Test Output'\n",
+    "+ : '>>>>> End Test Output'\n",
+    ">>>>> Test Exit Code: 0\n",
+)
+WHOLE = f"{BEGIN}PASSED a\n{END}{CODE}"
 
 
-def test_swebench_folders_are_found_at_any_depth(tmp_path: Path) -> None:
-    """A later version may move them; text of a patch is not taken for an error of swebench."""
-    swebench = Swebench(tmp_path, 1, 60, "test")
-    folder = tmp_path / "logs/evaluation/v9/run-1/deeper/me__too" / TEXTKIT
-    folder.mkdir(parents=True)
+def made(folder: Path) -> Swebench:
+    return Swebench(folder, folder / "running", 1, 60, "test")
+
+
+def place(folder: Path, run_id: str = "run-1", name: str = TEXTKIT) -> Path:
+    """Make swebench's folder for an instance, where the installed version has it."""
+    from swebench.harness.constants import RUN_EVALUATION_LOG_DIR
+
+    found = folder / RUN_EVALUATION_LOG_DIR / run_id / "me__too" / name
+    found.mkdir(parents=True)
+    return found
+
+
+def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> None:
+    """Text of a patch is not taken for an error of swebench."""
+    swebench, folder = made(tmp_path), place(tmp_path)
     log = folder / "run_instance.log"
     log.write_text(
         "2026-01-01 10:00:00,123 - INFO - Git diff before:\n+>>>>> Patch Apply Failed\n"
@@ -35,19 +58,66 @@ def test_swebench_folders_are_found_at_any_depth(tmp_path: Path) -> None:
         ">>>>> Patch Apply Failed",
     )
     (folder / "report.json").write_text(json.dumps({TEXTKIT: {"resolved": True}}))
+    (folder / "test_output.txt").write_text(WHOLE)
     assert swebench.verdict(task(TEXTKIT), "run-1", "docker", "").status is VerdictStatus.RESOLVED
     assert swebench.verdict(task(TEXTKIT), "run-2", "docker", "it died").reason == "it died"
     (folder / "patch.diff").write_text(WRONG)
-    (folder / "test_output.txt").write_text("")
-    assert swebench.saved(task(TEXTKIT)) == folder
-    assert swebench.saved(task(TEXTKIT, FORGED)) is None
-    (folder / "test_output.txt").write_text("PASSED a\n>>>>> End Test Output\n")
-    verdict = swebench.verdict(task(TEXTKIT), "run-1", "docker", "")
-    assert verdict.status is VerdictStatus.NOT_EVALUATED and "lost the beginning" in verdict.reason
-    assert swebench.saved(task(TEXTKIT)) is None, "the beginning is lost"
-    (folder / "report.json").unlink()
-    log.write_text("2026-01-01 10:00:00,123 - INFO - Test output written\n")
-    assert swebench.saved(task(TEXTKIT)) is None, "half an output"
+    assert made(tmp_path).saved(task(TEXTKIT)) == folder
+    assert made(tmp_path).saved(task(TEXTKIT, FORGED)) is None
+
+
+@pytest.mark.parametrize("resolved", [True, False])
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        "OCI runtime exec failed: exec failed: cannot exec in a stopped state: unknown",
+        BEGIN,
+        f"{BEGIN}PASSED a\n",
+        f"{BEGIN}PASSED a\n{END}",
+        f"PASSED a\n{END}{CODE}",
+        f"{END}{CODE}{BEGIN}PASSED a\n",
+    ],
+)
+def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
+    tmp_path: Path, output: str, resolved: bool
+) -> None:
+    folder = place(tmp_path)
+    (folder / "report.json").write_text(json.dumps({TEXTKIT: {"resolved": resolved}}))
+    (folder / "patch.diff").write_text(WRONG)
+    (folder / "test_output.txt").write_text(output)
+    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "docker", "")
+    assert (verdict.status, verdict.log) == (VerdictStatus.NOT_EVALUATED, output)
+    assert "does not show that the tests ran" in verdict.reason
+    assert made(tmp_path).saved(task(TEXTKIT)) is None
+    store = make_run(tmp_path / "out", {TEXTKIT: WRONG})
+    eval_log(store, task(TEXTKIT).prediction).parent.mkdir(parents=True)
+    eval_log(store, task(TEXTKIT).prediction).write_text(output)
+    known = Verdict(TEXTKIT, VerdictStatus.RESOLVED, "docker")
+    assert Regrading(store, made(tmp_path))(task(TEXTKIT), known) is None
+
+
+def test_logs_are_found_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned: list[object] = []
+    real = os.scandir
+
+    def count(*values: Any) -> Any:
+        scanned.append(values)
+        return real(*values)
+
+    tasks = [replace(task(TEXTKIT), instance=replace(one, instance_id=f"a-{n}"))
+             for n, one in enumerate([task(TEXTKIT).instance] * 40)]  # fmt: skip
+    for one in tasks:
+        folder = place(tmp_path, name=one.instance.instance_id)
+        (folder / "report.json").write_text(json.dumps({one.instance.instance_id: {}}))
+        (folder / "patch.diff").write_text(WRONG)
+        (folder / "test_output.txt").write_text(WHOLE)
+    monkeypatch.setattr("os.scandir", count)
+    swebench = made(tmp_path)
+    assert all(swebench.verdict(one, "run-1", "docker", "").conclusive for one in tasks)
+    assert not scanned
+    assert all(map(swebench.saved, tasks))
+    assert len(scanned) < len(tasks)
 
 
 @pytest.mark.parametrize(
@@ -60,41 +130,43 @@ def test_swebench_folders_are_found_at_any_depth(tmp_path: Path) -> None:
     ],
 )
 def test_what_ended_an_evaluation_is_one_clear_line(tmp_path: Path, error: str, words: str) -> None:
-    folder = tmp_path / "logs/run_evaluation/run-1/me__too" / TEXTKIT
-    folder.mkdir(parents=True)
+    folder = place(tmp_path)
     (folder / "run_instance.log").write_text(
         f"2026-01-01 10:00:01,123 - ERROR - Error in evaluating model for {TEXTKIT}: {error}\n"
         f"Error in evaluating model for {TEXTKIT}: {error}\nTraceback (most recent call last):\n"
         "2026-01-01 10:00:02,123 - INFO - Failed to remove container x\n"
     )
-    verdict = Swebench(tmp_path, 1, 60, "test").verdict(task(TEXTKIT), "run-1", "docker", "")
+    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "docker", "")
     assert verdict.status is VerdictStatus.NOT_EVALUATED
     assert words in verdict.reason and "ERROR" not in verdict.reason
 
 
 def test_a_killed_swebench_is_reported(tmp_path: Path) -> None:
-    folder = tmp_path / "logs/run_evaluation/run-1/me__too" / TEXTKIT
-    folder.mkdir(parents=True)
+    folder = place(tmp_path)
     (folder / "run_instance.log").write_text("2026-01-01 10:00:01,123 - INFO - Creating\n")
-    verdict = Swebench(tmp_path, 1, 60, "test").verdict(task(TEXTKIT), "run-1", "docker", "")
+    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "docker", "")
     assert verdict.reason == f"swebench ended early; see {folder / 'run_instance.log'}"
 
 
-def test_containers_of_an_evaluation_that_goes_on_are_left_alone(tmp_path: Path) -> None:
-    swebench = Swebench(tmp_path, 1, 60, "test")
-    assert not swebench.left_containers([task(TEXTKIT)]).fullmatch("")
-    for name in ("r.1-aa", "r.1-bb"):
+def test_an_evaluation_that_goes_on_is_left_alone(tmp_path: Path) -> None:
+    """One that ended, of any run, is to be cleaned, also if its log was deleted."""
+    swebench = made(tmp_path / "a")
+    assert swebench.ended() == []
+    swebench.running.mkdir(parents=True)
+    for name in ("r.1-aa", "r.1-bb", "other-cc"):
         (tmp_path / f"{name}.log").touch()
-    name = f"sweb.eval.{TEXTKIT}.r.1"
+        (swebench.running / name).symlink_to(tmp_path / f"{name}.log")
+    (tmp_path / "other-cc.log").unlink()
     with (tmp_path / "r.1-bb.log").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        names = swebench.left_containers([task(TEXTKIT)])
-        with pytest.raises(UserError, match=r"r\.1-bb\.log is in use: another process"):
-            swebench.run([task(TEXTKIT)], "r.1-bb")
-    assert names.fullmatch(f"{name}-aa") and names.fullmatch(f"{name}-aa.1700000000")
-    others = (f"{name}-bb", f"{name}-aab", f"sweb.eval.{BANK}.r.1-aa", f"x{name}-aa")
-    assert not any(map(names.fullmatch, others))
-    assert swebench.left_containers([task(TEXTKIT)]).fullmatch(f"{name}-bb")
+        assert swebench.ended() == ["other-cc", "r.1-aa"]
+    swebench.settle("other-cc")
+    assert swebench.ended() == ["r.1-aa", "r.1-bb"]
+    swebench.folder.mkdir(exist_ok=True)
+    with (swebench.folder / "r.1-aa.log").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match=r"r\.1-aa\.log is in use: another process"):
+            swebench.run([task(TEXTKIT)], "r.1-aa")
 
 
 def test_a_row_that_lacks_something_holds_up_no_other() -> None:

@@ -1,0 +1,127 @@
+"""Containers, swebench and the command itself are killed during an evaluation in docker."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from demo.images import build_images
+from environments.docker.engine import connect
+from reports.cli.commands import report_command
+from reports.cli.options import EvaluatorKind
+from runs.storage.store import RunStore
+from tests.reports.evaluation.evaluating import (
+    BANK,
+    TEXTKIT,
+    make_run,
+    needs_engine,
+    on_disk,
+    options,
+    rows,
+)
+
+TOP = Path(__file__).resolve().parents[3]
+pytestmark = [pytest.mark.docker, needs_engine]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came to this"
+        time.sleep(0.02)
+
+
+def slow_rows(place: Path, seconds: float, **images: str) -> str:
+    """Write both rows with tests that take ``seconds`` longer; ``images`` replace theirs."""
+    build_images([BANK, TEXTKIT])
+    data = [dict(rows()[name]) for name in (BANK, TEXTKIT)]
+    for row in data:
+        row["eval_script"] = row["eval_script"].replace(
+            "python -m pytest", f"sleep {seconds}; python -m pytest"
+        )
+        row["image"] = images.get(row["instance_id"], row["image"])
+    place.write_text(json.dumps(data))
+    return str(place)
+
+
+def gold(*names: str) -> dict[str, str]:
+    return {name: rows()[name]["patch"] for name in names}
+
+
+def containers(name: str = "") -> list[str]:
+    client = connect()
+    assert client is not None
+    return [c for each in client.containers.list(all=True) if name in (c := each.name)]
+
+
+def runs_tests(store: RunStore, name: str) -> bool:
+    logs = (store.logs / "evaluation").glob(f"**/{name}/run_instance.log")
+    return any("Eval script for" in log.read_text() for log in logs)
+
+
+def processes(run: str) -> list[str]:
+    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return [line for line in found.stdout.splitlines() if "run_evaluation" in line and run in line]
+
+
+def command(store: RunStore, cache: Path, dataset: str) -> subprocess.Popen[bytes]:
+    words = ["--evaluator", "docker", "--dataset", dataset, "--cache", cache, "--no-page"]
+    argv = [sys.executable, TOP / "report.py", store.folder, *words]
+    return subprocess.Popen(
+        argv, cwd=store.out, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
+
+
+def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
+    tmp_path: Path, cache: Path
+) -> None:
+    store = make_run(tmp_path, gold(BANK, TEXTKIT))
+    wrong = slow_rows(tmp_path / "wrong.json", 2, **{TEXTKIT: "python:3.11-slim"})
+    chosen = options(cache, EvaluatorKind.DOCKER, dataset=wrong)
+
+    def kill() -> None:
+        wait_for(lambda: runs_tests(store, BANK))
+        time.sleep(0.7)
+        for name in containers(f"sweb.eval.{BANK}"):
+            subprocess.run(["docker", "kill", name], check=True, capture_output=True)
+
+    killer = Thread(target=kill)
+    killer.start()
+    said: list[str] = []
+    assert report_command([store.folder], chosen, said.append) == 1
+    killer.join()
+    found = {name: on_disk(store, name) for name in (BANK, TEXTKIT)}
+    assert {one["status"] for one in found.values()} == {"not_evaluated"}, found
+    assert "has no repository in /testbed" in found[TEXTKIT]["reason"]
+    regrade = options(cache, EvaluatorKind.DOCKER, dataset=wrong, regrade=True)
+    assert report_command([store.folder], regrade, said.append) == 1
+    assert "graded 0 again; 2 left no test output" in said
+    right = options(
+        cache, EvaluatorKind.DOCKER, dataset=slow_rows(tmp_path / "right.json", 0), timeout=60.0
+    )
+    assert report_command([store.folder], right, said.append) == 0
+    assert {on_disk(store, name)["status"] for name in found} == {"resolved"}
+    assert not containers("sweb.eval")
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
+def test_a_stopped_command_ends_swebench_and_its_containers(
+    tmp_path: Path, cache: Path, number: int
+) -> None:
+    store = make_run(tmp_path, gold(BANK))
+    with command(store, cache, slow_rows(tmp_path / "rows.json", 60)) as started:
+        wait_for(lambda: runs_tests(store, BANK))
+        started.send_signal(number)
+        assert started.wait(20) == 130
+    assert not processes("r-") and not containers("sweb.eval")
+    assert not any((cache / "evaluations").iterdir())
