@@ -26,6 +26,7 @@ from reports.validity.file import (
 )
 from reports.validity.keeping import Keeper
 from reports.validity.measuring import Measurement
+from runs.leftovers import kill_processes
 from runs.storage.manifest import timestamp
 from runs.storage.store import RunStore
 from runs.storage.versions import versions
@@ -154,6 +155,9 @@ def _measure(
         except BaseException:
             measurement.stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
+            # Their threads then clean up, which the end of this process waits for.
+            for run_id in [*measurement.running]:
+                kill_processes(run_id)
             raise
     if errors and len(errors) == len(todo):
         raise errors[0]

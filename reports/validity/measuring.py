@@ -45,6 +45,7 @@ class Measurement:
             evaluations at the same time must not share a folder.
         keep: takes the trials of an instance after each new one, and of which patch that was.
         stop: once it is set, no further trial is made.
+        running: the ids of the evaluations that go on.
     """
 
     out: Path
@@ -54,6 +55,7 @@ class Measurement:
     make: Callable[[RunStore], Evaluator]
     keep: Keep
     stop: Event = field(default_factory=Event)
+    running: set[str] = field(default_factory=set)
 
     def todo(self, known: InstanceTrials) -> Iterator[tuple[PatchKind, int]]:
         """Yield the trials that are left of an instance: the patch, and which trial of it."""
@@ -104,7 +106,9 @@ class Measurement:
         start = time.monotonic()
         # swebench reuses results of a run id, also those of a killed command.
         run_id = f"{kind}.{number}-{secrets.token_hex(6)}"
+        self.running.add(run_id)
         verdicts = list(evaluator.evaluate([task], run_id))
+        self.running.discard(run_id)
         seconds = time.monotonic() - start
         if not verdicts or not verdicts[0].conclusive:
             reason = verdicts[0].reason if verdicts else ""

@@ -13,9 +13,16 @@ from bench.repos.patches import patch_paths
 from core.parsing.untrusted import damage_at, read_object
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds
 from reports.data.rows import Row
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import BY_SWEBENCH, Verdict, VerdictStatus
+from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.results import leaderboard_lists
-from reports.evaluation.verdicts import eval_report, known_verdict, read_verdict_file, verdict_path
+from reports.evaluation.verdicts import (
+    eval_log,
+    eval_report,
+    known_verdict,
+    read_verdict_file,
+    verdict_path,
+)
 from reports.verification.difference import (
     Difference,
     Spot,
@@ -131,6 +138,10 @@ class DerivedCheck:
             words = f"does not say whether {verdict.instance_id} is resolved"
             keys = (verdict.instance_id, "resolved")
             raise damage_at(path, keys, words, _FIX)
+        log = eval_log(self.store, prediction)
+        needed = verdict.conclusive and verdict.evaluator in BY_SWEBENCH and log.is_file()
+        if needed and not tests_ended(log.read_text("utf-8", "replace")):
+            return "is conclusive, but the test output in logs/ shows no end of the tests"
         resolved = verdict.status is VerdictStatus.RESOLVED
         if resolved is own["resolved"]:
             return ""

@@ -79,8 +79,15 @@ def judge(folder: Path, resolved: Collection[str], evaluator: str = "docker") ->
             continue
         status = VerdictStatus.RESOLVED if name in resolved else VerdictStatus.UNRESOLVED
         report = {name: {"resolved": name in resolved, "patch_successfully_applied": True}}
-        verdict = Verdict(name, status, evaluator, log=f"PASSED {name}\n", report=report)
+        verdict = Verdict(
+            name, status, evaluator, log=whole_output(f"PASSED {name}\n"), report=report
+        )
         save_verdict(store, prediction, verdict, None)
+
+
+def whole_output(tests: str) -> str:
+    """Return what the script of an instance prints with the output of its tests."""
+    return f">>>>> Start Test Output\n{tests}>>>>> End Test Output\n>>>>> Test Exit Code: 0\n"
 
 
 def judge_others(store: RunStore, status: VerdictStatus = VerdictStatus.RESOLVED) -> None:

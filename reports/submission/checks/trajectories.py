@@ -169,9 +169,12 @@ def _choice(files: Sequence[File], line: PatchLine, tag: str) -> Iterator[Packag
     ours = [file for file in files if file.ours]
     for file in ours:
         yield from _our_attempts(file, line, tag)
-        for other in files:
-            if other.data is None:
-                yield from _transcript(other, file.data)
+        transcripts = [other for other in files if other.data is None]
+        if not transcripts:
+            place, fix = f"{PurePosixPath(file.place).with_suffix('.md')}", "copy that of the run"
+            yield PackageFinding(Kind.TRAJECTORY, place, "is missing", fix)
+        for other in transcripts:
+            yield from _transcript(other, file.data)
     if files and not ours and tag == "2+":
         text = "\n".join(file.text for file in files)
         if not _ATTEMPTS.search(text) or not _CHOICE.search(text):

@@ -68,16 +68,19 @@ def runs_tests(store: RunStore, name: str) -> bool:
 
 
 def processes(run: str) -> list[str]:
-    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    found = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True)
     return [line for line in found.stdout.splitlines() if "run_evaluation" in line and run in line]
 
 
-def command(store: RunStore, cache: Path, dataset: str) -> subprocess.Popen[bytes]:
-    words = ["--evaluator", "docker", "--dataset", dataset, "--cache", cache, "--no-page"]
-    argv = [sys.executable, TOP / "report.py", store.folder, *words]
-    return subprocess.Popen(
-        argv, cwd=store.out, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
+def command(out: Path, *words: object) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, TOP / "report.py", *words, "--evaluator", "docker"]
+    with (out / "said").open("ab") as said:
+        return subprocess.Popen([*map(str, argv)], cwd=out, stdout=said, stderr=subprocess.STDOUT)
+
+
+def report(store: RunStore, cache: Path, dataset: str) -> subprocess.Popen[bytes]:
+    words = ["--dataset", dataset, "--cache", cache, "--no-page"]
+    return command(store.out, store.folder, *words)
 
 
 def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
@@ -119,9 +122,39 @@ def test_a_stopped_command_ends_swebench_and_its_containers(
     tmp_path: Path, cache: Path, number: int
 ) -> None:
     store = make_run(tmp_path, gold(BANK))
-    with command(store, cache, slow_rows(tmp_path / "rows.json", 60)) as started:
+    with report(store, cache, slow_rows(tmp_path / "rows.json", 60)) as started:
         wait_for(lambda: runs_tests(store, BANK))
         started.send_signal(number)
         assert started.wait(20) == 130
     assert not processes("r-") and not containers("sweb.eval")
     assert not any((cache / "evaluations").iterdir())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_gold_command_does_so_too(tmp_path: Path, cache: Path, number: int) -> None:
+    dataset = slow_rows(tmp_path / "rows.json", 60)
+    store = RunStore(tmp_path, f"validity/{BANK}")
+    words = ["--gold", dataset, "--instances", BANK, "--cache", cache]
+    with command(tmp_path, *words) as started:
+        wait_for(lambda: runs_tests(store, BANK))
+        started.send_signal(number)
+        assert started.wait(20) == 130
+    assert not processes("gold.1-") and not containers("sweb.eval")
+
+
+@pytest.mark.long
+def test_the_next_start_of_another_run_removes_what_a_killed_one_left(
+    tmp_path: Path, cache: Path
+) -> None:
+    slow, fast = (slow_rows(tmp_path / f"{n}.json", n) for n in (60, 0))
+    killed = make_run(tmp_path / "killed", gold(BANK))
+    with report(killed, cache, slow) as started:
+        wait_for(lambda: runs_tests(killed, BANK))
+        started.kill()
+    assert containers("sweb.eval") and processes("r-")
+    store, said = make_run(tmp_path / "next", gold(TEXTKIT)), list[str]()
+    chosen = options(cache, EvaluatorKind.DOCKER, dataset=fast)
+    assert report_command([store.folder], chosen, said.append) == 0
+    assert any(line.startswith("removed what an earlier evaluation left: ") for line in said)
+    assert not containers("sweb.eval") and not processes("r-")

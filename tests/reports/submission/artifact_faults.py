@@ -23,6 +23,9 @@ ARTIFACT_FAULTS: dict[str, Fault] = {
         lambda p: [f.unlink() for f in (p.artifacts / "trajs").glob(f"{ID}.*")],
         Kind.TRAJECTORY, "is missing",
     ),
+    "no transcript": (
+        lambda p: (p.artifacts / f"trajs/{ID}.md").unlink(), Kind.TRAJECTORY, f"{ID}.md",
+    ),
     "an empty trajectory": (in_file(lambda p: p.trajectory, b" "), Kind.TRAJECTORY, "empty"),
     "trajectories in folders": (
         in_file(lambda p: p.artifacts / f"trajs/{ID}/1.md", b"x"), Kind.TRAJECTORY, "is a folder",

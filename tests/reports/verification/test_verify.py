@@ -18,6 +18,7 @@ from llm.chat import Call, Message, Reply, request_sha256
 from reports.cli.commands import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.predictions import read_predictions
+from reports.evaluation.verdicts import eval_log
 from reports.verification.difference import first_difference, first_line, line_of
 from reports.verification.recorded import chosen_again
 from reports.verification.requests import wrong_request
@@ -25,6 +26,7 @@ from runs.storage import versions
 from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION
 from tests.bench import runs
+from tests.reports.evaluated_run import whole_output
 
 ONE, SIX = "demo__textkit-1", "demo__units-1"
 
@@ -167,6 +169,17 @@ def test_a_report_that_says_otherwise_is_named(out: Path, cache: Path) -> None:
     assert (code, said[0]) == (
         1, f"{VERDICT}: says resolved, but the report in logs/ says the opposite",
     )  # fmt: skip
+
+
+def test_a_verdict_whose_tests_are_not_seen_to_end_is_named(out: Path, cache: Path) -> None:
+    store = RunStore.of_folder(out / "predictions/r")
+    log = next(eval_log(store, p) for p in read_predictions(store) if p.instance_id == ONE)
+    log.write_text(whole_output("PASSED a\n"))
+    assert verify(out, cache)[0] == 0
+    log.write_text(log.read_text().partition(">>>>> End")[0])
+    code, said = verify(out, cache)
+    words = "is conclusive, but the test output in logs/ shows no end of the tests"
+    assert (code, said[0]) == (1, f"{VERDICT}: {words}")
 
 
 def test_reasons_of_other_versions_are_not_compared(out: Path, cache: Path) -> None:
