@@ -77,9 +77,9 @@ class _Checked:
 def _confirmed(task: EvaluationTask, statuses: Statuses, report: str) -> _Checked:
     """Return ``statuses``; passed tests that pytest's report does not confirm become failed.
 
-    swebench's parser also takes parts of nested output for names, such as ``[100%]``. They are no
-    node ids, so the report can neither confirm nor contradict them. Without a report no test is
-    confirmed.
+    swebench's parser also takes parts of nested output for names, such as ``[100%]`` and the tests
+    of runs that a test of pytest starts. They name no file of this run, so the report can neither
+    confirm nor contradict them. Without a report no test is confirmed.
     """
     results = report_results(report, _files(task))
     lines = [f"{status} {name}" for name, status in results.items() if status in _PASSING]
@@ -87,16 +87,16 @@ def _confirmed(task: EvaluationTask, statuses: Statuses, report: str) -> _Checke
     passed = parser_of(task)("\n".join(lines)).keys()
     doubted = {n for n, status in statuses.items() if status in _PASSING and n not in passed}
     known = parser_of(task)("\n".join(f"PASSED {name}" for name in results)).keys()
-    unreported = {n for n in doubted if results and not _is_node_id(n) and n not in known}
+    ran = {_file(name) for name in (*results, *patch_paths(task.evaluation.test_patch))}
+    unreported = {n for n in doubted if results and _file(n) not in ran and n not in known}
     return _Checked(
         {n: "FAILED" if n in doubted - unreported else s for n, s in statuses.items()},
         tuple(sorted(unreported)),
     )
 
 
-def _is_node_id(name: str) -> bool:
-    """Return whether ``name`` may be that of a test or file: it contains a Python file."""
-    return ".py" in name.partition("::")[0]
+def _file(name: str) -> str:
+    return name.partition("::")[0]
 
 
 def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]) -> Verdict:
@@ -112,5 +112,5 @@ def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]
 def _files(task: EvaluationTask) -> Collection[str]:
     """Return the files of the tests that the row names."""
     row = task.evaluation
-    named = (name.partition("::")[0] for name in (*row.fail_to_pass, *row.pass_to_pass))
+    named = map(_file, (*row.fail_to_pass, *row.pass_to_pass))
     return {*patch_paths(row.test_patch), *named}

@@ -44,11 +44,16 @@ def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -
 
 def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     """swebench's parser takes nested output for names; rows of pytest itself have some."""
-    nested = "PASSED [100%]\nPASSED [\n"
-    case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "["])
+    inner = "test_one.py::test_this"
+    nested = f"PASSED [100%]\nPASSED [\nXFAIL {inner}\n"
+    case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "[", inner])
     verdict = grade_saved(case, saved(f"{nested}{PRINTED}\nTOKEN\n{report()}", "TOKEN"), "local")
     assert verdict.status is VerdictStatus.RESOLVED
-    assert "as swebench reads [, [100%], which pytest's report cannot tell" in verdict.reason
+    assert f"as swebench reads [, [100%], {inner}, which pytest's report cannot tell" in verdict.reason
+    # Another test of a file of this run is none of a nested run.
+    forged = task(TEXTKIT, PASS_TO_PASS=["tests/test_slug.py::test_other"])
+    output = f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{report()}"
+    assert grade_saved(forged, saved(output, "TOKEN"), "local").status is VerdictStatus.UNRESOLVED
     # A report that is missing confirms nothing, and one that names the test decides.
     alone = grade_saved(case, saved(f"{nested}{PRINTED}", "TOKEN"), "local")
     assert alone.status is VerdictStatus.UNRESOLVED

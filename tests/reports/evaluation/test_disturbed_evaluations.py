@@ -1,0 +1,132 @@
+"""Evaluations of real images are killed and paused at random points: no verdict may be wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from environments.docker.engine import engine_answers
+from runs.storage.store import RunStore
+from tests.reports.evaluation.evaluating import BANK, TEXTKIT, WRONG, make_run, on_disk
+from tests.reports.evaluation.test_dying_engine import Engine
+from tests.reports.evaluation.test_killed_evaluation import TOP, gold, slow_rows, wait_for
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.long,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not engine_answers(), reason="needs root and an engine with images"
+    ),
+]
+EXPECTED = {BANK: "resolved", TEXTKIT: "unresolved"}
+SECONDS = 3.0
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("d")
+
+
+@pytest.fixture(scope="module")
+def dataset(place: Path) -> str:
+    return slow_rows(place / "rows.json", SECONDS)
+
+
+@pytest.fixture(scope="module")
+def engine(place: Path, dataset: str) -> Iterator[Engine]:
+    """A separate engine with the images of both rows: others use the usual one."""
+    made = Engine(place)
+    try:
+        made.start()
+        if made.is_dead:
+            pytest.skip(f"no second engine can run: {(place / 'log').read_text()[-300:]}")
+        images = [row["image"] for row in json.loads(Path(dataset).read_text())]
+        with subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE) as saved:
+            words = ["docker", "-H", made.host, "load"]
+            subprocess.run(words, stdin=saved.stdout, check=True, capture_output=True)
+        yield made
+    finally:
+        made.end()
+
+
+def start(store: RunStore, engine: Engine, dataset: str) -> subprocess.Popen[bytes]:
+    argv = [
+        sys.executable, TOP / "report.py", store.folder, "--evaluator", "docker", "--dataset",
+        dataset, "--cache", engine.place / "cache", "--no-page", "--timeout", "60",
+    ]  # fmt: skip
+    with (store.out / "said").open("ab") as said:
+        return subprocess.Popen(
+            argv, stdout=said, stderr=said, env={**os.environ, "DOCKER_HOST": engine.host}
+        )
+
+
+def pids(words: str) -> list[int]:
+    found = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def send(engine: Engine, command: subprocess.Popen[bytes], number: int, target: str) -> None:
+    if target == "engine":
+        assert engine.process is not None
+        engine.process.send_signal(number)
+    elif target == "report":
+        command.send_signal(number)
+    elif target == "swebench":
+        for pid in pids(f"run_evaluation.*{engine.place}"):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+    else:
+        word = {signal.SIGKILL: "kill", signal.SIGSTOP: "pause", signal.SIGCONT: "unpause"}[
+            signal.Signals(number)
+        ]
+        for name in engine.containers():
+            engine.docker(word, name)
+
+
+def disturb(engine: Engine, command: subprocess.Popen[bytes], target: str, paused: float) -> None:
+    """Pause ``target`` for some seconds, or kill it for good; an engine is started again."""
+    if paused:
+        send(engine, command, signal.SIGSTOP, target)
+        time.sleep(paused)
+        send(engine, command, signal.SIGCONT, target)
+        return
+    send(engine, command, signal.SIGKILL, target)
+    if target == "engine":
+        engine.process.wait()  # type: ignore[union-attr]
+        time.sleep(0.5)
+        engine.start()
+
+
+@pytest.mark.parametrize("target", ["engine", "container", "swebench", "report"])
+@pytest.mark.parametrize("seed", range(10))
+def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
+    tmp_path: Path, engine: Engine, dataset: str, seed: int, target: str
+) -> None:
+    chance = random.Random(f"{seed} {target}")
+    point, paused = chance.uniform(0, 6.0), chance.choice([0.0, chance.uniform(0.5, 4.0)])
+    store = make_run(tmp_path, {**gold(BANK), TEXTKIT: WRONG})
+    with start(store, engine, dataset) as command:
+        # How long it takes to come to the containers depends on the machine's load.
+        wait_for(lambda: any((store.logs / "evaluation").glob("**/run_instance.log")))
+        with suppress(subprocess.TimeoutExpired):
+            command.wait(point)
+        disturb(engine, command, target, paused)
+    found = {n: on_disk(store, n)["status"] for n in EXPECTED if store.verdict(n).exists()}
+    print(f"{target} {'paused' if paused else 'killed'} after {point:.1f} s: {found}")
+    assert all(status in (EXPECTED[n], "not_evaluated") for n, status in found.items()), found
+    if found != EXPECTED:
+        assert command.returncode != 0
+    with start(store, engine, dataset) as command:
+        assert command.wait(120) == 0, (tmp_path / "said").read_text()[-2000:]
+    assert {name: on_disk(store, name)["status"] for name in EXPECTED} == EXPECTED
+    assert engine.containers() == []
