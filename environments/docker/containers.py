@@ -18,9 +18,8 @@ from typing import Any
 from core.output import Tail
 from core.processes import CommandResult
 from core.worktree import Changes
-from environments.docker.deadline import within
 from environments.docker.engine import engine_error_types, engine_errors, is_podman
-from environments.docker.execs import exit_code_of, output_of
+from environments.docker.execs import Sinks, run_exec
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
 from environments.layout import listed
 from environments.limits import ResourceLimits
@@ -148,16 +147,22 @@ class Container:
     ) -> CommandResult:
         """Run bash with ``words``; after ``timeout`` seconds it is killed.
 
+        ``timeout`` in the container does not see children that left its process group, so the host
+        limits the time too; removing the container ends them.
+
         Raises:
             InfrastructureError: the engine failed.
         """
         argv = ["timeout", "-s", "KILL", f"{timeout:.0f}", "bash", *words]
-        started = time.monotonic()
-        with engine_errors():
-            output, code = self._exec(argv, timeout + _GRACE, environment or {})
-        seconds = time.monotonic() - started
-        late = code is None or (code == _KILLED and seconds >= timeout - 1)
-        return CommandResult(output, None if late else code, seconds)
+        tail = Tail()
+        with self._disk_watched():
+            end = run_exec(
+                self.client, self.made.id, argv, b"", Sinks(tail.add, tail.add), timeout + _GRACE,
+                self.check, workdir=self.folder, environment=dict(environment or {}),
+            )  # fmt: skip
+        self.check()
+        late = end.exit_code == _KILLED and end.seconds >= timeout - 1
+        return CommandResult(tail.text(), None if late else end.exit_code, end.seconds)
 
     def commit(self) -> str:
         """Return the id of a new image with the container's files and labels.
@@ -167,32 +172,6 @@ class Container:
         """
         with engine_errors():
             return str(self.made.commit().id)
-
-    def _exec(
-        self, argv: Sequence[str], limit: float, environment: Mapping[str, str]
-    ) -> tuple[str, int | None]:
-        """Run ``argv`` and return its output and exit code; the code is None after the time limit.
-
-        ``timeout`` in the container does not see children that left its process group, so the
-        host limits the time too; removing the container ends them.
-        """
-        api = self.client.api
-        exec_id = api.exec_create(
-            self.made.id, list(argv), workdir=self.folder, environment=dict(environment)
-        )["Id"]
-        tail = Tail()
-
-        def read() -> None:
-            for chunk in output_of(api, exec_id):
-                tail.add(chunk)
-
-        try:
-            with self._disk_watched():
-                within(read, limit, self.check)
-        except TimeoutError:
-            return tail.text(), None
-        self.check()
-        return tail.text(), exit_code_of(api, exec_id)
 
     @contextmanager
     def _disk_watched(self) -> Iterator[None]:

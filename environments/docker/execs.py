@@ -99,24 +99,6 @@ def run_exec(
         return ExecEnd(-1 if ended and code is None else code, seconds)
 
 
-def output_of(api: Any, made: str) -> Iterator[bytes]:  # noqa: ANN401
-    """Start an exec and yield its output until that is closed."""
-    connection = api.exec_start(made, socket=True)
-    raw = getattr(connection, "_sock", connection)
-    try:
-        frames = bytearray(early_bytes(connection))
-        raw.settimeout(None)
-        while True:
-            yield from (data for _, data in _frames(frames))
-            chunk = raw.recv(1 << 16)
-            if not chunk:
-                return
-            frames += chunk
-    finally:
-        _hang_up(raw)
-        _close(connection)
-
-
 def early_bytes(connection: Any) -> bytes:  # noqa: ANN401
     """Return the output that came in one piece with the head of the engine's reply.
 
