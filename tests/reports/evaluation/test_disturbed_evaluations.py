@@ -75,16 +75,19 @@ def pids(words: str) -> list[int]:
     return [int(pid) for pid in found.stdout.split()]
 
 
-def send(engine: Engine, command: subprocess.Popen[bytes], number: int, target: str) -> None:
+def send(
+    store: RunStore, engine: Engine, command: subprocess.Popen[bytes], number: int, target: str
+) -> None:
     if target == "engine":
         assert engine.process is not None
         engine.process.send_signal(number)
     elif target == "report":
         command.send_signal(number)
     elif target == "swebench":
-        for pid in pids(f"run_evaluation.*{engine.place}"):
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+        for log in (store.logs / "evaluation").glob("*.log"):
+            for pid in pids(f"run_evaluation.*{log.stem}"):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
     else:
         word = {signal.SIGKILL: "kill", signal.SIGSTOP: "pause", signal.SIGCONT: "unpause"}[
             signal.Signals(number)
@@ -93,14 +96,16 @@ def send(engine: Engine, command: subprocess.Popen[bytes], number: int, target: 
             engine.docker(word, name)
 
 
-def disturb(engine: Engine, command: subprocess.Popen[bytes], target: str, paused: float) -> None:
+def disturb(
+    store: RunStore, engine: Engine, command: subprocess.Popen[bytes], target: str, paused: float
+) -> None:
     """Pause ``target`` for some seconds, or kill it for good; an engine is started again."""
     if paused:
-        send(engine, command, signal.SIGSTOP, target)
+        send(store, engine, command, signal.SIGSTOP, target)
         time.sleep(paused)
-        send(engine, command, signal.SIGCONT, target)
+        send(store, engine, command, signal.SIGCONT, target)
         return
-    send(engine, command, signal.SIGKILL, target)
+    send(store, engine, command, signal.SIGKILL, target)
     if target == "engine":
         engine.process.wait()  # type: ignore[union-attr]
         time.sleep(0.5)
@@ -120,7 +125,7 @@ def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
         wait_for(lambda: any((store.logs / "evaluation").glob("**/run_instance.log")))
         with suppress(subprocess.TimeoutExpired):
             command.wait(point)
-        disturb(engine, command, target, paused)
+        disturb(store, engine, command, target, paused)
     found = {n: on_disk(store, n)["status"] for n in EXPECTED if store.verdict(n).exists()}
     print(f"{target} {'paused' if paused else 'killed'} after {point:.1f} s: {found}")
     assert all(status in (EXPECTED[n], "not_evaluated") for n, status in found.items()), found

@@ -49,7 +49,9 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "[", inner])
     verdict = grade_saved(case, saved(f"{nested}{PRINTED}\nTOKEN\n{report()}", "TOKEN"), "local")
     assert verdict.status is VerdictStatus.RESOLVED
-    assert f"as swebench reads [, [100%], {inner}, which pytest's report cannot tell" in verdict.reason
+    assert (
+        f"as swebench reads [, [100%], {inner}, which pytest's report cannot tell" in verdict.reason
+    )
     # Another test of a file of this run is none of a nested run.
     forged = task(TEXTKIT, PASS_TO_PASS=["tests/test_slug.py::test_other"])
     output = f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{report()}"
