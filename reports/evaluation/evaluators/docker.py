@@ -81,17 +81,18 @@ class DockerEvaluator:
             )
             if why := _doubt(client, task, verdict, run_id):
                 self.swebench.forget(task, run_id)
-                verdict = replace(verdict, status=VerdictStatus.NOT_EVALUATED, reason=why)
+                verdict = replace(
+                    verdict, status=VerdictStatus.NOT_EVALUATED, reason=why, report=None
+                )
             yield verdict
 
     def _remove_left(self, client: Any, whose: str) -> None:  # noqa: ANN401 - no types
         """Remove the containers of evaluations of any run that ended."""
-        ended = self.swebench.ended()
-        # swebench adds the time to a name that is taken (``create_container`` of swebench 5.0).
-        runs = "|".join(map(re.escape, ended))
-        for name in remove_named(client, re.compile(rf"sweb\.eval\..+\.(?:{runs})(?:\.\d+)?")):
-            self.say(f"removed what {whose} left: container {name}")
-        for run_id in ended:
+        for run_id in self.swebench.ended():
+            # swebench adds the time to a name that is taken (``create_container`` of swebench 5.0).
+            named = re.compile(rf"sweb\.eval\..+\.{re.escape(run_id)}(?:\.\d+)?")
+            for name in remove_named(client, named):
+                self.say(f"removed what {whose} left: container {name}")
             remove_containers(client, run_id)
             self.swebench.settle(run_id)
 
@@ -117,4 +118,4 @@ def _doubt(client: Any, task: EvaluationTask, verdict: Verdict, run_id: str) -> 
             result = container.bash([_SCRIPT], _SECONDS)
     except InfrastructureError as error:
         return f"the image {image} could not be looked at: {error}"
-    return f"the image {image}: {result.output.strip()[-200:]}" if result.exit_code else ""
+    return "" if result.exit_code == 0 else f"the image {image}: {result.output.strip()[-200:]}"
