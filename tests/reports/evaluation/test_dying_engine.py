@@ -199,8 +199,8 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     assert on_disk(store, TEXTKIT)["status"] == "not_evaluated"
 
     engine.start()
-    (left,) = engine.containers()
-    assert left.startswith(f"sweb.eval.{TEXTKIT}.r-")
+    # swebench may not have come to remove the other one.
+    (left,) = (name for name in engine.containers() if name.startswith(f"sweb.eval.{TEXTKIT}.r-"))
     # Of a run with the same name in another folder, and of another program.
     others = [f"sweb.eval.{TEXTKIT}.r-0123456789ab", f"sweb.eval.{TEXTKIT}.x{left.split('.')[-1]}"]
     for name in others:
