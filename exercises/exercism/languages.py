@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-PYTHON, RUNNER, NAME, PREPARED = "{python}", "{runner}", "{name}", "{prepared}"
-"""Placeholders in a command: an interpreter; the text of the script that runs Python tests
-(``testing/inside.py``); the name of the exercise; the folder of prepared packages."""
+PYTHON, NAME, PREPARED = "{python}", "{name}", "{prepared}"
+"""Placeholders in a command: an interpreter; the name of the exercise; the folder of prepared
+packages."""
+REPORT = ".report.xml"
+"""The file, in the folder of the command, in which pytest writes what became of each test."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ class Language:
 
     @property
     def reports(self) -> bool:
-        """Whether the tests run under ``testing/inside.py``, which reports on them."""
-        return RUNNER in self.test_command
+        """Whether the runners of tests name each one that fails."""
+        return bool(self.unittest_command)
 
     def is_solution(self, path: str) -> bool:
         """Tell whether a file that is listed as a solution may be one."""
@@ -75,6 +77,7 @@ class Language:
 
 _PYTEST_OPTIONS = (
     "-p", "no:cacheprovider", "--color=no", "-o", "addopts=", "--rootdir=.", "--noconftest",
+    f"--junitxml={REPORT}",
 )  # fmt: skip
 _VERSION = "import sys; print('Python', sys.version.split()[0])"
 _PYTEST_VERSION = f"import pytest; {_VERSION}; print('pytest', pytest.__version__)"
@@ -88,15 +91,17 @@ _ALL = (
     Language(
         "python",
         (".py",),
-        (PYTHON, "-c", RUNNER, "pytest", *_PYTEST_OPTIONS),
+        (PYTHON, "-m", "pytest", *_PYTEST_OPTIONS),
         (PYTHON, "-c", _PYTEST_VERSION),
         unittest_command=(
-            PYTHON, "-c", RUNNER, "unittest", "discover", "-s", ".", "-t", ".", "-p", "*_test.py",
+            PYTHON, "-m", "unittest", "discover", "-s", ".", "-t", ".", "-p", "*_test.py",
         ),
         unittest_version=(PYTHON, "-c", _VERSION),
         environment=(
             ("PYTHONHASHSEED", "0"), ("PYTHONDONTWRITEBYTECODE", "1"), ("COLUMNS", "80"),
             ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),
+            # A module in the folder must not take the place of one of Python's.
+            ("PYTHONSAFEPATH", "1"),
         ),
         never_solutions=("conftest.py", "sitecustomize.py", "usercustomize.py"),
     ),

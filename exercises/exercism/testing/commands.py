@@ -1,25 +1,13 @@
-"""The command that tests an exercise, with the files of its folder. Pure but for its own script."""
+"""The command that tests an exercise, with the files of its folder. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 from environments.folders import FOLDER
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.languages import NAME, PREPARED, PYTHON, RUNNER, Language
-
-_PARTS = ("guard", "inside")
-# A module in the folder must not take the place of one of Python's.
-_FIRST = "import sys\nsys.path[:] = [place for place in sys.path if place]\n"
-
-
-@cache
-def script() -> str:
-    """Return the text of the script that runs Python tests; see ``inside``."""
-    here = Path(__file__)
-    return _FIRST + "".join(here.with_name(f"{name}.py").read_text() for name in _PARTS)
+from exercises.exercism.languages import NAME, PREPARED, PYTHON, Language
 
 
 def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[str, ...]:
@@ -27,7 +15,7 @@ def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[
     rules = exercise.rules
     named = {PYTHON: "python", NAME: exercise.name, PREPARED: str(prepared or "/nothing")}
     words = (unittest and rules.unittest_command) or rules.test_command
-    return tuple(script() if word == RUNNER else _filled(word, named) for word in words)
+    return tuple(_filled(word, named) for word in words)
 
 
 def version_argv(language: Language, unittest: bool) -> tuple[str, ...]:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import SystemRandom
 
 from core.errors import InfrastructureError, UserError
-from core.parsing.untrusted import DamagedError, json_of
 from environments.base import EnvironmentKind
 from environments.folders import FolderCommand, FolderResult
 from environments.limits import ResourceLimits
 from exercises.exercism.cleaning import cleaned
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.languages import LANGUAGES, REPORT
 from exercises.exercism.messages import TIMED_OUT
+from exercises.exercism.testing.altered import altered, test_names
 from exercises.exercism.testing.commands import argv_of, placed, seen_folders, version_argv
 from exercises.exercism.testing.expected import ExpectedCounts
-from exercises.exercism.testing.inside import REPORT
 from exercises.exercism.testing.outcome import TestedTry
 from exercises.exercism.testing.places import LanguagePlaces
 from exercises.exercism.testing.preparing import prepared_folder
@@ -29,6 +27,7 @@ from exercises.exercism.verdict import (
     ExerciseTestRun,
     TestCounts,
     counts_of,
+    failing_tests,
     is_solved,
     printed_counts,
 )
@@ -43,6 +42,8 @@ LIMITS = ResourceLimits(
 _LEAST_EXAMPLE_SECONDS = 600.0
 _VERSION_SECONDS = 60.0
 _SHOWN = 200
+_CHANCE = SystemRandom()
+_NOT_KNOWN = "error: the tests do not fail as they must where a false value is expected"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,38 @@ class ExerciseTester:
         solved = is_solved(run, counts, expected)
         if len(run.output.encode("utf-8", "replace")) > most:
             output, solved = f"{output}\nerror: the output has more than {most:,} bytes\n", False
+        if solved and exercise.rules.reports and not self._knows(exercise, solution):
+            output, solved = f"{output}\n{_NOT_KNOWN}\n", False
         return TestedTry(solved, False, output, counts, result.seconds)
+
+    def _knows(self, exercise: Exercise, solution: Mapping[str, bytes]) -> bool:
+        """Tell whether each test fails when, and only when, it expects a false value.
+
+        Half of the tests do at first, and then the others: which ones is not to be seen inside.
+        """
+        texts = {path: exercise.text(path) for path in exercise.tests if path.endswith(".py")}
+        names = {name for text in texts.values() for name in test_names(text)}
+        half = {*_CHANCE.sample(sorted(names), len(names) // 2)}
+        halves = [part for part in (half, names - half) if part]
+        return all(self._fails(exercise, solution, texts, part) for part in halves)
+
+    def _fails(
+        self,
+        exercise: Exercise,
+        solution: Mapping[str, bytes],
+        texts: Mapping[str, str],
+        false: set[str],
+    ) -> bool:
+        """Tell whether the tests in ``false`` fail, or those that then fail for the example."""
+        tests = {path: altered(text, false, _CHANCE).encode() for path, text in texts.items()}
+        found = self._failing(exercise, exercise.tested_files(solution) | tests)
+        return found is not None and (
+            found == false or found == self._failing(exercise, exercise.example_files() | tests)
+        )
+
+    def _failing(self, exercise: Exercise, files: Mapping[str, bytes]) -> set[str] | None:
+        _, run = self._run(exercise, files, max(self.settings.timeout, _LEAST_EXAMPLE_SECONDS))
+        return failing_tests(run, files)
 
     def versions(self, language: str) -> str:
         """Return the versions of a language's tools in a line.
@@ -141,8 +173,7 @@ class ExerciseTester:
     def _run(
         self, exercise: Exercise, files: Mapping[str, bytes], seconds: float
     ) -> tuple[FolderResult, ExerciseTestRun]:
-        place, reports = self.places.of(exercise.language), exercise.rules.reports
-        told = {"secret": secrets.token_hex(16), "solution": exercise.solution}
+        place = self.places.of(exercise.language)
         result = place.folders.run(
             FolderCommand(
                 argv=argv_of(
@@ -151,11 +182,10 @@ class ExerciseTester:
                 files=placed(exercise, files),
                 timeout=seconds,
                 variables={**dict(exercise.rules.environment), **place.variables},
-                stdin=json.dumps(told).encode() if reports else b"",
-                collect=(REPORT,) if reports else (),
+                collect=(REPORT,) if exercise.rules.reports else (),
             )
         )
-        report = _report(result.files.get(REPORT, b""), str(told["secret"]))
+        report = result.files.get(REPORT, b"").decode("utf-8", "replace")
         unittest = self.settings.unittest
         run = ExerciseTestRun(result.exit_code, result.timed_out, result.output, report, unittest)
         return result, run
@@ -171,18 +201,6 @@ def _counts(
     if exercise.rules.reports:
         return counts_of(run, files)
     return printed_counts(exercise.rules.counted, run.output)
-
-
-def _report(data: bytes, secret: str) -> str:
-    """Return the report of a file that holds the secret, empty for another file."""
-    try:
-        value = json_of(data)
-    except DamagedError:
-        return ""
-    if not isinstance(value, dict) or value.get("secret") != secret:
-        return ""
-    report = value.get("report")
-    return report if isinstance(report, str) else ""
 
 
 def make_tester(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,9 +16,9 @@ from exercises.exercism.__main__ import COMMANDS
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
+from exercises.exercism.languages import REPORT
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
 from exercises.exercism.testing.commands import argv_of
-from exercises.exercism.testing.inside import REPORT
 from exercises.exercism.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"
@@ -45,13 +44,12 @@ def run_tests(
         (folder / path).write_bytes(data)
     rules = exercise.rules
     argv = argv_of(exercise, unittest, None)
-    told = json.dumps({"secret": "", "solution": exercise.solution})
     env = {**os.environ, **dict(rules.environment)}
     done = subprocess.run(
         [sys.executable, *argv[1:]], cwd=folder, env=env, text=True, check=False,
-        input=told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    report = json.loads((folder / REPORT).read_text())["report"]
+    report = (folder / REPORT).read_text() if (folder / REPORT).exists() else ""
     return ExerciseTestRun(done.returncode, False, done.stdout, report, unittest)
 
 

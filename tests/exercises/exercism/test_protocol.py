@@ -146,15 +146,13 @@ def test_what_is_solved(
     assert is_solved(run, counts, expected) is solved
 
 
-def test_reports_that_are_not_credible() -> None:
-    told = json.dumps({"ran": 5, "failed": 0, "skipped": 0})
-    line = "Ran 5 tests in 0.001s\n"
-    assert unittest_counts(told, line) == TestCounts(5, 0)
-    for report, output in [
-        (told, ""), (told, line * 2), (told, "Ran 4 tests in 0.001s\n"), ("", line), ("[]", line),
-        ('{"ran": true, "failed": 0, "skipped": 0}', "Ran 1 test in 0.0s\n"), ("{}", line),
-    ]:  # fmt: skip
-        assert unittest_counts(report, output) is None
+def test_counts_that_are_not_credible() -> None:
+    end = "Ran 5 tests in 0.001s\n\nOK\n"
+    assert unittest_counts(f"..\n{end}printed") == TestCounts(5, 0)
+    failed = "FAILED (failures=1, errors=1, skipped=1, expected failures=1, unexpected successes=1)"
+    assert unittest_counts(end.replace("OK", failed)) == TestCounts(0, 3, 2)
+    for output in ("", end * 2, "Ran 5 tests in 0.001s\n", f" {end}", end.replace("OK", "OK so")):
+        assert unittest_counts(output) is None
     assert pytest_counts("<testsuites><testsuite><testcase", ["a_test.py"]) is None
     assert pytest_counts('<!DOCTYPE a [<!ENTITY b "c">]><testsuites/>', []) is None
 

@@ -19,8 +19,17 @@ _REPORT = (
     "'<testsuites><testsuite>' + ''.join(f'<testcase classname=\"cuckoo_clock_test.CuckooClock"
     "Test\" name=\"test_{n}\"/>' for n in range(5)) + '</testsuite></testsuites>'"
 )
-_COUNTS = "json.dumps({'ran': 5, 'failed': 0, 'skipped': 0})"
 _OK = "print('.....\\n' + '-' * 70 + '\\nRan 5 tests in 0.001s\\n\\nOK', flush=True)\n"
+_PATCH = (
+    "import unittest\nkept = unittest.TestCase.assertEqual\n"
+    "unittest.TestCase.assertEqual = lambda *_: None\n"
+)
+_TRACE = (
+    "def trace(frame, event, arg):\n"
+    "    if frame.f_code.co_name == 'assertEqual' and event == 'call':\n"
+    "        frame.f_locals['first'] = frame.f_locals['second']\n"
+    "    return trace\n"
+)
 # Under unittest, or under both runners where the name says so; most would act alike in both.
 CHEATS = {
     "os._exit at import, both": "import os\nos._exit(0)\n",
@@ -30,36 +39,9 @@ CHEATS = {
     "prints OK": f"{_OK}import os\nos._exit(0)\n",
     "prints a second count": _OK,
     "a forged report, both": (
-        f"import json, os\n{_OK}"
-        f"for report in ({_REPORT}, {_COUNTS}):\n"
-        "    open('.report.json', 'w').write(json.dumps({'secret': '', 'report': report}))\n"
-        "os._exit(0)\n"
+        f"import os\n{_OK}open('.report.xml', 'w').write({_REPORT})\nos._exit(0)\n"
     ),
-    "a folder in place of the report": "import os\nos.mkdir('.report.json')\n",
-    "a forged message": (
-        f"import json, os\n{_OK}"
-        f"data = json.dumps([{_COUNTS}, '']).encode()\n"
-        "for fd in range(3, 64):\n"
-        "    try:\n"
-        "        os.write(fd, b'0' * 16 + len(data).to_bytes(8, 'big') + data)\n"
-        "    except OSError:\n        pass\n"
-        "os._exit(0)\n"
-    ),
-    "the secret of the parent": (
-        f"import json, os\n{_OK}"
-        "for place in ('/proc/1/fd/0', '/dev/stdin', f'/proc/{os.getppid()}/fd/0'):\n"
-        "    try:\n"
-        "        secret = json.loads(open(place).read())['secret']\n"
-        f"        report = json.dumps({{'secret': secret, 'report': {_COUNTS}}})\n"
-        "        open('.report.json', 'w').write(report)\n"
-        "        print('found the secret', flush=True)\n"
-        "    except (OSError, ValueError):\n        pass\n"
-        "os._exit(0)\n"
-    ),
-    "the memory of the parent": (
-        "import os\ntry:\n    open(f'/proc/{os.getppid()}/mem', 'rb+')\n"
-        "    print('opened the memory', flush=True)\nexcept OSError:\n    pass\n"
-    ),
+    "a folder in place of the report, pytest": "import os\nos.mkdir('.report.xml')\n",
     "kills the parent": f"import os\n{_OK}os.kill(os.getppid(), 9)\n",
     "leaves a child to test": "import os\nif os.fork():\n    os._exit(0)\n",
     "replaces an assertion, both": (
@@ -68,15 +50,6 @@ CHEATS = {
     "replaces the code of an assertion": (
         "import unittest\nunittest.TestCase._baseAssertEqual.__code__ = "
         "(lambda self, first, second, msg=None: None).__code__\n"
-    ),
-    # Right at first in each test, because the assertion is looked up before this is called.
-    "replaces an assertion of one test, both": (
-        f"import sys\n{RIGHT}right = strikes\n"
-        "def strikes(hour, minute):\n"
-        "    test = sys._getframe(1).f_locals['self']\n"
-        "    first = 'assertEqual' not in vars(test)\n"
-        "    test.assertEqual = lambda *_: None\n"
-        "    return right(hour, minute) if first else None\n"
     ),
     "replaces the result": (
         "import unittest\n"
@@ -98,7 +71,7 @@ CHEATS = {
         "import os, sys\nsys.exit = os._exit = lambda *_: None\nimport unittest\n"
         "unittest.TestResult.wasSuccessful = lambda *_: True\n"
     ),
-    "replaces a builtin": ("import builtins\nbuiltins.any = lambda *_: False\n" + RIGHT),
+    "replaces a builtin": "import builtins\nbuiltins.any = lambda *_: False\n",
     "deletes the tests of classes": (
         "import unittest\nunittest.TestCase.__init_subclass__ = classmethod(\n"
         "    lambda cls: [delattr(cls, n) for n in dir(cls) if n.startswith('test')])\n"
@@ -108,12 +81,13 @@ CHEATS = {
         "lambda *_, **__: unittest.TestSuite()\n"
     ),
     "replaces tests when called, both": (
-        "import sys\n"
+        f"import sys\n{RIGHT}right, once = strikes, []\n"
         "def strikes(hour, minute):\n"
         "    cls = sys.modules['cuckoo_clock_test'].CuckooClockTest\n"
         "    for name in dir(cls):\n"
         "        if name.startswith('test'): setattr(cls, name, lambda self: None)\n"
-        "    return 1 if minute == 30 else 0 if minute else hour % 12 or 12\n"
+        "    once.append(1)\n"
+        "    return right(hour, minute) if len(once) == 1 else None\n"
     ),
     "replaces tests in a thread": (
         "import sys, threading\n"
@@ -137,8 +111,87 @@ CHEATS = {
         "def strikes(*_):\n    return Equal()\n"
     ),
     "mock.ANY": "from unittest.mock import ANY\ndef strikes(*_):\n    return ANY\n",
-    "deletes the files of tests": (f"import os\nos.remove('cuckoo_clock_test.py')\n{RIGHT}"),
-    "changes itself": f"open(__file__, 'a').write('# more')\n{RIGHT}",
+    "deletes the files of tests": "import os\nos.remove('cuckoo_clock_test.py')\n",
+    "restores what it replaced, both": (
+        f"import unittest\n{_PATCH}"
+        "unittest.addModuleCleanup(setattr, unittest.TestCase, 'assertEqual', kept)\n"
+    ),
+    "reaches closures": (
+        "import unittest\n"
+        "for name in dir(unittest.TestCase):\n"
+        "    for cell in getattr(getattr(unittest.TestCase, name), '__closure__', None) or ():\n"
+        "        if callable(cell.cell_contents): cell.cell_contents = lambda *_, **__: None\n"
+        "        for part in vars(cell.cell_contents).values():\n"
+        "            if isinstance(part, (list, dict)): part.clear()\n"
+        f"{_PATCH}"
+    ),
+    "removes failures that gc finds": (
+        "import gc, unittest\n"
+        "def forget():\n"
+        "    for one in gc.get_objects():\n"
+        "        if isinstance(one, unittest.TestResult):\n"
+        "            one.failures.clear(); one.errors.clear()\n"
+        "unittest.addModuleCleanup(forget)\n"
+    ),
+    "removes failures that frames hold": (
+        "import sys, unittest\n"
+        "def forget():\n"
+        "    frame = sys._getframe()\n"
+        "    while frame:\n"
+        "        for one in frame.f_locals.values():\n"
+        "            if isinstance(one, unittest.TestResult):\n"
+        "                one.failures.clear(); one.errors.clear()\n"
+        "        frame = frame.f_back\n"
+        "unittest.addModuleCleanup(forget)\n"
+    ),
+    "a trace function, both": f"import sys\n{_TRACE}sys.settrace(trace)\n",
+    "a trace function of frames, both": (
+        f"import sys\n{_TRACE}"
+        "frame = sys._getframe()\n"
+        "while frame:\n    frame.f_trace = trace\n    frame = frame.f_back\n"
+        "sys.settrace(trace)\n"
+    ),
+    "a profile function, both": (
+        "import sys, unittest\n"
+        "def profile(frame, event, arg):\n"
+        "    if event == 'call' and frame.f_code.co_name == '_callTestMethod':\n"
+        "        frame.f_locals['method'].__func__.__code__ = (lambda self: None).__code__\n"
+        "sys.setprofile(profile)\n"
+    ),
+    "a trace function of threads": (
+        f"import sys, threading\n{_TRACE}"
+        "threading.settrace(trace)\nthreading.setprofile(trace)\n"
+        "def run(): forget_in(main)\n"
+        "def forget_in(frame): sys.settrace(trace)\n"
+        "main = None\n"
+        "import unittest\nkept = unittest.TestCase._callTestMethod\n"
+        "def called(self, method):\n"
+        "    one = threading.Thread(target=kept, args=(self, method)); one.start(); one.join()\n"
+        "unittest.TestCase._callTestMethod = called\n"
+    ),
+    "ends in a thread, both": (
+        f"import os, threading, time\n{_PATCH}"
+        "def end():\n    time.sleep(0.3)\n    os._exit(0)\n"
+        "threading.Thread(target=end).start()\n"
+    ),
+    "a report of its own at the end, pytest": (
+        f"import atexit, os\nreport = {_REPORT}\n"
+        "def forge():\n    open('.report.xml', 'w').write(report)\n    os._exit(0)\n"
+        "atexit.register(forge)\n"
+    ),
+    "the values that the tests expect, both": (
+        "import ast\n"
+        "found = {}\n"
+        "for node in ast.walk(ast.parse(open('cuckoo_clock_test.py').read())):\n"
+        "    if isinstance(node, ast.Call) and getattr(node.func, 'attr', '') == 'assertEqual':\n"
+        "        found[tuple(map(ast.unparse, node.args[0].args))] = node.args[1].value\n"
+        "def strikes(hour, minute):\n"
+        "    return found.get((str(hour), str(minute)), found.get(('hour', str(minute))))\n"
+    ),
+    "values at random": (
+        "import random, unittest\n"
+        "if random.random() < 0.5: unittest.TestCase.assertEqual = lambda *_: None\n"
+    ),
 }
 
 
@@ -160,8 +213,6 @@ def test_a_cheat_solves_nothing(local: MakeTester, name: str, unittest: bool) ->
     )
     assert not tried.solved, tried.output
     assert not tried.timed_out
-    assert "found the secret" not in tried.output
-    assert "opened the memory" not in tried.output
 
 
 def test_the_cheats_are_judged_with_what_the_right_solution_passes(local: MakeTester) -> None:

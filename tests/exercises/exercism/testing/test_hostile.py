@@ -29,7 +29,6 @@ HOSTILE = {
     "memory bit by bit": "kept = []\nwhile True:\n    kept.append(bytearray(b'x') * (10 << 20))",
     "output": "print('spam' * 250_000)",
     "a large file": "open('/tmp/large', 'wb').write(b'x' * (11 << 20))",
-    "deletes everything": "import shutil\nshutil.rmtree('/', ignore_errors=True)",
     "reads the example": "open('.meta/example.py').read()",
     "reads the configuration": "open('.meta/config.json').read()",
     "reads the instructions": "open('.docs/instructions.md').read()",
@@ -62,12 +61,23 @@ def test_a_daemon_and_a_fork_bomb_fail_and_end(local: MakeTester) -> None:
     mark = f"mark-{secrets.token_hex(8)}"
     sleeper = f"os.execv(sys.executable, ['x', '-c', 'import time; time.sleep(600)', '{mark}'])"
     daemon = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {sleeper}\n"
-    tried = outcome_of(local, daemon)
-    assert not tried.solved
-    assert "error: a process was left running" in tried.output
+    outcome_of(local, daemon)
+    assert not running(mark)
     bomb = f"import os, sys\nwhile True:\n    if os.fork() == 0:\n        {sleeper}\n"
     assert not outcome_of(local, bomb).solved
     assert not running(mark)
+
+
+def test_what_a_right_solution_does_besides_touches_nothing_else(
+    local: MakeTester, tmp_path: Path
+) -> None:
+    """It is judged by its values; each run has a folder of its own."""
+    kept = tmp_path / "kept"
+    kept.touch()
+    code = "import shutil\nshutil.rmtree('/', ignore_errors=True)\nopen('left', 'w').close()"
+    assert outcome_of(local, code).solved
+    assert kept.exists() and Path("/etc").exists()
+    assert not outcome_of(local, "import os\nassert os.path.exists('left')").solved
 
 
 def test_there_is_no_network_and_no_file_of_the_machine(local: MakeTester, tmp_path: Path) -> None:

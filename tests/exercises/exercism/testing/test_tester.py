@@ -74,12 +74,12 @@ def test_many_threads_test_at_once_and_the_example_is_counted_once(
     with ThreadPoolExecutor(3) as pool:
         tried = list(pool.map(lambda solution: tester.test(exercise, solution), solutions))
     assert [one.solved for one in tried] == [True, False, True]
-    assert len(ran) == 3 + 1 + 1  # the example, and the versions
+    assert len(ran) == 3 + 2 * 2 + 1 + 1  # altered tests, the example, and the versions
     [kept] = (tmp_path / "exercism" / "expected").glob("*.json")
     assert json.loads(kept.read_text()) == {"counts": {"passed": 4, "failed": 0, "skipped": 0}}
     ran.clear()
     assert local(True, cache=tmp_path).test(exercise, exercise.example()).solved
-    assert len(ran) == 2
+    assert len(ran) == 2 + 2
     # Counts that are kept are used, and broken ones are counted again.
     kept.write_text('{"counts": {"passed": 5, "failed": 0, "skipped": 0}}')
     assert not local(True, cache=tmp_path).test(exercise, exercise.example()).solved
