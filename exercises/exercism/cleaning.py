@@ -1,10 +1,14 @@
-"""The output of tests as the model receives it: equal in every folder and run. Pure."""
+"""The output of tests as the model receives it: equal on every machine and in each run. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
+_PYTHON = "lib/python/"
+_ENDS = r"\s\"'()<>\[\]:,;="
+# Only from the beginning of a word: a long one is searched once.
+_PATH = rf"(?<![^{_ENDS}])[^{_ENDS}]*"
 _RULES = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in (
@@ -19,6 +23,12 @@ _RULES = tuple(
         (r"\b0x[0-9a-fA-F]*\[\d+ chars\][0-9a-fA-F]*(?=>)", "0x..[..]"),
         (r"\b0x[0-9a-fA-F]+", "0x.."),
         (r"\bid='\d+'", "id='..'"),
+        # Where Python lies, and the lines of its modules in a patch version.
+        (rf"{_PATH}/lib(?:64)?/python3(?:\.\d+)?/(?:(?:site|dist)-packages/)?", _PYTHON),
+        (rf"((?:{_PYTHON}[^\s\":]+|<frozen [\w. ]+>)(?:\", line |:))\d+", r"\1.."),
+        (rf"{_PATH}/bin/python[\d.]*", "python"),
+        (r"^platform .* -- Python .*\n", ""),
+        (r"/tmp/tmp\w{8}\b", "/tmp/tmp.."),
     )
 )
 

@@ -121,6 +121,7 @@ _ALL = (
         never_solutions=("Cargo.toml",),
         tools=("cargo", "cc"),
         root_command=("rustc", "--print", "sysroot"),
+        changing=(r"/rustc/\w+/(?=library/)", r"[^\s\"'(]*/rustlib/src/rust/(?=library/)"),
         home="src",
     ),
     Language(
@@ -132,7 +133,7 @@ _ALL = (
         environment=(("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local"), ("GOPROXY", "off")),
         tools=("go",),
         root_command=("go", "env", "GOROOT"),
-        changing=(r"(?<=\s)\(?\d+\.\d+s\)?$",),
+        changing=(r"(?<=\s)\(?\d+\.\d+s\)?$", r"[^\s\"'(]*/go[-\d.]*/(?=src/)"),
     ),
     Language(
         "javascript",

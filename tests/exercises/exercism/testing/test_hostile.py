@@ -74,7 +74,7 @@ def test_what_a_right_solution_does_besides_touches_nothing_else(
     """It is judged by its values; each run has a folder of its own."""
     kept = tmp_path / "kept"
     kept.touch()
-    code = "import shutil\nshutil.rmtree('/', ignore_errors=True)\nopen('left', 'w').close()"
+    code = "import shutil\nshutil.rmtree('.', ignore_errors=True)\nopen('left', 'w').close()"
     assert outcome_of(local, code).solved
     assert kept.exists() and Path("/etc").exists()
     assert not outcome_of(local, "import os\nassert os.path.exists('left')").solved

@@ -1,0 +1,135 @@
+"""What models read of failing tests: equal with interpreters elsewhere, and nothing of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+from environments.base import EnvironmentKind
+from environments.local.bubblewrap import bubblewrap_works
+from exercises.exercism.catalog import read_catalog
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.testing.tester import ExerciseTester, TestSettings, make_tester
+from tests.exercises.exercism.making import six
+
+pytestmark = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+OF_PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
+_MACHINE = re.compile(r"""(?<![\w.])/(?:usr|root|home|opt|var|work|tmp/(?!tmp\.\.))[\w./+-]*""")
+# Each reaches frames or paths in another way.
+WRONG = {
+    "raises": "def __getattr__(name): return lambda *_, **__: 1 / 0\n",
+    "raises in a module of Python": (
+        "import json, random\n"
+        "def __getattr__(name): return lambda *_, **__: random.choice([]) or json.loads('{')\n"
+    ),
+    "returns a wrong value": "def __getattr__(name): return lambda *_, **__: 'wrong'\n",
+    "prints its stack": (
+        "import sys, tempfile, traceback\n"
+        "def call(*_, **__):\n"
+        "    print(sys.executable, traceback.__file__, tempfile.mkdtemp(), flush=True)\n"
+        "    traceback.print_stack()\n"
+        "def __getattr__(name): return call\n"
+    ),
+    "interrupts": "def call(*_): raise KeyboardInterrupt\ndef __getattr__(name): return call\n",
+    "interrupts at import": "raise KeyboardInterrupt\n",
+    "raises at import": "import json\njson.loads('{')\n",
+    "imports what is not there": "import numpy_of_nobody\n",
+    "a signal": "import faulthandler, os\nfaulthandler.enable()\nos.abort()\n",
+    "recurses": "def call(*_): return call()\ndef __getattr__(name): return call\n",
+}
+
+
+@pytest.fixture(scope="module")
+def interpreters(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
+    """Interpreters of one minor version with pytest: this one, and one elsewhere."""
+    venv = tmp_path_factory.mktemp("elsewhere") / "deeper" / "env"
+    command = [sys.executable, "-m", "venv", "--without-pip", "--copies", str(venv)]
+    subprocess.run(command, check=True)
+    (site,) = venv.glob("lib/python3*/site-packages")
+    for name in OF_PYTEST:
+        found = distribution(name)
+        for top in {file.parts[0] for file in found.files or () if file.parts[0] != ".."}:
+            place = Path(str(found.locate_file(top)))
+            copy = shutil.copytree if place.is_dir() else shutil.copyfile
+            copy(place, site / top)
+    return [Path(sys.executable), venv / "bin" / "python"]
+
+
+@pytest.fixture(scope="module")
+def patched(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
+    """The system's interpreter, perhaps of another patch version, without pytest."""
+    system = Path(f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}")
+    venv = tmp_path_factory.mktemp("system") / "env"
+    command = [str(system), "-m", "venv", "--without-pip", str(venv)]
+    if not system.exists() or subprocess.run(command, check=False).returncode:
+        return []
+    return [venv / "bin" / "python"]
+
+
+@pytest.fixture(params=[True, False], ids=["2023", "current"])
+def testers(
+    request: pytest.FixtureRequest,
+    interpreters: Sequence[Path],
+    patched: Sequence[Path],
+    tmp_path: Path,
+) -> Iterator[Sequence[ExerciseTester]]:
+    unittest = bool(request.param)
+    places = [*interpreters, *(patched if unittest else [])]
+    settings = TestSettings(unittest, 60)
+    made = [
+        make_tester(
+            EnvironmentKind.LOCAL, settings, tmp_path, "m", lambda: None, lambda _: None, python
+        )
+        for python in places
+    ]
+    yield made
+    for one in made:
+        one.close()
+
+
+def outputs(tester: ExerciseTester, exercise: Exercise, codes: Sequence[str]) -> list[str]:
+    solutions = [{**exercise.stubs(), exercise.solution[0]: code.encode()} for code in codes]
+    tried = [tester.test(exercise, one) for one in [*solutions, exercise.stubs()]]
+    assert not any(one.solved for one in tried[:-1])
+    return [one.output for one in tried]
+
+
+def faults(testers: Sequence[ExerciseTester], exercise: Exercise, codes: Sequence[str]) -> str:
+    """Return what is wrong with what a model reads of ``exercise``, empty for nothing."""
+    first, *others = (outputs(tester, exercise, codes) for tester in testers)
+    for texts in zip(first, *others, strict=True):
+        if len({*texts}) > 1:
+            return "\n--- differs:\n".join(texts)
+        for sign in ('File "<string>"', "exercises/exercism", "guard", "altered"):
+            if sign in texts[0]:
+                return f"{sign} is seen:\n{texts[0]}"
+        if found := _MACHINE.search(texts[0]):
+            return f"{found[0]} is seen:\n{texts[0]}"
+    return ""
+
+
+def test_messages_are_equal_with_interpreters_at_different_paths(
+    testers: Sequence[ExerciseTester],
+) -> None:
+    codes = [*WRONG.values()] if testers[0].settings.unittest else [*WRONG.values()][1:5:3]
+    assert not faults(testers, six()["cuckoo-clock"], codes)
+
+
+@pytest.mark.long
+@pytest.mark.skipif("EXERCISM" not in os.environ, reason="EXERCISM names no exercises")
+def test_messages_of_all_exercises_are_equal(testers: Sequence[ExerciseTester]) -> None:
+    every = read_catalog(Path(os.environ["EXERCISM"])).exercises
+    codes = [WRONG[name] for name in ("raises in a module of Python", "returns a wrong value")]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda one: faults(testers, one, codes), every))
+    differing = {one.name: fault for one, fault in zip(every, found, strict=True) if fault}
+    assert not differing
