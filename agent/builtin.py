@@ -10,6 +10,7 @@ from agent.conversation.checks import Checks
 from agent.conversation.coder import Coder
 from agent.conversation.outcomes import Ending, Result
 from agent.formats import get_format
+from agent.formats.base import EditFormat
 from agent.protocol import Task, Work
 from agent.workspace import Workspace
 from core.worktree import Changes
@@ -25,7 +26,7 @@ class BuiltinAgent:
         return next(tries(task))
 
 
-def tries(task: Task) -> Iterator[Work]:
+def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[Work]:
     """Yield the outcomes of each try of one conversation about ``task``.
 
     A try ends when no message is left or a budget of ``task.limits`` is used up; each has all of
@@ -33,11 +34,12 @@ def tries(task: Task) -> Iterator[Work]:
     There is none after passing or unknown tests, and none after a try that could not go on: the
     window was full, the request was refused, the run's budget or the time was used up. The
     transcript holds all tries so far, also after an exception. ``Work.result`` is never None.
+    ``edit_format`` takes the place of the task's.
 
     Raises:
         InfrastructureError, UserError: see ``Agent``.
     """
-    coder = _coder(task)
+    coder = _coder(task, edit_format)
     work = _ended(coder, partial(coder.run, task.message, task.repo_map))
     yield work
     while work.result and work.result.test is False and work.result.ending.by_itself:
@@ -45,7 +47,7 @@ def tries(task: Task) -> Iterator[Work]:
         yield work
 
 
-def _coder(task: Task) -> Coder:
+def _coder(task: Task, edit_format: EditFormat | None) -> Coder:
     brief = task.brief
     writable = None if brief.more_files else frozenset(brief.shown)
     workspace = Workspace(task.root, submodules=task.submodules, writable=writable)
@@ -55,7 +57,7 @@ def _coder(task: Task) -> Coder:
         workspace=workspace,
         files=task.files,
         model=task.model,
-        edit_format=get_format(task.edit_format, task.matching, brief.notation),
+        edit_format=edit_format or get_format(task.edit_format, task.matching, brief.notation),
         checks=Checks(workspace, task.linter, run, brief),
         limits=task.limits,
         on_failure=task.on_failure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,27 @@ class ModelChoice:
 
     Attributes:
         settings: what the files of settings say of it, without what litellm knows.
+        architect: plans what this model edits, in the pair ``architect+editor``.
     """
 
     given: str
     name: str
     edit_format: str
     settings: ModelSettings = field(default_factory=ModelSettings)
+    architect: ModelChoice | None = None
+
+    @property
+    def label(self) -> str:
+        """The name in results; a pair has both, as on leaderboards."""
+        return f"{self.architect.name} + {self.name}" if self.architect else self.name
+
+    @property
+    def parts(self) -> tuple[ModelChoice, ...]:
+        """The models that are called."""
+        if self.architect is None:
+            return (self,)
+        given = self.given.removeprefix(f"{self.architect.given}+")
+        return self.architect, replace(self, given=given, architect=None)
 
     @classmethod
     def parse(
@@ -68,8 +83,13 @@ class ModelChoice:
     def as_json(self, *, known: bool, api_base: str | None) -> dict[str, Any]:
         """Return the choice as it stands in ``run.json``; ``known``: with what litellm knows."""
         said = filled(self.settings, self.name, api_base) if known else self.settings
-        plain = {"given": self.given, "name": self.name, "edit_format": self.edit_format}
-        return {**plain, "settings": said.as_json()}
+        plain: dict[str, Any] = {
+            "given": self.given, "name": self.name, "edit_format": self.edit_format,
+        }  # fmt: skip
+        plain["settings"] = said.as_json()
+        if self.architect:
+            plain["architect"] = self.architect.as_json(known=known, api_base=api_base)
+        return plain
 
 
 def _name_and_format(

@@ -125,6 +125,8 @@ class ExerciseResult(_Frozen):
     syntax_errors: NonNegativeInt = 0
     indentation_errors: NonNegativeInt = 0
     lazy_comments: NonNegativeInt = 0
+    editor_model: str | None = None
+    editor_edit_format: str | None = None
     reasoning_effort: str | None = None
     prompt_tokens: NonNegativeInt = 0
     completion_tokens: NonNegativeInt = 0

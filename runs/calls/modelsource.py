@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -35,6 +35,7 @@ class Turn:
     Attributes:
         counter: the name of the model's token counter; empty if unknown.
         temperature: the one sent, now or in the recording; None if none is sent.
+        architect: the model that plans, in a pair.
     """
 
     model: ChatModel
@@ -42,6 +43,7 @@ class Turn:
     edit_format: str
     counter: str = ""
     temperature: float | None = None
+    architect: ChatModel | None = None
 
 
 class ModelSource(Protocol):
@@ -85,7 +87,8 @@ class LiveModels:
         counter = counter_name(choice.name)
         # A command gets the temperature, and litellm need not know its model.
         sent = temperature if self.config.outside_agent else model.sent_temperature
-        return Turn(model, choice.name, choice.edit_format, counter, sent)
+        plans = self.model(choice.architect, temperature, gate) if choice.architect else None
+        return Turn(model, choice.name, choice.edit_format, counter, sent, plans)
 
     def model(
         self,
@@ -136,7 +139,7 @@ class ReplayedModels:
         if recorded is None:
             raise NotRecordedError
         today = resolve_model(choice.given, self.aliases, any_name=True)
-        if recorded.model not in (choice.given, choice.name, today):
+        if recorded.model not in (choice.given, choice.label, choice.name, today):
             raise UserError(
                 f"{instance_id}, attempt {attempt}: {recorded.model} is recorded, but it is the "
                 f"turn of {choice.given}; give the recorded models with --models"
@@ -146,7 +149,8 @@ class ReplayedModels:
                 f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is no edit format: "
                 "what an outside agent did cannot be replayed"
             )
-        return _replay(recorded)
+        turn = _replay(recorded)
+        return replace(turn, architect=turn.model) if choice.architect else turn
 
     def attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
         """Return what is recorded of an instance, by attempt."""

@@ -57,12 +57,12 @@ def record_of(column: Column) -> dict[str, Any]:
 
 def _settings(column: Column) -> dict[str, Any]:
     """Return what was asked of the model, where results say so."""
-    found: dict[str, Any] = {}
-    for result in column.results.values():
-        for key in ("reasoning_effort", "thinking_tokens"):
-            if (value := getattr(result, key)) is not None:
-                found.setdefault(key, value)
-    return dict(sorted(found.items()))
+    keys = ("editor_model", "editor_edit_format", "reasoning_effort", "thinking_tokens")
+    found = {
+        key: [v for one in column.results.values() if (v := getattr(one, key)) is not None]
+        for key in keys
+    }
+    return {key: values[0] for key, values in found.items() if values}
 
 
 def _ours(column: Column, found: ColumnSummary) -> dict[str, Any]:

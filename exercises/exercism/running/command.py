@@ -12,8 +12,13 @@ from bench.cli.selection import INSTANCES
 from core.options import built, command
 from environments.choice import default_environment
 from environments.options import TESTS
-from exercises.exercism.running.config import ExercismConfig, ExercismOptions, in_formats
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelFile, names_of
+from exercises.exercism.running.config import (
+    ExercismConfig,
+    ExercismOptions,
+    in_formats,
+    model_or_pair,
+)
+from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelFile, names_of
 from llm.settings import load_settings
 from runs.calls.budget import MONEY
 from runs.calls.rate_limiter import SCALE
@@ -31,11 +36,15 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     typed = (values["models"] or DEFAULT_MODELS).split(",")
     replay = values["replay"] is not None
     any_name = bool(values["api_base"])
-    models = models_given(values["models"], book, any_name=any_name, replay=replay)
+
+    def one(name: str) -> ModelChoice:
+        return models_given(name, book, any_name=any_name, replay=replay)[0]
+
+    models = tuple(model_or_pair(text.strip(), one) for text in typed)
     values["environment"] = values["environment"] or default_environment()
     config = built(ExercismConfig, {**values, "models": models})
     config = replace(config, models=in_formats(models, typed, config.formats))
-    options = built(ExercismOptions, values | {"settings": book}, names_of(config.models))
+    options = built(ExercismOptions, values | {"settings": book}, names_of(config.called.models))
     # Imported here: --help needs nothing of it.
     from exercises.exercism.running.start import run_command
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +32,9 @@ from runs.storage.versions import HARNESS_VERSION
 
 Say = Callable[[str], None]
 _CURRENT = "current"
+ARCHITECT = "architect"
+"""The edit format of a pair in results: the leaderboards' word."""
+_PAIR = re.compile(r"(.+?)\+([^@+].*)")
 
 
 def _profile(name: str, text: str, _: object) -> Profile:
@@ -57,7 +61,8 @@ class RunColumn:
     def name(self) -> ColumnName:
         """The column as files and reports name it."""
         choice = self.choice
-        return ColumnName(model=choice.name, edit_format=choice.edit_format, repeat=self.repeat)
+        form = ARCHITECT if choice.architect else choice.edit_format
+        return ColumnName(model=choice.label, edit_format=form, repeat=self.repeat)
 
 
 @option_group
@@ -112,8 +117,13 @@ class ExercismConfig(RunBasics):
     @property
     def run_name(self) -> str:
         """The folder under ``predictions/``."""
-        models = {model.name: model for model in self.models}
+        models = {model.name: model for model in self.called.models}
         return self.run or f"exercism--{model_slug([*models.values()])}"
+
+    @property
+    def called(self) -> ExercismConfig:
+        """The same with the models of each pair one by one."""
+        return replace(self, models=tuple(part for m in self.models for part in m.parts))
 
     @property
     def notation(self) -> Notation:
@@ -170,8 +180,10 @@ class ExercismConfig(RunBasics):
         """Return what a continued run must repeat: exercises and repeats may be added."""
         return {
             "exercises_sha256": catalog.sha256,
-            "models": [f"{model.name}@{model.edit_format}" for model in self.models],
-            "model_settings_sha256": settings_sha256({m.name: m.settings for m in self.models}),
+            "models": [f"{model.label}@{model.edit_format}" for model in self.models],
+            "model_settings_sha256": settings_sha256(
+                {m.name: m.settings for m in self.called.models}
+            ),
             "profile": self.profile.name,
             "tries": self.tries,
             "timeout": self.seconds,
@@ -193,6 +205,15 @@ class ExercismOptions(RunFolders, CallRetries):
     money: Spending = field(default_factory=Spending)
     settings: SettingsBook = field(default_factory=our_settings)
     as_json: bool = json_option("Print the summary as JSON.")
+
+
+def model_or_pair(text: str, one: Callable[[str], ModelChoice]) -> ModelChoice:
+    """Return the model ``text``, or the pair ``architect+editor``; ``one`` reads a model."""
+    if not (pair := _PAIR.fullmatch(text)):
+        return one(text)
+    architect, editor = one(pair[1]), one(pair[2])
+    given = f"{architect.given}+{editor.given}"
+    return replace(editor, given=given, architect=architect)
 
 
 def in_formats(
@@ -239,7 +260,8 @@ def _check_folders(models: Sequence[ModelChoice]) -> None:
     """Refuse two columns whose results would lie in one folder."""
     folders: Mapping[str, ModelChoice] = {}
     for model in models:
-        name = column_folder(model.name, model.edit_format, 1)
+        column = RunColumn(model, 1).name
+        name = column_folder(column.model, column.edit_format, 1)
         other = folders.get(name)
         if other is not None:
             raise UserError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from agent.builtin import tries
 from agent.conversation.brief import Brief
 from agent.conversation.context import ContextWindow
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits
+from agent.conversation.outcomes import ConversationLimits, Result
 from agent.conversation.reflections import Reflections
 from agent.conversation.testreport import TestReport
 from agent.protocol import Task, Transcript, Work
@@ -21,6 +21,7 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.messages import TIMED_OUT, failures_message, first_message, fitting
 from exercises.exercism.results import TryResult
 from exercises.exercism.running.config import ExercismConfig
+from exercises.exercism.running.pair import PlanFormat, raise_ending
 from exercises.exercism.testing.outcome import TestedTry
 from exercises.exercism.testing.tester import ExerciseTester
 from llm.chat import ChatModel
@@ -30,6 +31,12 @@ _SYSTEM = """\
 You are an expert programmer. You implement code so that its unit tests pass. You cannot run anything and you see no tests. You change files only by writing edits in the format below; whatever else you write is read as explanation.
 
 {{ format_rules }}"""  # noqa: E501 - one line for the model
+_ARCHITECT = """\
+You are an expert programmer who decides how code is changed so that its unit tests pass. You cannot run anything and you see no tests. You edit nothing yourself: another programmer does, who sees the files and your answer, and nothing else that was said here. Say where each change belongs and what stands there afterwards, without alternatives, and leave out code that stays as it is."""  # noqa: E501
+_EDITOR = """\
+You are an expert programmer. You make the changes that you are told, all of them and no others. You change files only by writing edits in the format below; whatever else you write is read as explanation.
+
+{{ format_rules }}"""  # noqa: E501
 _OPENING = "These are the files:\n\n{{ files }}\n\n{{ problem }}"
 _AGAIN = "These are the files as they are now:\n\n{{ files }}\n\n{{ message }}"
 # One round for edits that are malformed or fail; failing tests begin the next try.
@@ -63,6 +70,9 @@ class ExerciseConversation:
         transcript: all messages and calls so far, also after an exception.
         works: how each try ended.
         tried: one for each try whose tests ran.
+        architect: plans, where ``model`` is the editor of a pair; both have the same properties.
+        editors: what the editor and the harness said in each try of a pair.
+        edited: how each of these conversations ended.
     """
 
     exercise: Exercise
@@ -76,6 +86,9 @@ class ExerciseConversation:
     transcript: Transcript = field(default_factory=Transcript)
     works: list[Work] = field(default_factory=list)
     tried: list[TryResult] = field(default_factory=list)
+    architect: ChatModel | None = None
+    editors: list[Transcript] = field(default_factory=list)
+    edited: list[Result] = field(default_factory=list)
 
     def run(self) -> None:
         """Let the model work until a try solves the exercise, or the last one has ended.
@@ -86,8 +99,31 @@ class ExerciseConversation:
         for path, data in self.exercise.stubs().items():
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).write_bytes(data)
-        for work in islice(tries(self._task()), self.config.tries):
+        task = self._task()
+        works = self._planned(task, self.architect) if self.architect else tries(task)
+        for work in islice(works, self.config.tries):
             self.works.append(work)
+
+    def _planned(self, task: Task, architect: ChatModel) -> Iterator[Work]:
+        """Yield the tries of the architect's conversation: its plan is edited, then tested."""
+        plan = PlanFormat()
+
+        def tested(changes: Changes) -> TestReport:
+            said = Transcript(calls=self.transcript.calls)
+            self.editors.append(said)
+            brief = replace(task.brief, system=_EDITOR, test_unedited=False)
+            work = next(
+                tries(
+                    replace(task, message=plan.plan, transcript=said, brief=brief, run_tests=None)
+                )
+            )
+            if work.result:
+                self.edited.append(work.result)
+            raise_ending(work)
+            return self._test(changes)
+
+        brief = replace(task.brief, system=_ARCHITECT)
+        yield from tries(replace(task, model=architect, brief=brief, run_tests=tested), plan)
 
     def _task(self) -> Task:
         return Task(
@@ -107,11 +143,15 @@ class ExerciseConversation:
         )
 
     def _test(self, changes: Changes) -> TestReport:
-        """Run the tests on a fresh folder with the solution files as they are now."""
+        """Run the tests on a fresh folder with the solution files as they are now.
+
+        An editor's changes are not among those of its architect: the files are read.
+        """
         self.testing()
         stubs = self.exercise.stubs()
         # A file that the model removed is an empty one: the stub must not come back.
-        written = {path: changes.get(path, data) or b"" for path, data in stubs.items()}
+        files = ((path, self.root / path) for path in stubs)
+        written = {path: file.read_bytes() if file.is_file() else b"" for path, file in files}
         found = self.tester.test(self.exercise, written)
         self.tried.append(try_result(found, patch_of(stubs, written)))
         if found.solved:

@@ -16,6 +16,7 @@ from exercises.exercism.results import ExerciseResult, ExerciseStatus
 from exercises.exercism.running.config import ExercismConfig, ExercismOptions, RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation
 from exercises.exercism.running.outcome import Played, played_of
+from exercises.exercism.running.pair import alike
 from exercises.exercism.running.store import job_key
 from exercises.exercism.testing.tester import ExerciseTester, make_tester
 from runs.calls.gate import AttemptGate, recorded_calls
@@ -183,13 +184,18 @@ class _Work:
         job, config = self.job, self.services.config
         source = job.recordings or self.services.models
         turn = source.turn(job.key, ATTEMPT, job.column.choice, 0.0, self._gate())
-        asking = WaitingModel(turn.model, slot, self._step, lambda: None)
+        models = (turn.model, turn.architect) if turn.architect else (turn.model,)
+        asking = [
+            WaitingModel(one, slot, self._step, lambda: None)
+            for one in alike(models, job.column.name.model)
+        ]
         self._turn = turn
         self._conversation = ExerciseConversation(
             exercise=job.exercise,
             config=config,
             edit_format=turn.edit_format,
-            model=asking,
+            model=asking[0],
+            architect=asking[1] if turn.architect else None,
             tester=self.services.tester,
             root=folder,
             log=self.access.log.info,

@@ -86,7 +86,7 @@ class Played:
     def result(self, errors: int) -> ExerciseResult:
         """Return the result; ``errors`` are calls that were refused or failed."""
         exercise, name, calls = self.exercise, self.column.name, self.calls
-        used = [call.reply.usage or Usage() for call in calls]
+        used, choice = [call.reply.usage or Usage() for call in calls], self.column.choice
         outputs = [one.output for one in self.tried]
         return ExerciseResult(
             testdir=exercise.key,
@@ -105,7 +105,9 @@ class Played:
             syntax_errors=sum(map(syntax_errors, outputs)),
             indentation_errors=sum(map(indentation_errors, outputs)),
             lazy_comments=sum(lazy_comments(call.reply) for call in calls),
-            reasoning_effort=self.column.choice.settings.reasoning_effort,
+            editor_model=choice.name if choice.architect else None,
+            editor_edit_format=choice.edit_format if choice.architect else None,
+            reasoning_effort=choice.parts[0].settings.reasoning_effort,
             prompt_tokens=sum(usage.prompt_tokens for usage in used),
             completion_tokens=sum(usage.completion_tokens for usage in used),
             chat_hashes=tuple((asked or "", reply) for asked, reply in map(_pair, calls)),
@@ -130,7 +132,7 @@ class Played:
         return AttemptRecord(
             candidate=Candidate(1, edit=self.edit, test=last.solved if last else None),
             model=self.column.name.model,
-            edit_format=self.column.name.edit_format,
+            edit_format=self.column.choice.edit_format,
             try_=1,
             temperature=self.temperature,
             status=_ATTEMPTS[self.status],
@@ -159,7 +161,7 @@ def played_of(
     works, said = conversation.works, conversation.transcript
     tried = tuple(conversation.tried)
     status, reason = _ended(works, tried)
-    results = [work.result for work in works if work.result]
+    results = conversation.edited or [work.result for work in works if work.result]
     last = results[-1] if results else None
     return Played(
         exercise,
@@ -169,12 +171,12 @@ def played_of(
         error=works[-1].error if works else "",
         tried=tried,
         replies=tuple(counts for result in results for counts in result.replies),
-        messages=tuple(said.messages),
+        messages=(*said.messages, *(m for one in conversation.editors for m in one.messages)),
         calls=tuple(said.calls),
         edit=last.edit if last else None,
         edited_files=last.edited_files if last else (),
         temperature=turn.temperature,
-        traits=turn.model.traits,
+        traits=conversation.model.traits,
     )
 
 

@@ -64,7 +64,7 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
         InfrastructureError: the exercises cannot be fetched.
     """
     config = validated(config)
-    check_models(config, options.money)
+    check_models(config.called, options.money)
     catalog = (
         read_catalog(config.exercises.expanduser())
         if config.exercises
@@ -152,7 +152,7 @@ class _Session:
         try:
             summary = RunSession(
                 self.store, options.cache, options.scale, options.money, kind,
-                model_use(config, options.money), self._choose, self.say,
+                model_use(config.called, options.money), self._choose, self.say,
             ).run()  # fmt: skip
         except ProviderRefusalError as error:
             # It refuses every call: the run says so, and nothing is wrong with the command.
