@@ -14,7 +14,7 @@ from environments.base import EnvironmentKind
 from environments.folders import FolderCommand, FolderResult
 from environments.limits import ResourceLimits
 from exercises.exercism.cleaning import cleaned
-from exercises.exercism.exercise import Exercise
+from exercises.exercism.exercise import Exercise, tree_hash
 from exercises.exercism.languages import LANGUAGES, REPORT
 from exercises.exercism.messages import TIMED_OUT
 from exercises.exercism.testing.altered import altered, test_names
@@ -69,6 +69,7 @@ class ExerciseTester:
     places: LanguagePlaces
     _expected: ExpectedCounts
     _versions: dict[str, str] = field(default_factory=dict)
+    _right: set[tuple[str, str]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TestedTry:
@@ -98,12 +99,19 @@ class ExerciseTester:
         """Tell whether each test fails when, and only when, it expects a false value.
 
         Half of the tests do at first, and then the others: which ones is not to be seen inside.
+        What was seen to be right is right.
         """
+        key = exercise.sha256, tree_hash(solution)
+        if key in self._right:
+            return True
         texts = {path: exercise.text(path) for path in exercise.tests if path.endswith(".py")}
         names = {name for text in texts.values() for name in test_names(text)}
         half = {*_CHANCE.sample(sorted(names), len(names) // 2)}
         halves = [part for part in (half, names - half) if part]
-        return all(self._fails(exercise, solution, texts, part) for part in halves)
+        right = all(self._fails(exercise, solution, texts, part) for part in halves)
+        if right:
+            self._right.add(key)
+        return right
 
     def _fails(
         self,

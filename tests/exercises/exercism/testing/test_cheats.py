@@ -117,13 +117,11 @@ CHEATS = {
         "unittest.addModuleCleanup(setattr, unittest.TestCase, 'assertEqual', kept)\n"
     ),
     "reaches closures": (
-        "import unittest\n"
+        f"{_PATCH}"
         "for name in dir(unittest.TestCase):\n"
         "    for cell in getattr(getattr(unittest.TestCase, name), '__closure__', None) or ():\n"
-        "        if callable(cell.cell_contents): cell.cell_contents = lambda *_, **__: None\n"
-        "        for part in vars(cell.cell_contents).values():\n"
-        "            if isinstance(part, (list, dict)): part.clear()\n"
-        f"{_PATCH}"
+        "        try: cell.cell_contents.check = lambda: ''\n"
+        "        except AttributeError: pass\n"
     ),
     "removes failures that gc finds": (
         "import gc, unittest\n"

@@ -74,7 +74,8 @@ def test_many_threads_test_at_once_and_the_example_is_counted_once(
     with ThreadPoolExecutor(3) as pool:
         tried = list(pool.map(lambda solution: tester.test(exercise, solution), solutions))
     assert [one.solved for one in tried] == [True, False, True]
-    assert len(ran) == 3 + 2 * 2 + 1 + 1  # altered tests, the example, and the versions
+    # Three, altered tests for one or both, the example, and the versions.
+    assert 3 + 2 + 1 + 1 <= len(ran) <= 3 + 2 * 2 + 1 + 1
     [kept] = (tmp_path / "exercism" / "expected").glob("*.json")
     assert json.loads(kept.read_text()) == {"counts": {"passed": 4, "failed": 0, "skipped": 0}}
     ran.clear()
