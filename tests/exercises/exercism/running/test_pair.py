@@ -21,11 +21,12 @@ from tests.provider import Answer
 
 CLOCK = "cuckoo-clock"
 FAST = ("--profile", "2023", "--ids", CLOCK, "--models", "o1+gpt-4o@diff")
-NO_PLAN, PLAN = "Leave everything as it is.", "Return the hour, of twelve."
+BAD_PLAN, PLAN = "Return nothing at any time.", "Return the hour, of twelve."
+BAD = {"cuckoo_clock.py": b"def strikes(hour, minute):\n    return 'nothing'\n"}
 
 
 class PairProvider(ExerciseProvider):
-    """``o1`` plans nothing at first, and then the example; ``gpt-4o`` does as it is told."""
+    """``o1`` is wrong at first, and then right; ``gpt-4o`` does as it is told."""
 
     refused = ""
 
@@ -34,14 +35,14 @@ class PairProvider(ExerciseProvider):
             return Answer(status=400)
         exercise, said = six()[CLOCK], request["messages"]
         if request["model"] == "o1":
-            return Answer(NO_PLAN if len(said) == 2 else PLAN)
-        if NO_PLAN in said[1]["content"]:
-            return Answer("Nothing.")
+            return Answer(BAD_PLAN if len(said) == 2 else PLAN)
+        if BAD_PLAN in said[1]["content"]:
+            return rendered(self.form(request), exercise.stubs(), BAD)
         if len(said) == 2:  # a block whose lines are not there: it is told so once
             return Answer(
                 "cuckoo_clock.py\n```\n<<<<<<< ORIGINAL\nno\n=======\n>>>>>>> UPDATED\n```\n"
             )
-        return rendered(self.form(request), exercise.stubs(), exercise.example())
+        return rendered(self.form(request), BAD, exercise.example())
 
 
 @pytest.fixture(autouse=True)
@@ -74,9 +75,10 @@ def test_a_pair_plans_edits_and_is_counted(
     ]  # fmt: skip
     plans, edits = provider.requests[2]["messages"], provider.requests[3]["messages"]
     assert "ORIGINAL" not in plans[0]["content"] and "ORIGINAL" in edits[0]["content"]
-    assert plans[2]["content"] == NO_PLAN and "FAIL: test_silence" in plans[3]["content"]
+    assert plans[2]["content"] == BAD_PLAN and "FAIL: test_silence" in plans[3]["content"]
     assert edits[1]["content"].endswith(f"```\n\n{PLAN}")
-    assert "def strikes(hour, minute):\n    pass" in edits[1]["content"]
+    for said in (plans[3], edits[1]):
+        assert BAD["cuckoo_clock.py"].decode() in said["content"]
     found = read(run)
     assert (found["model"], found["edit_format"]) == ("o1 + gpt-4o", "architect")
     assert (found["editor_model"], found["editor_edit_format"]) == ("gpt-4o", "diff")
@@ -97,7 +99,7 @@ def test_a_pair_plans_edits_and_is_counted(
     assert main(["report", run.folder, "--no-page"]) == 0
     assert "o1 + gpt-4o@architect" in " ".join(capsys.readouterr().out.split())
     text = next(run.folder.rglob("cuckoo-clock.md")).read_text()
-    assert NO_PLAN in text and PLAN in text and "ORIGINAL" in text
+    assert BAD_PLAN in text and PLAN in text and "ORIGINAL" in text
 
     again = ExerciseRun(tmp_path / "a" / "deeper", tmp_path / "other", FAST)
     with PairProvider([*six().values()], examples, Notation.OF_2023) as other:
