@@ -38,14 +38,14 @@ class PlanFormat(EngineFormat):
     name = "plan"
     plan = ""
 
-    def instructions(self, fence: str) -> str:  # noqa: D102
+    def instructions(self, fence: str) -> str:
         return ""
 
-    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:  # noqa: D102
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         self.plan = reply.content
         return ()
 
-    def render(self, path: str, before: str | None, after: str | None) -> Reply:  # noqa: D102
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
         raise ValueError("a plan writes no file")
 
 
