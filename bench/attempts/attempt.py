@@ -229,6 +229,7 @@ class Attempt:
             lint=result.lint,
             test=test,
             untested=self.tests.untested if self.tests and test is None else "",
+            test_note=self.tests.note if self.tests and ran is not None else "",
             status=status_of(found, result.ending, task.limits),
             edits_test_configuration=found.edits is not ConfigurationEdits.NONE,
         )

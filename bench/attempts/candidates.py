@@ -62,6 +62,7 @@ class Candidate:
         edits_test_configuration: part of ``fit_patch`` changes how existing tests run; the outcome
             of its tests is that without this part.
         untested: why the test outcome is unknown, where more is to be said than that.
+        test_note: what limits the test outcome.
     """
 
     attempt: int
@@ -73,6 +74,7 @@ class Candidate:
     status: AttemptStatus | None = None
     edits_test_configuration: bool = False
     untested: str = ""
+    test_note: str = ""
 
     @property
     def usable(self) -> bool:

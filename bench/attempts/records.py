@@ -72,6 +72,7 @@ class AttemptRecord:
             "lint_outcome": self.candidate.lint,
             "test_outcome": self.candidate.test,
             "edits_test_configuration": self.candidate.edits_test_configuration,
+            "test_note": self.candidate.test_note,
             "try": self.try_,
             "attempt": self.attempt,
             "status": self.status.value,
@@ -94,6 +95,7 @@ class AttemptRecord:
             "error": self.error,
             "dropped_files": list(self.dropped_files),
             "edits_test_configuration": self.candidate.edits_test_configuration,
+            "test_note": self.candidate.test_note,
             "recorded": {
                 "model_patch": self.model_patch,
                 "edit_outcome": self.candidate.edit,
@@ -123,6 +125,7 @@ class AttemptRecord:
             test=said["test_outcome"],
             status=status if status in NEVER_PLAUSIBLE else None,
             edits_test_configuration=bool(raw.get("edits_test_configuration")),
+            test_note=str(raw.get("test_note") or ""),
         )
         return cls(
             candidate=candidate,

@@ -91,6 +91,8 @@ def _attempt(record: AttemptRecord, seen: SeenTexts, *, chosen: bool) -> Iterato
         yield f"- not predicted: {', '.join(record.dropped_files)}"
     if record.candidate.edits_test_configuration:
         yield "- edits test configuration: its tests ran without these edits"
+    if record.candidate.test_note:
+        yield f"- tests: {record.candidate.test_note}"
     yield ""
     for place, message in enumerate(record.messages, 1):
         yield f"### {place}. {message.role.upper()}\n"

@@ -187,12 +187,21 @@ class Baselines:
                 sweep(file)
                 result, run = self.tests.run(prepared, path, seconds)
                 found = Baseline(run.results, result.seconds, result.timed_out, died(result))
-                # A file that timed out may end in the full time, so that run is not kept.
-                if not found.timed_out or seconds >= self.longest:
+                # A busy machine ends runs that end by themselves at another time.
+                if not found.died:
                     write_json_atomic(file, asdict(found))
+                # A file that timed out may end in the full time.
+                if not found.timed_out or seconds >= self.longest:
                     self._known[path] = found
         self._note(path, found)
         return found
+
+    def note_flaky(self, path: str, baseline: Baseline, names: Collection[str]) -> None:
+        """Keep that ``names`` fail at times at the base commit, so that they never count."""
+        known = {**baseline.results, **dict.fromkeys(names, "FAILED")}
+        self._known[path] = replace(baseline, results=known)
+        if not baseline.died:
+            write_json_atomic(self._file(path), asdict(self._known[path]))
 
     def _file(self, path: str) -> Path:
         tests = self.tests
@@ -222,6 +231,7 @@ def died(result: CommandResult) -> bool:
 def _read(file: Path) -> Baseline | None:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        return Baseline(data["results"], data["seconds"], data["timed_out"], data["died"])
+        found = Baseline(data["results"], data["seconds"], data["timed_out"], data["died"])
+        return None if found.died else found
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -27,7 +27,7 @@ from bench.regression.proof import (
     needs_rebuild,
     setup_failures,
 )
-from bench.regression.related import has_convention, related_tests
+from bench.regression.related import RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, Runner, can_take
 from bench.regression.testlogs import broken
 from environments import Changes, CommandResult, Prepared, Session, Setup
@@ -60,6 +60,7 @@ class RegressionTests:
         check: raises when the run stops.
         spare: lends slots that no other work needs now, for baselines.
         tested: changes of the last tree whose tests ran.
+        note: what limits the last outcome: files that were left out, flaky tests.
         untested: why the last outcome is unknown; empty where it is known or there are no tests.
     """
 
@@ -76,13 +77,14 @@ class RegressionTests:
     spare: Callable[[int], AbstractContextManager[int]] = no_spare
     tested: Changes = field(default_factory=dict)
     untested: str = ""
+    note: str = ""
     _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)
     _baselines: dict[Setup, Baselines] = field(default_factory=dict)
 
     def run(self, changes: Changes) -> TestReport:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
         tree = tree_under_test(changes, self.files, self.read)
-        self.tested, self.untested = tree.changes, ""
+        self.tested, self.untested, self.note = tree.changes, "", ""
         # The prediction must install, including edits that the tests run without.
         built = build_files(tree.configuration)
         whole = {**tree.changes, **{path: changes[path] for path in built}}
@@ -124,12 +126,16 @@ class RegressionTests:
         if self.choice is not TestChoice.RELATED:
             return ()
         runner = self._tests.runner
-        files = [path for path in self.files if can_take(runner, path)]
-        found = related_tests(edited, files, self.read)
-        related = [path for path in found if can_take(runner, path)]
+        related = [path for path in self._related(edited) if can_take(runner, path)]
         alone = self._tests.runnable(related)
         whole = related or runner in _WHOLE_ONLY
         return alone or ((ALL_TESTS,) if whole and has_convention(edited) else ())
+
+    @cached_property
+    def _related(self) -> Callable[[Sequence[str]], tuple[str, ...]]:
+        """Select related tests; texts are read once, and the choice for the same edits is kept."""
+        files = [path for path in self.files if can_take(self._tests.runner, path)]
+        return cache(RelatedTests(files, self.read).of)
 
     def _setup(self, changes: Changes, wanted: Sequence[str]) -> ProvenSetup:
         """Return how to set the tree up so that the tests import the edited packages from it."""
@@ -151,19 +157,25 @@ class RegressionTests:
         """Return the files to run with their baselines, the most related first, within the time."""
         budget, spent = self._usable_seconds, 0.0
         chosen: dict[str, Baseline] = {}
+        left_out = []
         with self._measuring(proven, wanted) as baseline_of:
             for path in wanted:
                 # A baseline that takes longer than a candidate may run is of no use.
-                baseline = baseline_of(path, min(self.limits.baseline - spent, budget))
-                spent += baseline.seconds
-                if baseline.usable and baseline.seconds <= budget:
+                seconds = min(self.limits.baseline - spent, budget)
+                baseline = baseline_of(path, seconds) if seconds > 0 else None
+                spent += baseline.seconds if baseline else 0
+                if baseline and baseline.usable and baseline.seconds <= budget:
                     chosen[path] = baseline
                     budget -= baseline.seconds
-                elif baseline.usable:
-                    self.log.info("tests: %s takes too long to be run on candidates", path or "all")
-                if spent >= self.limits.baseline or budget <= 0:
-                    break
+                elif not baseline or baseline.died or baseline.usable:
+                    left_out.append(path or "all tests")
+        if left_out:
+            self._add_note(f"left out, the baseline takes too long or dies: {', '.join(left_out)}")
         return chosen
+
+    def _add_note(self, words: str) -> None:
+        self.log.info("tests: %s", words)
+        self.note = "; ".join(filter(None, (self.note, words)))
 
     @contextmanager
     def _measuring(
@@ -228,7 +240,7 @@ class RegressionTests:
             failures, doubt = self._installed(prepared, proven, changes)
             # Where the set-up failed in one of two tries, the tree says nothing of the candidate.
             if not failures and not setup_failures(prepared, proven):
-                found = (self._newly_failing(prepared, p, b) for p, b in selected.items())
+                found = (self._newly_failing(prepared, proven, *one) for one in selected.items())
                 failures = tuple(chain.from_iterable(found))
         self.log.info("tests: %d files run, %d failures are new", len(selected), len(failures))
         if failures:
@@ -248,9 +260,12 @@ class RegressionTests:
         return build_failures(self.session, prepared, proven, changes, self.instance.version)
 
     def _newly_failing(
-        self, prepared: Prepared, path: str, baseline: Baseline
+        self, prepared: Prepared, proven: ProvenSetup, path: str, baseline: Baseline
     ) -> tuple[Failure, ...]:
-        """Return what newly fails in ``path`` in both of two runs; a run that dies is a failure."""
+        """Return what newly fails in ``path`` in both of two runs; a run that dies is a failure.
+
+        The base must pass once more.
+        """
         failed: set[str] | None = None
         dead = True
         for _ in range(2):
@@ -260,10 +275,27 @@ class RegressionTests:
             dead = dead and died(result) and not baseline.died
             if not failed and not dead:
                 return ()
+        failed, dead = self._confirmed(proven, path, baseline, failed or set(), dead=dead)
+        if not failed and not dead:
+            return ()
         runner = self._tests.runner
-        names = sorted(failed or ()) or [path or "the test suite"]
+        names = sorted(failed) or [path or "the test suite"]
         found = failures_of(run.log, runner, names, self._ended(result), run.details)
         return tuple(replace(one, name=_full_name(runner, path, one.name)) for one in found)
+
+    def _confirmed(
+        self, proven: ProvenSetup, path: str, baseline: Baseline, failed: set[str], *, dead: bool
+    ) -> tuple[set[str], bool]:
+        """Return what of a candidate's failures one more run of the base does not have."""
+        with self.session.prepare({}, proven.setup) as prepared:
+            result, run = self._tests.run(prepared, path, self.limits.test)
+        flaky = failed & set(broken(baseline.results, run.results))
+        if flaky:
+            self._baselines_on(proven).note_flaky(path, baseline, flaky)
+        if flaky or (dead and died(result)):
+            names = ", ".join(sorted(flaky)) or path or "all tests"
+            self._add_note(f"flaky at the base commit: {names}")
+        return failed - flaky, dead and not died(result)
 
     def _ended(self, result: CommandResult) -> str:
         """Return in words what ended a run; empty for one that ended by itself."""

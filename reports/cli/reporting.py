@@ -53,6 +53,7 @@ class Report:
             words = [verdict.status.value.replace("_", " "), f"({verdict.evaluator})"]
             words += [verdict.reason] if verdict.reason else []
             words += ["(edits test configuration)"] if instance.edits_test_configuration else []
+            words += [f"(tests: {instance.test_note})"] if instance.test_note else []
             yield (
                 one_line(f"{instance.instance_id:32s}").ljust(32) + f" {one_line(' '.join(words))}"
             )

@@ -31,6 +31,7 @@ class InstanceData:
         image: the name of the image for its tests, even if none ran in it.
         origin: in a combined run, the run that it comes from; else empty.
         edits_test_configuration: whether the patch changes how existing tests run.
+        test_note: what limits the outcome of its tests.
         patch_known: False if the files of another harness hold no patch.
     """
 
@@ -54,6 +55,7 @@ class InstanceData:
     image: str = ""
     origin: str = ""
     edits_test_configuration: bool = False
+    test_note: str = ""
     patch_known: bool = True
 
     @property

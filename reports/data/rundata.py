@@ -156,6 +156,7 @@ class _Reading:
             image=image_of(name, row, kept),
             origin=text(mapping(content.get("origin")).get("run")),
             edits_test_configuration=prediction.edits_test_configuration,
+            test_note=text(content.get("test_note")),
             patch_known=prediction.patch_known,
         )
 

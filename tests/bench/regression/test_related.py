@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from bench.regression.related import directives, related_tests
+from bench.regression.related import RelatedTests, directives, related_tests
 from bench.regression.runners import Runner, runner_of
 from bench.regression.testlogs import broken, read_run
 from tests.conftest import an_instance
 
 FILES = {
-    "src/flask/blueprints.py": "",
+    "src/flask/blueprints.py": "def register(): ...\n",
     "src/flask/cli.py": "",
     "tests/test_blueprints.py": "import flask\n",
+    "tests/test_scaffold.py": "import flask\n",
     "tests/test_basic.py": "from flask import blueprints\n",
     "tests/test_cli.py": "from flask.cli import main\n",
     "tests/conftest.py": "import flask.cli\n",
@@ -21,8 +22,8 @@ FILES = {
     "tests/test_ext_autodoc.py": "",
     "lib/thing/_parser.py": "",
     "tests/test_parser.py": "",
-    "requests/models.py": "",
-    "test_requests.py": "import requests\n",
+    "requests/models.py": "class Response: ...\n",
+    "test_requests.py": "import requests\n\nrequests.Response()\n",
 }
 
 
@@ -47,6 +48,93 @@ def test_tests_that_point_at_a_file(edited: str, expected: tuple[str, ...]) -> N
     assert found[: len(expected)] == expected
     assert bool(found) is bool(expected)
     assert "tests/conftest.py" not in found
+
+
+@pytest.mark.parametrize(
+    ("edited", "files", "expected"),
+    [
+        (  # The top package's name alone says nothing.
+            "sympy/core/mod.py",
+            {
+                "sympy/core/mod.py": "class Mod: ...\n",
+                "sympy/unify/tests/test_sympy.py": "from sympy import S\n",
+                "sympy/strategies/tests/test_core.py": "from sympy import S\n",
+                "sympy/core/tests/test_args.py": "from sympy import Mod\n",
+                "sympy/core/tests/test_var.py": "from sympy import S\n",
+                "sympy/core/tests/test_arit.py": "def test_Mod(): Mod()\n",
+            },
+            ["sympy/core/tests/test_arit.py", "sympy/core/tests/test_args.py"],
+        ),
+        (  # A package that is joined to the name is as near as one in front of it.
+            "sphinx/ext/autodoc/typehints.py",
+            {
+                "sphinx/ext/autodoc/typehints.py": "def record_typehints(): ...\n",
+                "tests/test_ext_autodoc_configs.py": "autodoc_typehints = record_typehints\n",
+                "tests/test_ext_todo.py": "",
+            },
+            ["tests/test_ext_autodoc_configs.py"],
+        ),
+        (  # A folder of tests may be named after the module.
+            "src/_pytest/python.py",
+            {
+                "src/_pytest/python.py": "",
+                "tox.ini": "[tox]\nenvlist = a\n[pytest]\npython_files = test_*.py\n"
+                "    testing/python/*.py  # its folder\nxfail_strict = true\n",
+                "testing/python/fixtures.py": "",
+                "testing/test_mark.py": "",
+                "testing/example/fixtures.py": "",
+            },
+            ["testing/python/fixtures.py"],
+        ),
+        (  # A test that the candidate edits cannot tell.
+            "checks/check_a.py",
+            {"setup.cfg": "[tool:pytest]\npython_files = check_*.py\n", "checks/check_a.py": ""},
+            [],
+        ),
+    ],
+)
+def test_name_place_and_mention_decide(
+    edited: str, files: dict[str, str], expected: list[str]
+) -> None:
+    assert list(related_tests([edited], [*files], files.get)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("pytest.ini", "[pytest]\naddopts = -q\npython_files =\n    unittest_*.py\n    *_t.py\n"),
+        ("tox.ini", "[pytest]\npython_files = unittest_*.py\n"),
+        (
+            "setup.cfg",
+            "[metadata]\nname = a\n[tool:pytest]\npython_files=unittest_*.py test_*.py\n",
+        ),
+        ("pyproject.toml", '[tool.pytest.ini_options]\npython_files = ["unittest_*.py"]\n'),
+        ("pyproject.toml", "[tool.pytest]\nini_options.python_files = [\n  'unittest_*.py',\n]\n"),
+        ("pytest.toml", "[pytest]\npython_files = 'unittest_*.py'\n"),
+    ],
+)
+def test_the_project_says_what_a_test_file_is(name: str, settings: str) -> None:
+    files = {
+        "pylint/checkers/misc.py": "",
+        "tests/checkers/unittest_misc.py": "",
+        "tests/checkers/misc.py": "",
+    }
+    found = related_tests(["pylint/checkers/misc.py"], [*files], {**files, name: settings}.get)
+    assert found == ("tests/checkers/unittest_misc.py",)
+    assert related_tests(["pylint/checkers/misc.py"], [*files], files.get) == ()
+
+
+def test_each_test_file_is_read_once() -> None:
+    read: list[str] = []
+
+    def reading(path: str) -> str | None:
+        read.append(path)
+        return FILES.get(path)
+
+    tests = RelatedTests(sorted(FILES), reading)
+    assert tests.of(["src/flask/cli.py"]) == tests.of(["src/flask/cli.py"])
+    tests.of(["sympy/core/basic.py"])
+    assert read.count("tests/test_basic.py") == 1
 
 
 def test_directives_of_the_runners() -> None:

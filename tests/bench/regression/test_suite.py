@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from agent.conversation.testreport import describe
 from bench.cli.config import TestChoice
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
-from bench.regression.suite import TestLimits
+from bench.regression.suite import RegressionTests, TestLimits
 from environments import (
     AS_GIVEN,
     Changes,
@@ -25,6 +26,7 @@ from environments import (
 )
 from runs.slots import Slots
 from tests.bench.regression.folder import (
+    FILES,
     FolderPrepared,
     FolderSession,
     edit,
@@ -148,6 +150,102 @@ def test_baselines_are_kept_on_disk(tmp_path: Path) -> None:
     assert isinstance(first.session, FolderSession)
     assert isinstance(second.session, FolderSession)
     assert len(first.session.commands) == len(second.session.commands) + 1
+
+
+BUSY = {
+    **FILES,
+    "tests/test_core.py": (
+        "import os, time\nfrom thing.core import one\n\n"
+        "def test_one():\n    assert one() == 1\n\n"
+        "def test_busy():\n"
+        "    if os.path.exists(os.environ['FLAKY']):\n"
+        "        {busy}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("busy", ["time.sleep(30)", "os.kill(os.getpid(), 9)"])
+def test_a_baseline_of_a_busy_moment_is_measured_again(tmp_path: Path, busy: str) -> None:
+    files = {**BUSY, "tests/test_core.py": BUSY["tests/test_core.py"].format(busy=busy)}
+
+    def outcome() -> tuple[bool | None, str]:
+        session = FolderSession(tmp_path / "folder", files=files)
+        limits = TestLimits(20, 6)
+        tests = regression_tests(tmp_path, session=session, read=files.get, limits=limits)
+        return tests.run(edit("def one():\n    return 2\n")).outcome, tests.note
+
+    (tmp_path / "flag").touch()
+    assert outcome() == (
+        None,
+        "left out, the baseline takes too long or dies: tests/test_core.py",
+    )
+    assert not [*(tmp_path / "cache").glob("*.json")]
+    (tmp_path / "flag").unlink()
+    assert outcome() == (False, "")
+
+
+# A test passes or fails as the letters say, one for each run.
+CHANCE = {
+    **FILES,
+    "tests/test_core.py": (
+        "import os\nfrom thing.core import one\n\n"
+        "def test_one():\n    assert one() == 1\n\n"
+        "def test_chance():\n"
+        "    with open(os.environ['FLAKY'], 'r+') as file:\n"
+        "        letters = file.read()\n"
+        "        file.seek(0)\n"
+        "        file.truncate()\n"
+        "        file.write(letters[1:])\n"
+        "    assert letters[0] == 'p'\n"
+    ),
+}
+
+
+def outcome_by_chance(place: Path, letters: str) -> RegressionTests:
+    place.mkdir(exist_ok=True)
+    (place / "flag").write_text(letters)
+    session = FolderSession(place / "folder", files=CHANCE)
+    return regression_tests(place, session=session, read=CHANCE.get)
+
+
+def test_a_test_that_newly_fails_at_the_base_too_is_flaky(tmp_path: Path) -> None:
+    """Letters: the baseline, the candidate twice, the base once more."""
+    tests = outcome_by_chance(tmp_path, "pfff" + "ff")
+    assert tests.run(edit("def one():\n    return 3 - 2\n")).outcome is True
+    assert tests.note == "flaky at the base commit: tests/test_core.py::test_chance"
+    # It stays known, for other candidates and other runs.
+    again = outcome_by_chance(tmp_path, "ff")
+    assert again.run(edit("def one():\n    return 4 - 3\n")).outcome is True
+    assert again.note == ""
+
+
+def test_a_test_that_fails_for_a_candidate_only_is_held_against_it(tmp_path: Path) -> None:
+    tests = outcome_by_chance(tmp_path, "pffp")
+    report = tests.run(edit("def one():\n    return 3 - 2\n"))
+    assert [failure.name for failure in report.failures] == ["tests/test_core.py::test_chance"]
+    both = outcome_by_chance(tmp_path / "both", "pfff").run(edit("def one():\n    return 2\n"))
+    assert [failure.name for failure in both.failures] == ["tests/test_core.py::test_one"]
+
+
+@pytest.mark.long
+def test_a_fair_coin_is_blamed_once_in_sixteen(tmp_path: Path) -> None:
+    """It was twice in sixteen: the first letter passes and both of the candidate's fail."""
+    every = ["".join(letters) for letters in itertools.product("pf", repeat=4)]
+    blamed = [
+        letters
+        for letters in every
+        if outcome_by_chance(tmp_path / letters, letters)
+        .run(edit("def one():\n    return 3 - 2\n"))
+        .failures
+    ]
+    assert blamed == ["pffp"]
+
+
+def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
+    files = ("tests/test_core.py", "tests/test_slow.py")
+    tests = regression_tests(tmp_path, files, limits=TestLimits(20, 6))
+    assert tests.run(edit("def one():\n    return 1\n")).outcome is True
+    assert tests.note == "left out, the baseline takes too long or dies: tests/test_slow.py"
 
 
 def test_all_runs_the_whole_suite(tmp_path: Path) -> None:
