@@ -143,6 +143,7 @@ def _check_report(store: RunStore) -> None:
 def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     files = [old_prediction(f"a__a-{n}", 1, resolved=False) for n in (1, 2)]
     files[0]["edits_test_configuration"] = True
+    files[1]["test_note"] = "left out, the baseline takes too long or dies: tests/test_a.py"
     store = RunStore.of_folder(write_run(tmp_path / "predictions/r", files))
     said: list[str] = []
     shown = ReportOptions(
@@ -152,6 +153,8 @@ def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     report_command([store.folder], shown, said.append)
     (line,) = [line for line in said if "edits test configuration" in line]
     assert line.startswith("a__a-1")
+    (line,) = [line for line in said if "tests/test_a.py" in line]
+    assert line.startswith("a__a-2")
     run = read_run(store)
     notes = overview(run, collect(run, split_of("", "", 0)), "pages").notes
     assert notes[-1].startswith("Edits of test configuration: in 1 prediction, marked below")
