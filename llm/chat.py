@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from core.money import as_number
 
-# After the model's name; what a model says itself comes later.
-_TOO_LONG = re.compile(r"\S+: litellm\.ContextWindowExceededError\b")
+WINDOW_WORDS = "the request is longer than the model's window"
+"""The words, after the model's name, that stand in records for a ``WindowExceededError``."""
+_TOO_LONG = re.compile(rf"\S+: {WINDOW_WORDS}\b")
 
 Tool = Mapping[str, Any]
 """A function that a model may call: ``name``, ``description`` and ``parameters`` (JSON schema)."""
@@ -221,7 +222,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def refusal(error: str, cost: Decimal | None = Decimal()) -> RequestRefusedError:
-    """Return the exception for a provider's words, in which litellm names the kind of error."""
+    """Return the exception of which a record holds the words."""
     kind = WindowExceededError if _TOO_LONG.match(error) else RequestRefusedError
     return kind(error, cost)
 

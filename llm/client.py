@@ -33,9 +33,10 @@ from llm.openai_format import (
 )
 from llm.options import Sampling
 from llm.prices import Price, cost_of, most_cost
-from llm.provider_errors import RetryPolicy, TransientError, meaning, retrying
+from llm.provider_errors import RetryPolicy, TransientError, meaning, no_request, retrying
 from llm.registry import (
     filled,
+    least_options,
     place,
     provider_of,
     takes,
@@ -43,9 +44,12 @@ from llm.registry import (
     the_litellm,
     traits,
 )
+from llm.replay import reply_of_json
 from llm.settings import ModelSettings
 from llm.tokens import count_tokens, size
+from llm.wire import Wire, watched
 
+_LONGEST_NAME = 200
 _PRIMING = 3
 """Tokens that open every reply (OpenAI's counting guide)."""
 
@@ -128,9 +132,9 @@ class LiteLLMModel:
         self, ask: Ask, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
     ) -> Reply:
         """Send the request once, through the gate."""
-        ticket = self.gate.begin(ask)
+        ticket, wire = self.gate.begin(ask), Wire()
         try:
-            reply = self._send(request, {**self._arguments(request, tools), **options})
+            reply = self._send(request, {**self._arguments(request, tools), **options}, wire)
         except TransientError as error:
             error.uses_try = self.gate.end(ticket, error.failure)
             raise
@@ -138,25 +142,43 @@ class LiteLLMModel:
             self.gate.end(ticket, Refused(str(error), error.cost))
             raise
         except BaseException as error:
-            self.gate.end(ticket, Failed(str(error), transient=False))
+            answered = wire.status is not None
+            failed = Failed(str(error), transient=False, billed=wire.billed, reached=answered)
+            self.gate.end(ticket, failed)
             raise
         self.gate.end(ticket, Answered(reply))
         return reply
 
-    def _send(self, request: Request, arguments: dict[str, Any]) -> Reply:
+    def rehearse(self) -> None:
+        """Prepare a request as ``complete`` does, and do not send it.
+
+        Raises:
+            UserError: litellm cannot make one here: a package or credentials are missing.
+        """
+        wire, ask = Wire(rehearsal=True), [Message("user", "hello")]
+        try:
+            self._send(ask, {**self._arguments(ask, ()), **self._options(ask)}, wire)
+        except Exception as error:
+            if not wire.sent:
+                raise no_request(self.name, error) from error
+
+    def _send(self, request: Request, arguments: dict[str, Any], wire: Wire) -> Reply:
         litellm = the_litellm()
         # litellm refuses options of unknown models unless they are allowed here.
         allowed = sorted({"reasoning_effort", "tools", "tool_choice"} & arguments.keys())
         arguments |= {"allowed_openai_params": allowed} if allowed else {}
         started = time.monotonic()
         try:
-            response = background().wait(litellm.acompletion(**arguments), self.call_timeout + 1)
+            call = watched(wire, litellm.acompletion(**arguments))
+            response = background().wait(call, self.call_timeout + 1)
+            return self._reply(response, prefill(request), time.monotonic() - started)
+        except RequestRefusedError:
+            raise
         except TimeoutError as error:
             why = f"no answer within {self.call_timeout:.0f} s"
-            raise TransientError(Failed(why, billed=True)) from error
+            raise TransientError(Failed(why, billed=wire.billed)) from error
         except Exception as error:
-            raise meaning(litellm, self.name, error) from error
-        return self._reply(response, prefill(request), time.monotonic() - started)
+            raise meaning(litellm, self.name, error, wire) from error
 
     def _ask(self, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]) -> Ask:
         """Return the request for the gate, with the most that it can cost."""
@@ -206,8 +228,8 @@ class LiteLLMModel:
         # Plain-text completions have no such option.
         if known.reasoning_effort and not isinstance(request, str):
             options["reasoning_effort"] = known.reasoning_effort
-        if limit := self.max_output_tokens or self.settings.max_output:
-            options["max_tokens"] = limit
+        limit = self.max_output_tokens or self.settings.max_output
+        options |= least_options(self.name, self.api_base, known, limit)
         for name, value in self.sampling.as_sent().items():
             if takes(self.name, self.api_base, {name: value}):
                 options[name] = value
@@ -222,19 +244,22 @@ class LiteLLMModel:
         content = (message.content if message else None) or ""
         extra = getattr(message, "provider_specific_fields", None) or {}
         usage = usage_of(response)
+        cost = self._cost(response, usage)
         if finish == "content_filter" or extra.get("refusal"):
             why = extra.get("refusal") or content[:200]
-            cost = self._cost(response, usage)
             raise RequestRefusedError(f"{self.name} refused to answer: {why}", cost)
-        return Reply(
+        reply = Reply(
             content=continuation(prefix, content),
             truncated=finish == "length",
             usage=usage,
-            cost=self._cost(response, usage),
+            cost=cost,
             seconds=round(seconds, 3),
-            model=str(response.model or ""),
+            model=str(response.model or "")[:_LONGEST_NAME],
             tool_calls=tool_calls_of(message),
         )
+        # What a journal gets must be readable when the reply is needed again.
+        reply_of_json(json.loads(json.dumps(reply.as_json())))
+        return reply
 
     def _cost(self, response: Any, usage: Usage | None) -> Decimal | None:  # noqa: ANN401
         cost = None if usage is None else cost_of(self.name, self.price, usage, response.usage)

@@ -14,6 +14,8 @@ _MARKER = {"type": "ephemeral"}
 # These need a mark on the last message that the model continues.
 _PREFIX_PROVIDERS = frozenset({"deepseek", "mistral", "codestral"})
 _LONGEST_NAME = 64
+# Of a call; more than a hundred times the longest window.
+_MOST_TOKENS = 1_000_000_000
 # A shorter beginning may occur twice by chance.
 _SHORTEST_ECHO = 16
 
@@ -81,13 +83,27 @@ def tool_calls_of(message: Any) -> tuple[ToolCall, ...]:  # noqa: ANN401 - litel
 
 
 def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
-    """Return the tokens; litellm replaces a missing count by 0, which no prompt has."""
+    """Return the tokens, None if any number in the provider's counts is missing or impossible.
+
+    litellm replaces a missing count by 0, which no prompt has.
+    """
     usage = getattr(response, "usage", None)
-    if not usage or not usage.prompt_tokens:
+    if not usage or not usage.prompt_tokens or not _possible(usage.model_dump()):
         return None
     details = getattr(usage, "prompt_tokens_details", None)
     cached = getattr(details, "cached_tokens", None) or 0
-    return Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
+    found = Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
+    return found if cached <= found.prompt_tokens else None
+
+
+def _possible(counts: object) -> bool:
+    """Return whether no number in ``counts``, at any depth, is one that no call has."""
+    if isinstance(counts, dict):
+        counts = [*counts.values()]
+    if isinstance(counts, list):
+        return all(map(_possible, counts))
+    number = isinstance(counts, (int, float)) and not isinstance(counts, bool)
+    return not number or 0 <= counts <= _MOST_TOKENS  # type: ignore[operator]
 
 
 def _marked(messages: Sequence[Message]) -> Collection[int]:

@@ -75,10 +75,13 @@ def cost_of(name: str, price: Price | None, usage: Usage, raw: object) -> Decima
     if price_entry(name) is None:
         return None  # litellm would guess a price
     bare, provider = provider_of(name, None)
-    into, out = the_litellm().cost_per_token(
-        model=bare, custom_llm_provider=provider, usage_object=raw
-    )
-    return dollars(Decimal(repr(into)) + Decimal(repr(out)))
+    try:
+        into, out = the_litellm().cost_per_token(
+            model=bare, custom_llm_provider=provider, usage_object=raw
+        )
+        return dollars(Decimal(repr(into)) + Decimal(repr(out)))
+    except Exception:  # the reply is paid for and kept, whatever litellm makes of its tokens
+        return None
 
 
 def cheapest_price(name: str) -> Price | None:

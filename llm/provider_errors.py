@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from core.address import without_logins
 from core.errors import UserError
-from llm.chat import RequestRefusedError, refusal
+from llm.chat import WINDOW_WORDS, RequestRefusedError, WindowExceededError
 from llm.gate import Failed
+from llm.wire import Wire
 
 if TYPE_CHECKING:
     import tenacity
@@ -36,8 +41,20 @@ _BEFORE_SENDING = {
     },
 }  # fmt: skip
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\S+)")
-_ANSWERED = {"HTTPStatusError", "APIStatusError"}
 _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
+
+# What servers say of a request that is longer than the window; litellm knows some of these. "TPM"
+# is a rate, and the limit of a reply is no window.
+_TOO_LONG = re.compile(
+    r"context[ _-]?(?:length|size|window|limit)|exceed_context"
+    r"|maximum (?:prompt|model|input|sequence) length"
+    r"|(?:prompt|input|inputs|messages|conversation|request)\b[^.]{0,80}"
+    r"(?:too long\b|too large for model|longer than|exceeds? the (?:model|maximum|limit))"
+    r"|(?:token count|tokens)\b[^.]{0,60}exceeds?|too many (?:input )?tokens"
+    r"|must have less than \d+ tokens|tokens` \+ `max_new_tokens` must be",
+    re.IGNORECASE,
+)
+_RATE = re.compile(r"per min|\bTPM\b|rate.limit", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -62,30 +79,45 @@ class TransientError(Exception):
         self.uses_try = True
 
 
-def meaning(litellm: Any, name: str, error: Exception) -> Exception:  # noqa: ANN401
-    """Return the exception of the harness for one of litellm."""
+def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:  # noqa: ANN401
+    """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
     if never_connected(error):
         return TransientError(Failed(_root_cause(error), reached=False))
     kinds = litellm.exceptions
-    status = getattr(error, "status_code", None)
+    status = wire.error_status or getattr(error, "status_code", None)
     # Before the text is cut, because half a password is not found.
     text = without_logins(str(error)).replace("\n", " ")[:500]
+    cost = None if wire.billed else Decimal()
     if status == 403 and _MODERATED.search(text):
-        return RequestRefusedError(f"{name}: {text}")
+        return RequestRefusedError(f"{name}: {text}", cost)
     if status in (401, 402, 403) or _ACCOUNT.search(text + str(getattr(error, "body", ""))):
         return ProviderRefusalError(
             f"{name}: the provider refused the key or the account ({text}); check the key"
         )
     if isinstance(error, kinds.NotFoundError):
         return ProviderRefusalError(f"{name}: the provider has no such model or address ({text})")
+    if _too_long(status, text) or isinstance(error, kinds.ContextWindowExceededError):
+        return WindowExceededError(f"{name}: {WINDOW_WORDS} ({text})", cost)
     if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
-        return refusal(f"{name}: {text}")
-    if status is None:
-        return error
+        return RequestRefusedError(f"{name}: {text}", cost)
+    if not wire.sent:
+        return no_request(name, error)
     # Without an answer it is unknown what the provider did, and whether it bills it.
-    return TransientError(
-        Failed(text, billed=not _answered(error), retry_after=_retry_after(error))
+    return TransientError(Failed(text, billed=wire.billed, retry_after=retry_after(wire.headers)))
+
+
+def no_request(name: str, error: Exception) -> ProviderRefusalError:
+    """Return the exception for a request that litellm cannot even make."""
+    words = without_logins(str(error)).partition("\n")[0][:300]
+    return ProviderRefusalError(
+        f"{name}: litellm cannot make a request here ({words}); install or set what it names"
     )
+
+
+def _too_long(status: int | None, text: str) -> bool:
+    # llama.cpp and Ollama have answered with 500.
+    refused = status in (400, 413, 422, 500)
+    return refused and bool(_TOO_LONG.search(text)) and not _RATE.search(text)
 
 
 def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:
@@ -153,19 +185,6 @@ def _before_sending(error: BaseException) -> bool:
     return any(kind.__name__ in names for kind in type(error).__mro__)
 
 
-def _answered(error: BaseException) -> bool:
-    """Return whether the provider answered with an HTTP status.
-
-    The classes of litellm do not show that: all of them descend from those of openai.
-    """
-    return any(
-        kind.__name__ in _ANSWERED
-        for one in _linked(error)
-        if _library(one) in ("httpx", "openai")
-        for kind in type(one).__mro__
-    )
-
-
 def _root_cause(error: BaseException) -> str:
     """Return the message of the transport error, as litellm only says "Connection error."."""
     decisive = next(e for e in _linked(error) if _decides(e))
@@ -173,9 +192,25 @@ def _root_cause(error: BaseException) -> str:
     return words if words.lower().startswith("cannot connect") else f"cannot connect: {words}"
 
 
-def _retry_after(error: Exception) -> float | None:
-    headers = getattr(error, "litellm_response_headers", None) or {}
-    try:
-        return max(0.0, float(headers.get("retry-after", "")))
-    except ValueError:
-        return None
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a provider asks to wait: in milliseconds, in seconds, or a date."""
+    readers = ("retry-after-ms", _milliseconds), ("retry-after", float), ("retry-after", _until)
+    for header, read in readers:
+        try:
+            seconds = read(headers.get(header, ""))
+        except (ValueError, OverflowError):
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    return None
+
+
+def _milliseconds(text: str) -> float:
+    return float(text) / 1000
+
+
+def _until(date: str) -> float:
+    when = parsedate_to_datetime(date)
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=timezone.utc)
+    return (when - datetime.now(timezone.utc)).total_seconds()

@@ -19,11 +19,15 @@ from core.address import basic_auth
 from core.errors import UserError
 from llm.chat import Reminder, Traits
 from llm.settings import ModelSettings
+from llm.wire import watch_clients
 
 # Dates have more digits and are no versions: the name without a date means the same model.
 _VERSION = r"(\d{1,2})(?:[-.](\d{1,2}))?"
 _PRICE_MAP = "model_prices_and_context_window_backup.json"
 _NO_KEY = "no-key-needed"
+# For names that the map lacks: newer ones than those that wrote less.
+_CLAUDE_REPLY = 32_000
+_OLLAMA_WINDOW = 32_768
 _TEXT = "text-completion-openai"
 """litellm's name for a server that speaks ``/v1/completions``."""
 _SETTINGS = {
@@ -48,6 +52,8 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
         # It would send the first four stop texts and drop the others.
         litellm.disable_stop_sequence_limit = True
         _send_once()
+        watch_clients()
+        _price_nothing()
         gc.freeze()
     finally:
         gc.enable()
@@ -65,6 +71,17 @@ def _send_once() -> None:
         raise
 
     AsyncHTTPHandler.single_connection_post_request = refuse
+
+
+def _price_nothing() -> None:
+    """Keep litellm from pricing each reply by the model's name in it, which may be of any size.
+
+    Costs come from ``llm.prices``. A name of 5 MB would block the loop of all calls for minutes.
+    """
+    from litellm.litellm_core_utils.litellm_logging import Logging
+
+    Logging.response_cost_calculator = lambda *args, **kwargs: None
+    Logging._response_cost_calculator = Logging.response_cost_calculator
 
 
 def resolve_model(name: str, aliases: Mapping[str, str], *, any_name: bool = False) -> str:
@@ -159,17 +176,18 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
 
     None means unknown; whether the model takes a temperature then depends on its value.
     """
-    entry = map_entry(name)
+    entry, claude = map_entry(name), _is_claude(name, api_base)
     known = ModelSettings(
         reminder=Reminder.SYSTEM,
         temperature=None if entry.get("supports_sampling_params", True) else False,
-        cache_markers=_wants_markers(name, api_base),
+        cache_markers=claude,  # only marked messages are cached
         # Thinking and prefill exclude each other.
         prefill=bool(entry.get("supports_assistant_prefill")) and not settings.reasoning_effort,
         tools=entry.get("supports_function_calling"),
         images=entry.get("supports_vision"),
-        context=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens")),
-        max_output=_tokens(entry.get("max_output_tokens")),
+        context=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens"))
+        or (_OLLAMA_WINDOW if _is_ollama(name, api_base) else None),
+        max_output=_tokens(entry.get("max_output_tokens")) or (_CLAUDE_REPLY if claude else None),
     )
     return settings.or_else(known)
 
@@ -257,9 +275,26 @@ def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa
     )
 
 
-def _wants_markers(name: str, api_base: str | None) -> bool:
-    """Return whether it is a model of Anthropic, which caches only marked messages."""
+def least_options(
+    name: str, api_base: str | None, known: ModelSettings, limit: int | None
+) -> dict[str, int]:
+    """Return the options of length, with those that must not be left to litellm or a server.
+
+    litellm would send a limit for Claude that cuts replies of names that its map lacks. Ollama
+    would load a small window, and drop the beginning of longer prompts without an error.
+    """
+    limit = limit or (known.max_output if _is_claude(name, api_base) else None)
+    options = {"max_tokens": limit} if limit else {}
+    window = {"num_ctx": known.context} if _is_ollama(name, api_base) and known.context else {}
+    return {**options, **window}
+
+
+def _is_claude(name: str, api_base: str | None) -> bool:
     return "claude" in name.lower() and not api_base
+
+
+def _is_ollama(name: str, api_base: str | None) -> bool:
+    return name.startswith(("ollama/", "ollama_chat/")) and not api_base
 
 
 def _tokens(value: object) -> int | None:

@@ -193,7 +193,7 @@ class CallCoordinator:
         with self._lock:
             mine = [call for call, p in self._pending.items() if p.instance_id == instance_id]
         for call in mine:
-            self.end(call, Failed("the worker died", transient=False, billed=True))
+            self.end(call, Failed("the worker died", transient=False, billed=True, reached=False))
 
     def recover(self, instance_id: str, journal: Journal | None = None) -> int:
         """Add to the ledger what only the instance's journal has, after a process died.

@@ -151,6 +151,11 @@ class RateLimiter:
 
     def ended(self, provider: str, outcome: Outcome) -> bool:
         """Note the outcome of an admitted call, and tell whether a failure uses up a try of it."""
+        if isinstance(outcome, Failed) and not outcome.transient and not outcome.reached:
+            # The worker died, or the error is of this machine: nothing is known of the provider.
+            with self._lock:
+                self._provider(provider).probed_until = -math.inf
+            return True
         if not isinstance(outcome, Failed) or not outcome.transient:
             self.succeeded(provider)
             return True
