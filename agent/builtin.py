@@ -14,7 +14,7 @@ from agent.formats.base import EditFormat
 from agent.protocol import Task, Work
 from agent.workspace import Workspace
 from core.worktree import Changes
-from llm.chat import BudgetUsedError, RequestRefusedError, TimeUsedError
+from llm.chat import BudgetUsedError, RequestRefusedError, TimeUsedError, WindowExceededError
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ def _ended(coder: Coder, attempt: Callable[[], Result]) -> Work:
         return Work(attempt())
     except RequestRefusedError as error:
         # The edits before the refusal are still a candidate.
-        return Work(coder.result(Ending.REFUSED), str(error))
+        full = isinstance(error, WindowExceededError)
+        return Work(coder.result(Ending.CONTEXT if full else Ending.REFUSED), str(error))
     except BudgetUsedError as error:
         late = isinstance(error, TimeUsedError)
         return Work(coder.result(Ending.TIME if late else Ending.BUDGET), str(error))

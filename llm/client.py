@@ -36,7 +36,8 @@ from llm.prices import Price, cost_of, most_cost
 from llm.provider_errors import RetryPolicy, TransientError, meaning, no_request, retrying
 from llm.registry import (
     filled,
-    least_options,
+    is_claude,
+    is_ollama,
     place,
     provider_of,
     takes,
@@ -158,9 +159,9 @@ class LiteLLMModel:
         wire, ask = Wire(rehearsal=True), [Message("user", "hello")]
         try:
             self._send(ask, {**self._arguments(ask, ()), **self._options(ask)}, wire)
-        except Exception as error:
-            if not wire.sent:
-                raise no_request(self.name, error) from error
+        except (RequestRefusedError, TransientError) as error:
+            if not wire.sent and isinstance(error, RequestRefusedError):
+                raise no_request(str(error)) from error
 
     def _send(self, request: Request, arguments: dict[str, Any], wire: Wire) -> Reply:
         litellm = the_litellm()
@@ -228,8 +229,13 @@ class LiteLLMModel:
         # Plain-text completions have no such option.
         if known.reasoning_effort and not isinstance(request, str):
             options["reasoning_effort"] = known.reasoning_effort
-        limit = self.max_output_tokens or self.settings.max_output
-        options |= least_options(self.name, self.api_base, known, limit)
+        # litellm's own limit for Claude cuts replies of names that its map lacks.
+        fills = known.max_output if is_claude(self.name, self.api_base) else None
+        if limit := self.max_output_tokens or self.settings.max_output or fills:
+            options["max_tokens"] = limit
+        if is_ollama(self.name, self.api_base):
+            # Its small default drops the beginning of longer prompts without an error.
+            options["num_ctx"] = known.context
         for name, value in self.sampling.as_sent().items():
             if takes(self.name, self.api_base, {name: value}):
                 options[name] = value

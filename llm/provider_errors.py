@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -25,21 +25,6 @@ _ACCOUNT = re.compile(
     r"insufficient_quota|billing_hard_limit_reached|billing_not_active|credit balance is too low",
     re.IGNORECASE,
 )
-# By library, the classes raised before a request is sent; subclasses count. litellm also raises
-# httpx's ConnectError for a connection that was reset after sending: where httpx only translates an
-# error of aiohttp, the class of aiohttp decides.
-_BEFORE_SENDING = {
-    "aiohttp": {
-        "ClientConnectorError", "ConnectionTimeoutError", "ClientHttpProxyError", "InvalidURL",
-    },
-    "httpx": {
-        "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
-        "InvalidURL",
-    },
-    "httpcore": {
-        "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
-    },
-}  # fmt: skip
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\S+)")
 _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
 
@@ -81,12 +66,18 @@ class TransientError(Exception):
 
 def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:  # noqa: ANN401
     """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
-    if never_connected(error):
-        return TransientError(Failed(_root_cause(error), reached=False))
-    kinds = litellm.exceptions
-    status = wire.error_status or getattr(error, "status_code", None)
     # Before the text is cut, because half a password is not found.
-    text = without_logins(str(error)).replace("\n", " ")[:500]
+    words = without_logins(str(error)).replace("\n", " ")
+    if not wire.sent:
+        # Credentials come over the network too.
+        failed = wire.unreached or next((e for e in _linked(error) if isinstance(e, OSError)), None)
+        if failed:
+            return _unreached(failed)
+        if not isinstance(error, litellm.exceptions.BadRequestError):
+            return no_request(f"{name}: {words}")
+    kinds, text = litellm.exceptions, words[:500]
+    answered = (wire.status or 0) >= 400
+    status = wire.status if answered else getattr(error, "status_code", None)
     cost = None if wire.billed else Decimal()
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}", cost)
@@ -96,28 +87,28 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
         )
     if isinstance(error, kinds.NotFoundError):
         return ProviderRefusalError(f"{name}: the provider has no such model or address ({text})")
-    if _too_long(status, text) or isinstance(error, kinds.ContextWindowExceededError):
+    # llama.cpp and Ollama have answered with 500.
+    long = status in (400, 413, 422, 500) and _TOO_LONG.search(words) and not _RATE.search(words)
+    if long or isinstance(error, kinds.ContextWindowExceededError):
         return WindowExceededError(f"{name}: {WINDOW_WORDS} ({text})", cost)
     if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
         return RequestRefusedError(f"{name}: {text}", cost)
-    if not wire.sent:
-        return no_request(name, error)
     # Without an answer it is unknown what the provider did, and whether it bills it.
     return TransientError(Failed(text, billed=wire.billed, retry_after=retry_after(wire.headers)))
 
 
-def no_request(name: str, error: Exception) -> ProviderRefusalError:
+def _unreached(error: BaseException) -> TransientError:
+    """Return the exception for a broken network, as litellm only says "Connection error."."""
+    words = _CONTEXT.sub("", without_logins(str(error)).replace("\n", " "))[:500]
+    said = words if words.lower().startswith("cannot connect") else f"cannot connect: {words}"
+    return TransientError(Failed(said, reached=False))
+
+
+def no_request(words: str) -> ProviderRefusalError:
     """Return the exception for a request that litellm cannot even make."""
-    words = without_logins(str(error)).partition("\n")[0][:300]
     return ProviderRefusalError(
-        f"{name}: litellm cannot make a request here ({words}); install or set what it names"
+        f"{words[:300]}; litellm cannot make a request here: install or set what it names"
     )
-
-
-def _too_long(status: int | None, text: str) -> bool:
-    # llama.cpp and Ollama have answered with 500.
-    refused = status in (400, 413, 422, 500)
-    return refused and bool(_TOO_LONG.search(text)) and not _RATE.search(text)
 
 
 def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:
@@ -149,16 +140,6 @@ def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Re
     )
 
 
-def never_connected(error: BaseException) -> bool:
-    """Return whether no byte of a request can have reached the provider.
-
-    Refused connections, unknown hosts, failed TLS handshakes and refusing proxies count; unclear
-    cases do not, because they may be billed.
-    """
-    found = [_before_sending(e) for e in _linked(error) if _decides(e)]
-    return bool(found) and all(found)
-
-
 def _linked(error: BaseException) -> Iterator[BaseException]:
     """Yield ``error``, its causes and contexts: a library's second try hides the first error."""
     seen: list[BaseException] = []
@@ -171,31 +152,13 @@ def _linked(error: BaseException) -> Iterator[BaseException]:
             waiting += [one.__cause__, one.__context__]
 
 
-def _library(error: BaseException | None) -> str:
-    return type(error).__module__.partition(".")[0]
-
-
-def _decides(error: BaseException) -> bool:
-    translated = _library(error) == "httpx" and _library(error.__cause__) in _BEFORE_SENDING
-    return _library(error) in _BEFORE_SENDING and not translated
-
-
-def _before_sending(error: BaseException) -> bool:
-    names = _BEFORE_SENDING[_library(error)]
-    return any(kind.__name__ in names for kind in type(error).__mro__)
-
-
-def _root_cause(error: BaseException) -> str:
-    """Return the message of the transport error, as litellm only says "Connection error."."""
-    decisive = next(e for e in _linked(error) if _decides(e))
-    words = _CONTEXT.sub("", without_logins(str(decisive)).replace("\n", " "))[:500]
-    return words if words.lower().startswith("cannot connect") else f"cannot connect: {words}"
-
-
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a provider asks to wait: in milliseconds, in seconds, or a date."""
-    readers = ("retry-after-ms", _milliseconds), ("retry-after", float), ("retry-after", _until)
-    for header, read in readers:
+    for header, read in (
+        ("retry-after-ms", lambda text: float(text) / 1000),
+        ("retry-after", float),
+        ("retry-after", lambda text: parsedate_to_datetime(text).timestamp() - time.time()),
+    ):
         try:
             seconds = read(headers.get(header, ""))
         except (ValueError, OverflowError):
@@ -203,14 +166,3 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if math.isfinite(seconds):
             return max(0.0, seconds)
     return None
-
-
-def _milliseconds(text: str) -> float:
-    return float(text) / 1000
-
-
-def _until(date: str) -> float:
-    when = parsedate_to_datetime(date)
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=timezone.utc)
-    return (when - datetime.now(timezone.utc)).total_seconds()

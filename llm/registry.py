@@ -52,8 +52,8 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
         # It would send the first four stop texts and drop the others.
         litellm.disable_stop_sequence_limit = True
         _send_once()
+        _log_nothing()
         watch_clients()
-        _price_nothing()
         gc.freeze()
     finally:
         gc.enable()
@@ -73,15 +73,12 @@ def _send_once() -> None:
     AsyncHTTPHandler.single_connection_post_request = refuse
 
 
-def _price_nothing() -> None:
-    """Keep litellm from pricing each reply by the model's name in it, which may be of any size.
-
-    Costs come from ``llm.prices``. A name of 5 MB would block the loop of all calls for minutes.
-    """
+def _log_nothing() -> None:
+    """Keep litellm from logging and pricing replies: a name of 5 MB would block its loop."""
     from litellm.litellm_core_utils.litellm_logging import Logging
 
-    Logging.response_cost_calculator = lambda *args, **kwargs: None
-    Logging._response_cost_calculator = Logging.response_cost_calculator
+    Logging.should_run_logging = lambda *_, **__: False
+    Logging.response_cost_calculator = lambda *_, **__: None
 
 
 def resolve_model(name: str, aliases: Mapping[str, str], *, any_name: bool = False) -> str:
@@ -176,7 +173,7 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
 
     None means unknown; whether the model takes a temperature then depends on its value.
     """
-    entry, claude = map_entry(name), _is_claude(name, api_base)
+    entry, claude = map_entry(name), is_claude(name, api_base)
     known = ModelSettings(
         reminder=Reminder.SYSTEM,
         temperature=None if entry.get("supports_sampling_params", True) else False,
@@ -186,7 +183,7 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
         tools=entry.get("supports_function_calling"),
         images=entry.get("supports_vision"),
         context=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens"))
-        or (_OLLAMA_WINDOW if _is_ollama(name, api_base) else None),
+        or (_OLLAMA_WINDOW if is_ollama(name, api_base) else None),
         max_output=_tokens(entry.get("max_output_tokens")) or (_CLAUDE_REPLY if claude else None),
     )
     return settings.or_else(known)
@@ -275,25 +272,13 @@ def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa
     )
 
 
-def least_options(
-    name: str, api_base: str | None, known: ModelSettings, limit: int | None
-) -> dict[str, int]:
-    """Return the options of length, with those that must not be left to litellm or a server.
-
-    litellm would send a limit for Claude that cuts replies of names that its map lacks. Ollama
-    would load a small window, and drop the beginning of longer prompts without an error.
-    """
-    limit = limit or (known.max_output if _is_claude(name, api_base) else None)
-    options = {"max_tokens": limit} if limit else {}
-    window = {"num_ctx": known.context} if _is_ollama(name, api_base) and known.context else {}
-    return {**options, **window}
-
-
-def _is_claude(name: str, api_base: str | None) -> bool:
+def is_claude(name: str, api_base: str | None) -> bool:
+    """Return whether it is a model of Anthropic at a provider that litellm knows."""
     return "claude" in name.lower() and not api_base
 
 
-def _is_ollama(name: str, api_base: str | None) -> bool:
+def is_ollama(name: str, api_base: str | None) -> bool:
+    """Return whether an Ollama serves it in its own protocol."""
     return name.startswith(("ollama/", "ollama_chat/")) and not api_base
 
 

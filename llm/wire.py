@@ -6,59 +6,70 @@ connection and an answer that cannot be read may look the same. All of its clien
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-
-MOST_BYTES = 32 * 2**20
-"""The longest answer that is read; the longest replies of models have about one million."""
+# The longest replies of models have about a million bytes.
+_MOST_BYTES = 32 * 2**20
 
 
 class RehearsedError(Exception):
-    """The request was ready; it is not sent."""
+    """The request was ready."""
 
 
 @dataclass
 class Wire:
-    """The last HTTP request of a call and its answer.
+    """The HTTP requests of one call, and the head of the last answer; a rehearsal sends none.
 
     Attributes:
-        rehearsal: nothing is sent.
-        sent: a request was handed to the connection.
-        status: of the answer; None before there is one.
+        sent: a request may have reached the provider.
+        unreached: why the last one did not.
     """
 
     rehearsal: bool = False
     sent: bool = False
+    unreached: Exception | None = None
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def error_status(self) -> int | None:
-        """The status of an answer that says that nothing was done."""
-        return self.status if self.status and self.status >= 400 else None
-
-    @property
     def billed(self) -> bool:
-        """Whether the provider may bill the call."""
-        return self.sent and self.error_status is None
+        """Whether the provider may bill the call: it has not answered with an error."""
+        return self.sent and (self.status or 0) < 400
 
-    def leave(self) -> None:
-        """Note that a request is about to be sent.
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """See a request leave, and whether it gets through."""
+        import aiohttp
+        import httpx
 
-        Raises:
-            RehearsedError: this is a rehearsal.
-        """
-        self.sent, self.status, self.headers = True, None, {}
+        before, self.sent, self.status = self.sent, True, None
         if self.rehearsal:
             raise RehearsedError
+        try:
+            yield
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            # litellm raises httpx's ConnectError also for a connection that was reset after
+            # sending: where it only translates an error of aiohttp, that one decides.
+            cause = error.__cause__
+            decisive = cause if isinstance(cause, aiohttp.ClientError) else error
+            if isinstance(decisive, _before_sending()):
+                self.sent, self.unreached = before, decisive
+            raise
 
-    def answered(self, response: Any) -> None:  # noqa: ANN401 - httpx is imported late
-        """Note the head of the answer."""
-        self.status, self.headers = response.status_code, response.headers
+
+def _before_sending() -> tuple[type[Exception], ...]:
+    """Return the exceptions of connecting: no byte of a request can have been read."""
+    import aiohttp as a
+    import httpx as h
+
+    ours = a.ClientConnectorError, a.ConnectionTimeoutError, a.ClientHttpProxyError, a.InvalidURL
+    late = h.ConnectTimeout, h.PoolTimeout, h.ProxyError, h.UnsupportedProtocol, h.InvalidURL
+    return (*ours, h.ConnectError, *late)
 
 
 _CURRENT: ContextVar[Wire] = ContextVar("wire")
@@ -76,20 +87,18 @@ def watch_clients() -> None:
 
     send, send_async = httpx.Client.send, httpx.AsyncClient.send
 
-    def seen(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
+    def seen(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
         wire = _CURRENT.get(Wire())
-        wire.leave()
-        response = send(self, request, **options)
-        wire.answered(response)
+        with wire.request():
+            response = send(self, request, **options)
+        wire.status, wire.headers = response.status_code, response.headers
         return response
 
-    async def seen_async(
-        self: httpx.AsyncClient, request: httpx.Request, **options: Any
-    ) -> httpx.Response:
+    async def seen_async(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
         wire = _CURRENT.get(Wire())
-        wire.leave()
-        response = await send_async(self, request, **{**options, "stream": True})
-        wire.answered(response)
+        with wire.request():
+            response = await send_async(self, request, **{**options, "stream": True})
+        wire.status, wire.headers = response.status_code, response.headers
         if not options.get("stream"):
             await _read(response)
         return response
@@ -99,15 +108,13 @@ def watch_clients() -> None:
 
 
 async def _read(response: Any) -> None:  # noqa: ANN401
-    """Read the body, as ``aread`` does, up to a limit."""
-    parts, size = [], 0
+    """Read the body as ``aread`` does, up to a limit."""
+    body = bytearray()
     try:
         async for part in response.aiter_bytes():
-            parts.append(part)
-            size += len(part)
-            if size > MOST_BYTES:
-                raise ValueError(f"the answer has more than {MOST_BYTES} bytes")
-        response._content = b"".join(parts)
-    except BaseException:
+            body += part
+            if len(body) > _MOST_BYTES:
+                raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
+    finally:
         await response.aclose()
-        raise
+    response._content = bytes(body)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from agent.formats import get_format
-from core.address import has_password
+from core.address import has_password, recorded_address
 from core.errors import UserError
+from llm.client import LiteLLMModel
 from llm.options import ModelChoice
-from llm.prices import dearest_price
-from llm.registry import filled, missing_key, provider_of
+from llm.prices import cheapest_price, dearest_price
+from llm.registry import filled, map_entry, missing_key, provider_of
 from runs.options import RunBasics, Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
+_MODES = ("chat", "responses", "completion")
+"""Litellm's modes of models that answer conversations."""
 
 
-def check_models(config: RunBasics, money: Spending) -> None:
-    """Check every model of a run that calls them.
+def check_models(
+    config: RunBasics, money: Spending, say: Callable[[str], None] = lambda _: None
+) -> None:
+    """Check every model of a run that calls them; ``say`` takes what is assumed of them.
 
     Raises:
         UserError: naming the first thing that is missing, and the fix.
@@ -36,6 +41,21 @@ def check_models(config: RunBasics, money: Spending) -> None:
         _refuse_unpriced(unpriced)
     for model in config.models:
         _check_output(model, config, money)
+        limits = config.call_timeout, config.max_output_tokens, config.api_base
+        quiet = LiteLLMModel(model.name, 0.0, *limits, model.settings, warn_once=lambda _: None)
+        quiet.rehearse()
+        for words in _assumed(model, money) if config.api_base else ():
+            say(f"{model.given} at {recorded_address(config.api_base)}: assumed {words}")
+
+
+def _assumed(model: ModelChoice, money: Spending) -> Iterator[str]:
+    """Yield what litellm's map says of a name that a server of the user may give to any model."""
+    price = cheapest_price(model.name)
+    if price and model.name not in money.prices:
+        dear = f"${price.input * 1_000_000:.2f} in, ${price.output * 1_000_000:.2f} out"
+        yield f"{dear} per million tokens; set by --price {model.given}=IN,OUT (0,0: free)"
+    if (window := map_entry(model.name).get("max_input_tokens")) and not model.settings.context:
+        yield f"a window of {window} tokens; set by `context` in --model-settings"
 
 
 def _check_addresses(config: RunBasics) -> None:
@@ -50,7 +70,10 @@ def _check_addresses(config: RunBasics) -> None:
 
 
 def _check_tools(model: ModelChoice, config: RunBasics) -> None:
-    """Refuse formats that need function calls for models that cannot make them."""
+    """Refuse models that cannot answer, and formats that need function calls they cannot make."""
+    mode = map_entry(model.name).get("mode") or _MODES[0]
+    if mode not in _MODES and not config.api_base:
+        raise UserError(f"{model.given} is a model for {mode}, not for text; choose another")
     known = filled(model.settings, model.name, config.api_base)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
         raise UserError(f"{model.given} cannot call functions; use @diff or @whole")

@@ -24,6 +24,8 @@ class Answer:
         cached: tokens read from the provider's cache.
         written: tokens written to it (Anthropic's protocol).
         tokens: of prompt and reply, as reported (OpenAI's protocol).
+        counts: further values of the reported usage.
+        body: the whole body as JSON, in place of all others.
     """
 
     text: str | None = ""
@@ -38,6 +40,8 @@ class Answer:
     cached: int = 0
     written: int = 0
     tokens: tuple[int, int] = (100, 10)
+    counts: dict[str, Any] = field(default_factory=dict)
+    body: Any = None
 
 
 class Provider:
@@ -80,7 +84,8 @@ class Provider:
 
             def _send(self, answer: Answer, request: dict[str, Any]) -> None:
                 shape = _SHAPES.get(self.path, _body)
-                data = json.dumps(shape(answer, request)).encode()
+                said = shape(answer, request) if answer.body is None else answer.body
+                data = json.dumps(said).encode()
                 self.send_response(answer.status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
@@ -160,8 +165,52 @@ def _with_usage(
             "prompt_tokens": prompt,
             "completion_tokens": reply,
             "total_tokens": prompt + reply,
+            **answer.counts,
         }
     return body
+
+
+def _responses_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
+    if answer.status != 200:
+        return _body(answer, request)
+    part = {"type": "output_text", "text": answer.text, "annotations": []}
+    message = {
+        "type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part],
+    }  # fmt: skip
+    calls = [
+        {
+            "type": "function_call",
+            "id": f"f{n}",
+            "call_id": f"c{n}",
+            "name": name,
+            "arguments": said,
+        }
+        for n, (name, said) in enumerate(answer.tool_calls)
+    ]
+    cut = answer.finish == "length"
+    return {
+        "id": "r", "object": "response", "created_at": 1, "model": request["model"],
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "output": [message, *calls], "parallel_tool_calls": True, "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": answer.tokens[0], "output_tokens": answer.tokens[1],
+            "total_tokens": sum(answer.tokens),
+            "input_tokens_details": {"cached_tokens": answer.cached},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }  # fmt: skip
+
+
+def _ollama_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
+    if answer.status != 200:
+        return {"error": "no", **answer.error}
+    return {
+        "model": request["model"], "created_at": "2026-01-01T00:00:00Z", "done": True,
+        "response": answer.text, "message": {"role": "assistant", "content": answer.text},
+        "done_reason": answer.finish, "prompt_eval_count": 100, "eval_count": 10,
+    }  # fmt: skip
 
 
 def _anthropic_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
@@ -188,4 +237,10 @@ def _anthropic_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_SHAPES = {"/v1/messages": _anthropic_body, "/v1/completions": _text_body}
+_SHAPES = {
+    "/v1/messages": _anthropic_body,
+    "/v1/completions": _text_body,
+    "/v1/responses": _responses_body,
+    "/api/generate": _ollama_body,
+    "/api/chat": _ollama_body,
+}

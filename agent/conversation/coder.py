@@ -9,7 +9,8 @@ from functools import cached_property, partial
 from agent.conversation.applying import apply_reply
 from agent.conversation.brief import Brief
 from agent.conversation.checks import Checks
-from agent.conversation.fitting import ContextFullError, fits, fitted
+from agent.conversation.context import ContextWindow
+from agent.conversation.fitting import ContextFullError, fitted
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import ConversationLimits, Ending, Outcome, ReplyCounts, Result
 from agent.conversation.reflections import ReflectionsUsed, Topic
@@ -33,8 +34,10 @@ from llm.chat import (
     Reminder,
     ReplayExhaustedError,
     Reply,
+    WindowExceededError,
     request_sha256,
 )
+from llm.tokens import size
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Coder:
     _rules: str = ""
     _opening: str = ""
     _unsent: _Next | None = None
+    _refused: ContextWindow | None = None
 
     @property
     def brief(self) -> Brief:
@@ -130,14 +134,12 @@ class Coder:
             return self.result(Ending.CONTEXT)
 
     def _first_step(self, issue: str, repo_map: str) -> _Next:
-        """Return the first message, without the map if it does not fit with it."""
+        """Return the first message."""
         files = self._shown.contents(self.brief.shown)
         text = partial(fill, self.brief.opening, problem=issue, files=files)
         self._shown.sent()
         self._opening = text(repo_map="")
-        step = _Next(Topic.LOCATE, text(repo_map=repo_map))
-        whole = fits(self._request(step), self.model)
-        return step if whole else replace(step, text=self._opening)
+        return _Next(Topic.LOCATE, text(repo_map=repo_map))
 
     def _lead(self, step: _Next | None) -> Ending:
         """Continue until no message is left or a budget is used up."""
@@ -153,10 +155,19 @@ class Coder:
             step = self._react(self._ask(step))
 
     def _ask(self, step: _Next) -> Reply:
-        request = fitted(self._request(step), self.model, self._shown, self._opening)
+        request = self._fitted(step)
+        try:
+            reply = self.model.complete(request, self.edit_format.tools)
+        except WindowExceededError as error:
+            # The provider knows its window better: once more, with less.
+            self._refused = ContextWindow(size(request, self.model.count) - 1)
+            try:
+                request = self._fitted(step)
+            except ContextFullError:
+                raise error from None
+            reply = self.model.complete(request, self.edit_format.tools)
         if self.brief.again:
             self._shown.sent()
-        reply = self.model.complete(request, self.edit_format.tools)
         self.calls.append(Call(request_sha256(request), reply))
         if step.prefill:
             # The model continued its last message: join both.
@@ -167,6 +178,14 @@ class Coder:
         )
         self.messages[:] = [*request, Message("assistant", reply.content, calls)]
         return reply
+
+    def _fitted(self, step: _Next) -> list[Message]:
+        """Return the request, without the map or the oldest rounds if it is too long with them."""
+        window, count = self._refused or ContextWindow.of(self.model.traits), self.model.count
+        request = self._request(step)
+        if len(request) < 3 and not window.holds(request, count):
+            request = self._request(replace(step, text=self._opening))
+        return fitted(request, window, count, self._shown, self._opening)
 
     def _request(self, step: _Next) -> list[Message]:
         if step.prefill:

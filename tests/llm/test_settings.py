@@ -129,7 +129,8 @@ def test_the_map_fills_missing_settings() -> None:
     for name in ("anthropic/claude-opus-4-5", "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0"):
         assert filled(ModelSettings(), name).cache_markers
     assert not filled(ModelSettings(), "claude-like", "http://127.0.0.1:1/v1").cache_markers
-    assert filled(ModelSettings(), "ollama/no-such").context is None
+    assert filled(ModelSettings(), "ollama/no-such").context == 32_768
+    assert filled(ModelSettings(), "openai/no-such").context is None
 
 
 def test_the_hash_knows_what_is_said_and_of_whom() -> None:

@@ -116,7 +116,7 @@ def edit_program(
 def _check_asked(work: Work, said: Transcript) -> None:
     """Raise what the agent keeps to itself: that the model gave no reply."""
     ending = work.result.ending if work.result else Ending.FAILED
-    if ending is Ending.REFUSED:
+    if work.error and ending in (Ending.REFUSED, Ending.CONTEXT):
         raise refusal(work.error, None)
     if ending is Ending.BUDGET:
         raise BudgetUsedError(work.error)

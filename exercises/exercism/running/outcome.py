@@ -20,7 +20,7 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, TryResult
 from exercises.exercism.running.config import RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation
-from llm.chat import Call, Message, Traits, Usage, WindowExceededError, refusal
+from llm.chat import Call, Message, Traits, Usage
 from runs.calls.modelsource import Turn
 from runs.storage.versions import HARNESS_VERSION, versions
 
@@ -192,9 +192,6 @@ def _ended(works: list[Work], tried: tuple[TryResult, ...]) -> tuple[ExerciseSta
         return ExerciseStatus.INFRASTRUCTURE, "the conversation did not end"
     last = works[-1]
     status = _ENDINGS.get(last.result.ending, ExerciseStatus.FAILED)  # type: ignore[union-attr]
-    # A provider may know the window better than the harness.
-    if status is ExerciseStatus.REFUSED and isinstance(refusal(last.error), WindowExceededError):
-        status = ExerciseStatus.CONTEXT
     return status, last.error or _WORDS.get(status, _failed(tried))
 
 

@@ -18,6 +18,7 @@ from core.errors import InfrastructureError, UserError
 from core.redaction import Redactor
 from llm.provider_errors import meaning
 from llm.registry import the_litellm
+from llm.wire import Wire
 from runs.storage.store import RunStore
 from tests.bench.cli.test_options import Run
 from tests.bench.cli.test_options import here as here  # a fixture
@@ -187,7 +188,7 @@ def test_a_cut_message_shows_no_half_of_a_password() -> None:
 
     for before in range(440, 500):
         error = RefusedError("x" * before + with_login("http://h/v1"))
-        assert "ZQh" not in str(meaning(the_litellm(), "m", error))
+        assert "ZQh" not in str(meaning(the_litellm(), "m", error, Wire(sent=True)))
 
 
 def test_a_cut_line_shows_no_half_of_a_secret(shown_by: Callable[..., Shown]) -> None:

@@ -1,0 +1,166 @@
+"""A provider that says that a request is too long: once more with less, then the end `context`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.conversation.checks import Checks
+from agent.conversation.coder import Coder
+from agent.conversation.mentions import FileIndex
+from agent.conversation.outcomes import ConversationLimits, Ending
+from agent.conversation.reflections import Reflections
+from agent.formats import get_format
+from agent.workspace import Workspace
+from bench.cli.commands import run_command
+from bench.cli.config import ModelChoice
+from llm.chat import RequestRefusedError, WindowExceededError
+from llm.provider_errors import RetryPolicy
+from tests.agent.conversation.test_long_conversations import BAD, FILES, GOOD
+from tests.bench.runs import live, options, read
+from tests.llm.test_client import ASK, model
+from tests.provider import Answer, Provider
+
+OPENAI = {
+    "message": "This model's maximum context length is 8192 tokens. However, your messages "
+    "resulted in 9000 tokens. Please reduce the length of the messages.",
+    "type": "invalid_request_error",
+    "code": "context_length_exceeded",
+}
+BODIES: list[tuple[int, Any]] = [
+    (400, {"error": OPENAI}),
+    (400, {  # vLLM
+        "object": "error", "type": "BadRequestError", "code": 400,
+        "message": "This model's maximum context length is 4096 tokens. However, you requested "
+        "5000 tokens (4000 in the messages, 1000 in the completion).",
+    }),
+    (400, {"error": {"type": "BadRequestError", "code": 400, "message":
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096."}}),
+    (400, {"error": {"message": "The input (9000 tokens) is longer than the model's context "
+        "length (8192 tokens)."}}),  # SGLang
+    (400, {"error": {"code": 400, "type": "exceed_context_size_error", "n_ctx": 4096, "message":
+        "the request exceeds the available context size (4096 tokens), try increasing it"}}),
+    (500, {"error": {"code": 500, "type": "server_error", "message":
+        "the request exceeds the available context size. try increasing the context size"}}),
+    (400, {"error": "the input length exceeds the context length"}),  # Ollama
+    (500, {"error": {"message": "input length exceeds maximum context length"}}),
+    (400, {"error": {"message": "Trying to keep the first 5000 tokens when context the overflows. "
+        "However, the model is loaded with context length of only 4096 tokens"}}),  # LM Studio
+    (422, {"error": "Input validation error: `inputs` must have less than 4095 tokens. Given: 5"}),
+    (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000"}),  # TGI
+    (400, {"error": {"message": "Prompt contains 40000 tokens and 0 draft tokens, too large for "
+        "model with 32768 maximum context length"}}),  # Mistral
+    (400, {"error": {"message": "This model's maximum prompt length is 131072 but the request "
+        "contains 200000 tokens."}}),  # xAI
+    (400, {"error": {"message": "The input token count (1200000) exceeds the maximum number of "
+        "tokens allowed (1048576)."}}),  # Gemini
+    (413, {"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}),
+]  # fmt: skip
+ANTHROPIC = [
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000, decrease input "
+    "length or `max_tokens` and try again",
+]
+OTHER: list[tuple[int, str]] = [
+    (400, "max_tokens is too large: 99999. This model supports at most 16384 completion tokens."),
+    (413, "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000"),
+    (400, "Unsupported value: 'temperature' does not support 0.4 with this model."),
+    (400, "Invalid type for 'input': expected a text."),
+]
+
+
+@pytest.mark.parametrize(("status", "body"), BODIES)
+def test_each_server_s_words_are_understood(provider: Provider, status: int, body: Any) -> None:
+    provider.will_answer(Answer(status=status, body=body))
+    with pytest.raises(WindowExceededError):
+        model(provider).complete(ASK)
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("words", ANTHROPIC)
+def test_anthropic_s_words_are_understood(
+    provider: Provider, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    monkeypatch.setenv("ANTHROPIC_API_BASE", provider.url.removesuffix("/v1"))
+    error = {"type": "invalid_request_error", "message": words}
+    provider.will_answer(Answer(status=400, error=error))
+    with pytest.raises(WindowExceededError):
+        model(provider, name="anthropic/claude-sonnet-4-5", api_base=None).complete(ASK)
+
+
+@pytest.mark.parametrize(("status", "words"), OTHER)
+def test_other_refusals_are_no_full_window(provider: Provider, status: int, words: str) -> None:
+    provider.will_answer(Answer(status=status, error={"message": words}))
+    with pytest.raises(RequestRefusedError) as error:
+        model(provider).complete(ASK)
+    assert type(error.value) is RequestRefusedError
+
+
+@dataclass
+class Small(Provider):
+    """A server with a window of so many characters."""
+
+    window: int = 0
+    replies: list[str] = field(default_factory=list)
+    refused: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        if sum(len(str(message["content"])) for message in request["messages"]) > self.window:
+            self.refused += 1
+            return Answer(status=400, error=OPENAI)
+        return Answer(self.replies.pop(0))
+
+
+def converse(root: Path, server: Small, repo_map: str = "the map") -> tuple[Any, Coder]:
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    space = Workspace(root)
+    coder = Coder(
+        workspace=space,
+        files=FileIndex.of(FILES),
+        model=model(server, name="a-local-model"),
+        edit_format=get_format("diff"),
+        checks=Checks(space),
+        limits=ConversationLimits(Reflections(shared=9)),
+    )
+    return coder.run("f is wrong", repo_map), coder
+
+
+def test_rounds_are_dropped_and_the_request_is_sent_once_more(tmp_path: Path) -> None:
+    long = "word " * 1500
+    replies = [f"I look at app/main.py. {long}", f"{BAD}{long}", f"{BAD}{long}", GOOD]
+    with Small(window=24_000, replies=replies) as server:
+        result, _ = converse(tmp_path, server)
+    assert (result.ending, result.edit) == (Ending.DONE, True)
+    assert (server.refused, len(server.requests)) == (1, 5)
+    last = server.requests[-1]["messages"]
+    assert "left out because it grew too long" in last[-1]["content"]
+    assert "def f():" in last[-1]["content"]
+
+
+def test_a_refused_map_is_left_out(tmp_path: Path) -> None:
+    with Small(window=10_000, replies=[GOOD]) as server:
+        result, _ = converse(tmp_path, server, repo_map="x" * 20_000)
+    assert (result.edit, server.refused, len(server.requests)) == (True, 1, 2)
+
+
+def test_an_attempt_whose_request_fits_in_no_way_ends_as_context(
+    tmp_path: Path, cache: Path
+) -> None:
+    choice = ModelChoice.parse("a-local-model@diff", any_name=True)
+    with Small(window=10) as server:
+        chosen = live(server, models=(choice,))
+        run = options(tmp_path, cache, "demo__textkit-1", retries=RetryPolicy(3, 0.01, 0.01))
+        run_command(chosen, run, lambda _: None)
+    assert server.refused == 2, "with the map, and without"
+    (attempt,) = read(tmp_path, "demo__textkit-1", "trajectories")["attempts"]
+    assert attempt["status"] == "context"
+    assert "longer than the model's window" in attempt["error"]

@@ -1,0 +1,295 @@
+"""What is sent and billed, by what went over the network: litellm's real clients, a real server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from decimal import Decimal
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from core.errors import InfrastructureError, UserError
+from llm.chat import Message, Reply, RequestRefusedError
+from llm.client import LiteLLMModel
+from llm.gate import Answered, Ask, Failed, Outcome
+from llm.options import ModelChoice
+from llm.provider_errors import RetryPolicy, retry_after
+from llm.replay import reply_of_json
+from llm.settings import ModelSettings
+from runs.checks import check_models
+from runs.options import RunOptions, Spending
+from tests.llm.test_client import ASK, model
+from tests.provider import Answer, Provider
+
+ONCE = RetryPolicy(1)
+
+
+class Books:
+    """A gate that keeps the outcomes."""
+
+    def __init__(self) -> None:
+        self.ends: list[Outcome] = []
+
+    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+        return None
+
+    def pause(self, seconds: float) -> None:
+        pass
+
+    def begin(self, ask: Ask) -> str:
+        return ""
+
+    def end(self, ticket: str, outcome: Outcome) -> bool:
+        self.ends.append(outcome)
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _addresses(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "none")
+    bare = provider.url.removesuffix("/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+    monkeypatch.setenv("ANTHROPIC_API_BASE", bare)
+    monkeypatch.setenv("OLLAMA_API_BASE", bare)
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("HOME", "/nonexistent")
+
+
+def direct(name: str, provider: Provider, **changes: Any) -> LiteLLMModel:
+    """Return a model at its own provider, whose address is that of the server."""
+    return model(provider, name=name, api_base=None, retries=ONCE, **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("gpt-4o", "/v1/chat/completions"),
+        ("gpt-5-codex", "/v1/responses"),
+        ("o3-deep-research", "/v1/responses"),
+        ("gpt-3.5-turbo-instruct", "/v1/completions"),
+        ("anthropic/claude-sonnet-4-5", "/v1/messages"),
+        ("ollama/codellama", "/api/generate"),
+        ("ollama_chat/llama3", "/api/chat"),
+    ],
+)
+def test_a_model_of_each_mode_sends_one_request(provider: Provider, name: str, path: str) -> None:
+    provider.will_answer("hi")
+    one = direct(name, provider, max_output_tokens=900)
+    one.rehearse()
+    assert provider.paths == [], "a rehearsal sends nothing"
+    reply = one.complete(ASK)
+    assert (reply.content, provider.paths) == ("hi", [path])
+    assert reply.usage is not None and reply.usage.prompt_tokens == 100
+
+
+def test_a_model_of_responses_calls_functions_and_is_cut_off(provider: Provider) -> None:
+    provider.will_answer(
+        Answer("so", tool_calls=(("f", '{"a": 1}'),)), Answer("x", finish="length")
+    )
+    tool = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}
+    one = direct("gpt-5-codex", provider, max_output_tokens=900)
+    reply = one.complete(ASK, [tool])
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("f", '{"a": 1}')]
+    assert reply.cost == Decimal("0.000225")
+    again = [*ASK, Message("assistant", "so", reply.tool_calls)]
+    again.append(Message("tool", "done", (), reply.tool_calls[0].id))
+    assert one.complete(again, [tool]).truncated
+    assert provider.requests[0]["max_output_tokens"] == 900
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("vertex_ai/gemini-2.5-pro", "credentials"),
+        ("vertex_ai/claude-sonnet-4-5", "credentials"),
+        ("text-unicorn", "import failed"),
+        ("bedrock/anthropic.claude-3-5-sonnet-20241022-v2:0", "credentials"),
+        ("text-embedding-3-small", "a model for embedding"),
+        ("gpt-image-1", "a model for image_generation"),
+    ],
+)
+def test_what_cannot_send_is_named_before_the_run(
+    provider: Provider, name: str, words: str
+) -> None:
+    with pytest.raises(UserError, match=words) as error:
+        check_models(RunOptions(models=(ModelChoice.parse(name),)), Spending(allow_unpriced=True))
+    assert "\n" not in str(error.value) and name in str(error.value)
+    assert provider.requests == []
+
+
+def test_a_failure_without_a_request_is_not_billed_and_not_repeated(provider: Provider) -> None:
+    books = Books()
+    one = model(provider, name="vertex_ai/gemini-2.5-pro", api_base=None, gate=books)
+    with pytest.raises(UserError, match="credentials"):
+        one.complete(ASK)
+    (end,) = books.ends
+    assert isinstance(end, Failed)
+    assert (end.billed, end.reached, end.transient) == (False, False, False)
+
+
+BAD_USAGE: list[dict[str, Any]] = [
+    {"prompt_tokens": -5},
+    {"completion_tokens": -7},
+    {"prompt_tokens": 1e18},
+    {"completion_tokens": 10**18},
+    {"prompt_tokens": True},
+    {"prompt_tokens": None},
+    {"prompt_tokens": "many"},
+    {"prompt_tokens_details": {"cached_tokens": -50}},
+    {"prompt_tokens_details": {"cached_tokens": 5000}},
+    {"prompt_tokens_details": {"cached_tokens": "x"}},
+    {"completion_tokens_details": {"reasoning_tokens": -1e9}},
+    {"cache_creation_input_tokens": -100},
+    {"cost": -1.0},
+]
+UNREADABLE: list[Any] = [
+    {"choices": "none"},
+    {"id": "1", "choices": [{"message": {"content": ["a"]}}], "model": "m"},
+    {"id": "1", "choices": [{"message": {"content": {"a": 1}}}], "model": "m"},
+    {"choices": [{"message": {"content": "x", "tool_calls": [{"function": {"name": 5}}]}}]},
+    [],
+    "text",
+]
+
+
+@pytest.mark.parametrize("counts", BAD_USAGE, ids=str)
+@pytest.mark.parametrize("price", [None, "own"])
+def test_a_reply_with_impossible_usage_counts_and_is_kept(
+    provider: Provider, counts: dict[str, Any], price: str | None
+) -> None:
+    from llm.prices import Price
+
+    provider.will_answer(Answer("hi", counts=counts))
+    books = Books()
+    own = Price(Decimal("0.001"), Decimal("0.001")) if price else None
+    one = model(provider, gate=books, retries=ONCE, price=own)
+    try:
+        reply = one.complete(ASK)
+    except InfrastructureError:
+        (end,) = books.ends
+        assert isinstance(end, Failed) and end.billed
+        return
+    (end,) = books.ends
+    assert isinstance(end, Answered)
+    assert reply_of_json(json.loads(json.dumps(end.reply.as_json()))).usage == reply.usage
+    assert reply.cost is None or 0 <= reply.cost < 1
+
+
+@pytest.mark.parametrize("body", UNREADABLE, ids=str)
+def test_an_answer_that_cannot_be_read_is_billed(provider: Provider, body: Any) -> None:
+    provider.will_answer(Answer(body=body))
+    books = Books()
+    with contextlib.suppress(InfrastructureError):
+        model(provider, gate=books, retries=ONCE).complete(ASK)
+    (end,) = books.ends
+    assert len(provider.requests) == 1
+    if isinstance(end, Answered):
+        assert reply_of_json(json.loads(json.dumps(end.reply.as_json()))).content == ""
+    else:
+        assert isinstance(end, Failed) and end.billed and end.reached
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5"])
+def test_a_name_of_megabytes_does_not_block_the_loop(provider: Provider, name: str) -> None:
+    provider.will_answer("hi")
+    one = direct(name, provider, call_timeout=20)
+    said = {"model": "a/" * 2_500_000, "id": "b" * 1_000_000}
+    message = {"role": "assistant", "content": "hi"}
+    if name == "gpt-4o":
+        said |= {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}  # type: ignore[dict-item]
+        said |= {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}  # type: ignore[dict-item]
+    else:
+        said |= {"type": "message", "role": "assistant", "stop_reason": "end_turn"}
+        said |= {"content": [{"type": "text", "text": "hi"}]}  # type: ignore[dict-item]
+        said |= {"usage": {"input_tokens": 1, "output_tokens": 1}}  # type: ignore[dict-item]
+    provider.answers.clear()
+    provider.will_answer(Answer(body=said))
+    one.rehearse()
+    started = time.monotonic()
+    # The second one waits for what litellm does after the first.
+    reply, _ = one.complete(ASK), one.complete(ASK)
+    assert time.monotonic() - started < 5
+    assert reply.content == "hi" and len(reply.model) <= 200
+
+
+def test_an_answer_without_end_is_cut_and_billed(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llm.wire._MOST_BYTES", 100_000)
+    provider.will_answer("x" * 200_000)
+    books = Books()
+    with pytest.raises(InfrastructureError):
+        model(provider, gate=books, retries=ONCE).complete(ASK)
+    (end,) = books.ends
+    assert isinstance(end, Failed) and end.billed
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5", "gpt-5-codex"])
+def test_too_large_a_body_is_refused_at_once(provider: Provider, name: str) -> None:
+    provider.will_answer(Answer(status=413))
+    books = Books()
+    with pytest.raises(RequestRefusedError):
+        model(provider, name=name, api_base=None, gate=books).complete(ASK)
+    assert len(provider.requests) == len(books.ends) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "least", "most"),
+    [
+        ({"retry-after-ms": "1500"}, 1.5, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25, 0.25),
+        ({"retry-after": "2.5"}, 2.5, 2.5),
+        ({"retry-after": formatdate(time.time() + 3600, usegmt=True)}, 3500, 3600),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0, 0),
+        ({"retry-after": "soon", "retry-after-ms": "nan"}, None, None),
+        ({"retry-after": "inf"}, None, None),
+        ({"retry-after": "Wed, 99 Oct 99999999999 07:28:00 GMT"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_how_long_a_provider_asks_to_wait(
+    headers: dict[str, str], least: float | None, most: float
+) -> None:
+    seconds = retry_after(headers)
+    assert seconds is None if least is None else least <= (seconds or 0) <= most
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5"])
+def test_the_wait_that_a_provider_asks_for_is_recorded(provider: Provider, name: str) -> None:
+    provider.will_answer(Answer(status=429, headers={"Retry-After-Ms": "1500"}))
+    books = Books()
+    with pytest.raises(InfrastructureError):
+        direct(name, provider, gate=books).complete(ASK)
+    assert [end.retry_after for end in books.ends if isinstance(end, Failed)] == [1.5]
+
+
+def test_the_limit_of_claude_is_ours_and_hashed(provider: Provider) -> None:
+    provider.will_answer("hi")
+    reply = direct("anthropic/claude-new-9", provider).complete(ASK)
+    assert provider.requests[0]["max_tokens"] == 32_000
+    direct("anthropic/claude-sonnet-4-5", provider).complete(ASK)
+    assert provider.requests[1]["max_tokens"] == 64_000
+    less = ModelSettings(max_output=7000)
+    other = direct("anthropic/claude-new-9", provider, settings=less).complete(ASK)
+    assert provider.requests[2]["max_tokens"] == 7000
+    assert reply.exchange_sha256 != other.exchange_sha256
+
+
+@pytest.mark.parametrize("name", ["ollama/llama3", "ollama_chat/llama3"])
+def test_ollama_loads_the_window_that_is_counted_with(provider: Provider, name: str) -> None:
+    provider.will_answer("hi")
+    reply = direct(name, provider).complete(ASK)
+    wide = direct(name, provider, settings=ModelSettings(context=65_536))
+    other = wide.complete(ASK)
+    new = direct(name.replace("llama3", "no-such"), provider)
+    new.complete(ASK)
+    asked = [request for request in provider.requests if "options" in request]
+    sent = [request["options"]["num_ctx"] for request in asked]
+    assert sent == [direct(name, provider).traits.context, 65_536, new.traits.context]
+    assert sent == [8192 if name.startswith("ollama/") else 32_768, 65_536, 32_768]
+    assert reply.exchange_sha256 != other.exchange_sha256
