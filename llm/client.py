@@ -33,7 +33,7 @@ from llm.openai_format import (
 )
 from llm.options import Sampling
 from llm.prices import Price, cost_of, most_cost
-from llm.provider_errors import RetryPolicy, TransientError, meaning, no_request, retrying
+from llm.provider_errors import RetryPolicy, TransientError, meaning, retrying
 from llm.registry import (
     filled,
     is_claude,
@@ -159,9 +159,9 @@ class LiteLLMModel:
         wire, ask = Wire(rehearsal=True), [Message("user", "hello")]
         try:
             self._send(ask, {**self._arguments(ask, ()), **self._options(ask)}, wire)
-        except (RequestRefusedError, TransientError) as error:
-            if not wire.sent and isinstance(error, RequestRefusedError):
-                raise no_request(str(error)) from error
+        except Exception as error:
+            if not wire.sent and not isinstance(error, TransientError):
+                raise
 
     def _send(self, request: Request, arguments: dict[str, Any], wire: Wire) -> Reply:
         litellm = the_litellm()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -70,11 +70,15 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
     words = without_logins(str(error)).replace("\n", " ")
     if not wire.sent:
         # Credentials come over the network too.
-        failed = wire.unreached or next((e for e in _linked(error) if isinstance(e, OSError)), None)
-        if failed:
-            return _unreached(failed)
-        if not isinstance(error, litellm.exceptions.BadRequestError):
-            return no_request(f"{name}: {words}")
+        cause = wire.unreached or error
+        while cause and not (wire.unreached or isinstance(cause, OSError)):
+            cause = cause.__cause__ or cause.__context__
+        if cause:
+            return _unreached(cause)
+        return ProviderRefusalError(
+            f"{name}: litellm cannot make a request here ({words[:300]}); install or set what it "
+            "names"
+        )
     kinds, text = litellm.exceptions, words[:500]
     answered = (wire.status or 0) >= 400
     status = wire.status if answered else getattr(error, "status_code", None)
@@ -104,13 +108,6 @@ def _unreached(error: BaseException) -> TransientError:
     return TransientError(Failed(said, reached=False))
 
 
-def no_request(words: str) -> ProviderRefusalError:
-    """Return the exception for a request that litellm cannot even make."""
-    return ProviderRefusalError(
-        f"{words[:300]}; litellm cannot make a request here: install or set what it names"
-    )
-
-
 def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:
     """Return the retries of a call after transient errors, as far as these use tries."""
     import tenacity
@@ -138,18 +135,6 @@ def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Re
         sleep=pause,
         reraise=True,
     )
-
-
-def _linked(error: BaseException) -> Iterator[BaseException]:
-    """Yield ``error``, its causes and contexts: a library's second try hides the first error."""
-    seen: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop()
-        if one is not None and not any(one is other for other in seen):
-            seen.append(one)
-            yield one
-            waiting += [one.__cause__, one.__context__]
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

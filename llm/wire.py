@@ -15,10 +15,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 # The longest replies of models have about a million bytes.
 _MOST_BYTES = 32 * 2**20
-
-
-class RehearsedError(Exception):
-    """The request was ready."""
+# The classes raised before a request is sent; subclasses count. litellm also raises httpx's
+# ConnectError for a connection that was reset after sending: where it translates an error of
+# aiohttp, that one decides.
+_BEFORE_SENDING = {
+    "ClientConnectorError", "ConnectionTimeoutError", "ClientHttpProxyError",  # aiohttp's
+    "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
+    "InvalidURL",
+}  # fmt: skip
 
 
 @dataclass
@@ -32,7 +36,7 @@ class Wire:
 
     rehearsal: bool = False
     sent: bool = False
-    unreached: Exception | None = None
+    unreached: BaseException | None = None
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -44,32 +48,17 @@ class Wire:
     @contextmanager
     def request(self) -> Iterator[None]:
         """See a request leave, and whether it gets through."""
-        import aiohttp
-        import httpx
-
         before, self.sent, self.status = self.sent, True, None
         if self.rehearsal:
-            raise RehearsedError
+            raise RuntimeError("a rehearsal sends nothing")
         try:
             yield
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            # litellm raises httpx's ConnectError also for a connection that was reset after
-            # sending: where it only translates an error of aiohttp, that one decides.
+        except Exception as error:
             cause = error.__cause__
-            decisive = cause if isinstance(cause, aiohttp.ClientError) else error
-            if isinstance(decisive, _before_sending()):
+            decisive = cause if type(cause).__module__.startswith("aiohttp") else error
+            if not _BEFORE_SENDING.isdisjoint(kind.__name__ for kind in type(decisive).__mro__):
                 self.sent, self.unreached = before, decisive
             raise
-
-
-def _before_sending() -> tuple[type[Exception], ...]:
-    """Return the exceptions of connecting: no byte of a request can have been read."""
-    import aiohttp as a
-    import httpx as h
-
-    ours = a.ClientConnectorError, a.ConnectionTimeoutError, a.ClientHttpProxyError, a.InvalidURL
-    late = h.ConnectTimeout, h.PoolTimeout, h.ProxyError, h.UnsupportedProtocol, h.InvalidURL
-    return (*ours, h.ConnectError, *late)
 
 
 _CURRENT: ContextVar[Wire] = ContextVar("wire")

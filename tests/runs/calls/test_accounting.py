@@ -15,6 +15,7 @@ import pytest
 from bench.cli.commands import run_command
 from bench.cli.config import ModelChoice
 from llm.client import RetryPolicy
+from llm.settings import ModelSettings
 from runs.calls.journal import JOURNAL
 from runs.calls.ledger import read_ledger
 from runs.storage.jsonlines import read_lines
@@ -277,3 +278,24 @@ def test_every_answer_that_may_be_billed_counts(
         assert not read_lines(store.journals / f"{ID}.jsonl", JOURNAL).damaged
     for line in read_ledger(store.ledger).whole:
         assert line.cost is None or line.cost >= 0
+
+
+def test_what_is_assumed_of_a_known_name_at_ones_own_server_is_said_first(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT)
+    chosen = live(provider, models=(ModelChoice.parse("gpt-4o@diff", any_name=True),))
+    run = options(tmp_path, cache, ID, money=read_money(chosen.models, usd="9"))
+    _, said = start(chosen, run)
+    first, second, *rest = said.splitlines()
+    assert first.startswith(f"gpt-4o at {provider.url}: assumed $2.50 in, $10.00 out per million")
+    assert "--price gpt-4o=IN,OUT" in first and "--model-settings" in second
+    assert "assumed a window of 128000 tokens" in second
+    assert not any(": assumed " in line for line in rest)
+    # With both given, and for a name that litellm does not know, nothing is assumed.
+    (tmp_path / "again").mkdir()
+    own = replace(chosen.models[0], settings=ModelSettings(context=8000))
+    free = read_money(chosen.models, usd="0.000001", prices=["gpt-4o=0,0"])
+    run = options(tmp_path / "again", cache, ID, money=free)
+    code, said = start(replace(chosen, models=(own,)), run)
+    assert (code, ": assumed " in said) == (0, False), said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from llm.gate import Failed
 from tests.runs.calls.throttling import POLICY, ask, make, opened
 
 
@@ -202,3 +203,20 @@ def test_a_retry_after_counts_as_paused_while_it_lasts() -> None:
     throttle.succeeded("p")
     clock.now += 5
     assert throttle.all_paused_for(["p"]) == 5
+
+
+def test_what_says_nothing_of_the_provider_leaves_its_circuit_open() -> None:
+    throttle, clock = make(random=0.0)
+    opened(throttle)
+    for death in ("the worker died", "no such package"):
+        clock.now += 60
+        assert ask(throttle, caller="a") == 0, "the probe"
+        assert throttle.ended("p", Failed(death, transient=False, reached=False))
+        assert throttle.is_open("p")
+        assert ask(throttle, caller="b") == 0, "another probe, at once"
+        assert ask(throttle, caller="c") > 0
+        throttle.failed("p")
+    clock.now += 60
+    assert ask(throttle) == 0
+    throttle.ended("p", Failed("HTTP 401", transient=False))
+    assert not throttle.is_open("p")
