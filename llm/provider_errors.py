@@ -70,18 +70,22 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
     words = without_logins(str(error)).replace("\n", " ")
     if not wire.sent:
         # Credentials come over the network too.
-        cause = wire.unreached or error
+        cause: BaseException | None = wire.unreached or error
         while cause and not (wire.unreached or isinstance(cause, OSError)):
             cause = cause.__cause__ or cause.__context__
         if cause:
-            return _unreached(cause)
+            # litellm only says "Connection error.".
+            words = _CONTEXT.sub("", without_logins(str(cause)).replace("\n", " "))[:500]
+            known = words.lower().startswith("cannot connect")
+            return TransientError(
+                Failed(words if known else f"cannot connect: {words}", reached=False)
+            )
         return ProviderRefusalError(
             f"{name}: litellm cannot make a request here ({words[:300]}); install or set what it "
             "names"
         )
     kinds, text = litellm.exceptions, words[:500]
-    answered = (wire.status or 0) >= 400
-    status = wire.status if answered else getattr(error, "status_code", None)
+    status = getattr(error, "status_code", None) if wire.billed else wire.status
     cost = None if wire.billed else Decimal()
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}", cost)
@@ -99,13 +103,6 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
         return RequestRefusedError(f"{name}: {text}", cost)
     # Without an answer it is unknown what the provider did, and whether it bills it.
     return TransientError(Failed(text, billed=wire.billed, retry_after=retry_after(wire.headers)))
-
-
-def _unreached(error: BaseException) -> TransientError:
-    """Return the exception for a broken network, as litellm only says "Connection error."."""
-    words = _CONTEXT.sub("", without_logins(str(error)).replace("\n", " "))[:500]
-    said = words if words.lower().startswith("cannot connect") else f"cannot connect: {words}"
-    return TransientError(Failed(said, reached=False))
 
 
 def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:

@@ -1,7 +1,7 @@
-"""What litellm sends and receives in one call: seen, limited, and held back in a rehearsal.
+"""What litellm sends and receives in one call, of which its exceptions do not tell.
 
-litellm's exceptions do not tell whether a request left or was answered: a missing package, a broken
-connection and an answer that cannot be read may look the same. All of its clients are httpx's.
+To them, a missing package, a broken connection and an answer that cannot be read may look the same.
+All of its clients are httpx's.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def watch_clients() -> None:
             await _read(response)
         return response
 
-    httpx.Client.send = seen  # type: ignore[method-assign,assignment]
-    httpx.AsyncClient.send = seen_async  # type: ignore[method-assign,assignment]
+    httpx.Client.send = seen  # type: ignore[method-assign]
+    httpx.AsyncClient.send = seen_async  # type: ignore[method-assign]
 
 
 async def _read(response: Any) -> None:  # noqa: ANN401

@@ -62,7 +62,8 @@ def _addresses(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def direct(name: str, provider: Provider, **changes: Any) -> LiteLLMModel:
     """Return a model at its own provider, whose address is that of the server."""
-    return model(provider, name=name, api_base=None, retries=ONCE, **changes)
+    values = {"api_base": None, "retries": ONCE, "call_timeout": 60, **changes}
+    return model(provider, name=name, **values)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_an_answer_that_cannot_be_read_is_billed(provider: Provider, body: Any) 
 @pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5"])
 def test_a_name_of_megabytes_does_not_block_the_loop(provider: Provider, name: str) -> None:
     provider.will_answer("hi")
-    one = direct(name, provider, call_timeout=20)
+    one = direct(name, provider)
     said = {"model": "a/" * 2_500_000, "id": "b" * 1_000_000}
     message = {"role": "assistant", "content": "hi"}
     if name == "gpt-4o":
