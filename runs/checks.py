@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from agent.formats import get_format
@@ -20,10 +20,8 @@ _MODES = ("chat", "responses", "completion")
 """Litellm's modes of models that answer conversations."""
 
 
-def check_models(
-    config: RunBasics, money: Spending, say: Callable[[str], None] = lambda _: None
-) -> None:
-    """Check every model of a run that calls them; ``say`` takes what is assumed of them.
+def check_models(config: RunBasics, money: Spending) -> None:
+    """Check every model of a run that calls them.
 
     Raises:
         UserError: naming the first thing that is missing, and the fix.
@@ -44,18 +42,18 @@ def check_models(
         limits = config.call_timeout, config.max_output_tokens, config.api_base
         quiet = LiteLLMModel(model.name, 0.0, *limits, model.settings, warn_once=lambda _: None)
         quiet.rehearse()
-        for words in _assumed(model, money) if config.api_base else ():
-            say(f"{model.given} at {recorded_address(config.api_base)}: assumed {words}")
 
 
-def _assumed(model: ModelChoice, money: Spending) -> Iterator[str]:
-    """Yield what litellm's map says of a name that a server of the user may give to any model."""
-    price = cheapest_price(model.name)
-    if price and model.name not in money.prices:
-        dear = f"${price.input * 1_000_000:.2f} in, ${price.output * 1_000_000:.2f} out"
-        yield f"{dear} per million tokens; set by --price {model.given}=IN,OUT (0,0: free)"
-    if (window := map_entry(model.name).get("max_input_tokens")) and not model.settings.context:
-        yield f"a window of {window} tokens; set by `context` in --model-settings"
+def assumed(config: RunBasics, money: Spending) -> Iterator[str]:
+    """Yield what litellm's map says of names that a server of the user may give to any model."""
+    for model in config.models if config.api_base else ():
+        where = f"{model.given} at {recorded_address(config.api_base)}: assumed"
+        price, window = cheapest_price(model.name), map_entry(model.name).get("max_input_tokens")
+        if price and model.name not in money.prices:
+            dear = f"${price.input * 1_000_000:.2f} in, ${price.output * 1_000_000:.2f} out"
+            yield f"{where} {dear} per million tokens; --price {model.given}=0,0 makes it free"
+        if window and not model.settings.context:
+            yield f"{where} a window of {window} tokens; set `context` in --model-settings"
 
 
 def _check_addresses(config: RunBasics) -> None:

@@ -21,6 +21,7 @@ from runs.calls.coordinator import CallCoordinator, charge_budget
 from runs.calls.journal import Journal
 from runs.calls.ledger import Ledger
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy
+from runs.checks import assumed
 from runs.engines import Driver, make_engine
 from runs.engines.ray.nodes import clean
 from runs.jobs import Job, JobKind, check_keys
@@ -54,12 +55,14 @@ class ModelUse:
         timeout: seconds that a call may take.
         prices: by model, see ``runs.storage.manifest``.
         address: of ``--api-base``, without a password.
+        assumed: lines on what is taken from litellm's map, for the user.
     """
 
     providers: Sequence[str] = ()
     timeout: float = 300.0
     prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     address: str | None = None
+    assumed: Sequence[str] = ()
 
 
 def model_use(config: RunBasics, money: Spending) -> ModelUse:
@@ -69,7 +72,8 @@ def model_use(config: RunBasics, money: Spending) -> ModelUse:
         return ModelUse(timeout=config.call_timeout, address=address)
     providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
     prices = prices_used((model.name for model in config.models), money.prices)
-    return ModelUse(sorted(providers), config.call_timeout, prices, address)
+    lines = tuple(assumed(config, money))
+    return ModelUse(sorted(providers), config.call_timeout, prices, address, lines)
 
 
 @dataclass
@@ -152,6 +156,8 @@ class RunSession:
             self.store, self.scale, self.money, self.models, stop, log.warning
         )
         jobs, plan = self.choose(coordinator, voice)
+        for line in self.models.assumed:
+            voice(line)
         check_keys(jobs)
         coordinator.ledger.mark()
         progress = ProgressState(len(jobs))

@@ -67,7 +67,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         check_folder(option, folder)
     if options.dry_run:
         return _dry_run(config, options, store, dataset, selected, say)
-    check_models(config, options.money, say)
+    check_models(config, options.money)
     check_remains(store)
     containers = config.environment is EnvironmentKind.DOCKER
     with held_run(store, options.cache, say, containers=containers):

@@ -43,7 +43,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
         InfrastructureError: it cannot be run, or the model was not reached.
     """
     config = validated(config)
-    check_models(config, options.money, say)
+    check_models(config, options.money)
     agent = make_agent(config)
     rows = load_dataset("demo", "test").instances()
     instance = next(row for row in rows if row.instance_id == _INSTANCE)

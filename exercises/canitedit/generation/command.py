@@ -123,7 +123,7 @@ def generate(
     problems = load_problems(options.problems)
     for name, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(name, folder)
-    check_models(config, options.money, say)
+    check_models(config, options.money)
     _check_texts(config)
     folders = model_folders(config.models)
     jobs = tuple(

@@ -64,7 +64,7 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
         InfrastructureError: the exercises cannot be fetched.
     """
     config = validated(config)
-    check_models(config.called, options.money, say)
+    check_models(config.called, options.money)
     catalog = (
         read_catalog(config.exercises.expanduser())
         if config.exercises

@@ -287,9 +287,9 @@ def test_what_is_assumed_of_a_known_name_at_ones_own_server_is_said_first(
     chosen = live(provider, models=(ModelChoice.parse("gpt-4o@diff", any_name=True),))
     run = options(tmp_path, cache, ID, money=read_money(chosen.models, usd="9"))
     _, said = start(chosen, run)
-    first, second, *rest = said.splitlines()
+    _, first, second, *rest = said.splitlines()
     assert first.startswith(f"gpt-4o at {provider.url}: assumed $2.50 in, $10.00 out per million")
-    assert "--price gpt-4o=IN,OUT" in first and "--model-settings" in second
+    assert "--price gpt-4o=0,0" in first and "--model-settings" in second
     assert "assumed a window of 128000 tokens" in second
     assert not any(": assumed " in line for line in rest)
     # With both given, and for a name that litellm does not know, nothing is assumed.
