@@ -251,7 +251,7 @@ def test_calls_that_nobody_bills_leave_the_number_of_calls_alone(
     assert read(tmp_path, ID)["cost"] == float(2 * Decimal("0.00035"))
 
 
-BAD = [
+BAD: list[dict[str, Any]] = [
     {"prompt_tokens": -5},
     {"prompt_tokens": 1e18},
     {"prompt_tokens": True},
