@@ -19,6 +19,7 @@ OTHERS = "attempts"
 """The folder for verdicts on patches that are not predicted."""
 
 _FIX = "delete it and evaluate again"
+_NO_FACTS: dict[str, Any] = {"gold_files": [], "repo": None, "created_at": ""}
 _TEXTS = ("reason", "image", "evaluated", "swebench", "tool")
 
 
@@ -38,10 +39,8 @@ def save_verdict(
         "swebench": verdict.swebench,
         "tool": verdict.tool,
         "patch_sha256": prediction.patch_sha256,
-        "gold_files": list(patch_paths(evaluation.patch)) if evaluation else [],
         "dropped_files": list(prediction.dropped),
-        "repo": evaluation.row.get("repo") if evaluation else None,
-        "created_at": str(evaluation.row.get("created_at") or "") if evaluation else "",
+        **(facts_of(evaluation) if evaluation else _NO_FACTS),
     }
     write_verdict_file(verdict_path(store, prediction), content)
     # Files of an earlier patch must not be taken for those of this patch.
@@ -52,6 +51,15 @@ def save_verdict(
         write_text_atomic(log, verdict.log)
     if verdict.report is not None:
         write_json_atomic(report, verdict.report)
+
+
+def facts_of(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what a verdict repeats of its instance's row."""
+    return {
+        "gold_files": list(patch_paths(evaluation.patch)),
+        "repo": evaluation.row.get("repo"),
+        "created_at": str(evaluation.row.get("created_at") or ""),
+    }
 
 
 def verdict_path(store: RunStore, prediction: Prediction) -> Path:

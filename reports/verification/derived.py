@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import eq
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from bench.instances.instance import split_row
-from bench.repos.patches import patch_paths
 from core.parsing.untrusted import damage_at, read_object
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds
 from reports.data.rows import Row
-from reports.evaluation.evaluators.base import BY_SWEBENCH, Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import BY_SWEBENCH, EvaluationTask, Verdict, VerdictStatus
 from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.results import leaderboard_lists
 from reports.evaluation.verdicts import (
     eval_log,
     eval_report,
+    facts_of,
     known_verdict,
     read_verdict_file,
     verdict_path,
@@ -45,7 +45,7 @@ class DerivedCheck:
         others: patches of attempts that are not predicted.
         rows: the dataset's rows by id; empty if the dataset is not available.
         stats: yields the valid contents of ``stats.json``: with and without the dataset's rows.
-        same: compares two plain values of ``stats.json``.
+        regrade: returns the verdict on saved test output.
         official: the set's own ids by those of the run, where they differ.
     """
 
@@ -54,7 +54,7 @@ class DerivedCheck:
     others: Sequence[Prediction]
     rows: Mapping[str, Row]
     stats: Callable[[], Iterator[Mapping[str, Any]]]
-    same: Callable[[object, object], bool] = eq
+    regrade: Callable[[EvaluationTask, Verdict | None], Verdict | None]
     official: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self) -> Iterator[Difference]:
@@ -63,7 +63,7 @@ class DerivedCheck:
         yield from readable(self._all_preds(folder / ALL_PREDS))
         yield from readable(self._verdicts())
         yield from readable(_json(folder / RESULTS_FILE, self._lists))
-        yield from readable(_json(folder / STATS_FILE, self.stats, self.same))
+        yield from readable(_json(folder / STATS_FILE, self.stats))
 
     def _lists(self) -> Iterator[Mapping[str, Any]]:
         verdicts = {p.instance_id: self._verdict(p) for p in self.predictions}
@@ -109,31 +109,29 @@ class DerivedCheck:
             "official": verdict.official,
             "dropped_files": list(prediction.dropped),
         }
-        expected |= self._of_row(prediction.instance_id, data)
+        row = self.rows.get(prediction.instance_id)
+        instance, evaluation = split_row(row) if row is not None else (None, None)
+        if evaluation and data.get("repo") is not None:  # else it was evaluated without a row
+            expected |= facts_of(evaluation)
         found = {key: data.get(key) for key in expected}
         if spot := first_difference(found, expected):
             yield Difference.at(path, spot)
-        elif words := self._against_report(prediction, verdict):
-            yield Difference(path, words)
+        graded = None
+        if instance and evaluation and verdict.swebench == version("swebench"):
+            instance = replace(instance, instance_id=prediction.instance_id)
+            task = EvaluationTask(prediction, instance, evaluation)
+            graded = self.regrade(task, verdict)
+        yield from self._against_report(path, prediction, verdict, graded)
 
-    def _of_row(self, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the expected values of a verdict's row; some verdicts contain none."""
-        row = self.rows.get(name)
-        if row is None:
-            return {}
-        expected = {
-            "repo": row.get("repo"),
-            "created_at": str(row.get("created_at") or ""),
-            "gold_files": list(patch_paths(split_row(row)[1].patch)),
-        }
-        return {key: value for key, value in expected.items() if data.get(key)}
-
-    def _against_report(self, prediction: Prediction, verdict: Verdict) -> str:
-        """Compare with swebench's report, if there is one."""
+    def _against_report(
+        self, place: Path, prediction: Prediction, verdict: Verdict, graded: Verdict | None
+    ) -> Iterator[Difference]:
+        """Compare with swebench's report, if there is one, and that with its test output."""
         path = eval_report(self.store, prediction)
         if not path.is_file():
-            return ""
-        own = read_object(path, _FIX).get(verdict.instance_id)
+            return
+        report = read_object(path, _FIX)
+        own = report.get(verdict.instance_id)
         if not isinstance(own, dict) or not isinstance(own.get("resolved"), bool):
             words = f"does not say whether {verdict.instance_id} is resolved"
             keys = (verdict.instance_id, "resolved")
@@ -141,22 +139,21 @@ class DerivedCheck:
         log = eval_log(self.store, prediction)
         needed = verdict.conclusive and verdict.evaluator in BY_SWEBENCH and log.is_file()
         if needed and not tests_ended(log.read_text("utf-8", "replace")):
-            return "is conclusive, but the test output in logs/ shows no end of the tests"
-        resolved = verdict.status is VerdictStatus.RESOLVED
-        if resolved is own["resolved"]:
-            return ""
-        return f"says {verdict.status.value}, but the report in logs/ says the opposite"
+            words = "is conclusive, but the test output in logs/ shows no end of the tests"
+            yield Difference(place, words)
+            return
+        if (verdict.status is VerdictStatus.RESOLVED) is not own["resolved"]:
+            words = f"says {verdict.status.value}, but the report in logs/ says the opposite"
+            yield Difference(place, words)
+        if graded and graded.report and (spot := first_difference(report, graded.report)):
+            yield Difference.at(path, spot, (), "graded again: ")
 
 
-def _json(
-    path: Path,
-    expected: Callable[[], Iterator[Mapping[str, Any]]],
-    same: Callable[[object, object], bool] = eq,
-) -> Iterator[Difference]:
+def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
     """Yield the first difference of the file at ``path`` to the most similar of ``expected``."""
     if not path.is_file():
         return
     found = read_object(path, _WRITE)
-    spots = min((list(all_differences(found, one, (), same)) for one in expected()), key=len)
+    spots = min((list(all_differences(found, one)) for one in expected()), key=len)
     if spots:
         yield Difference.at(path, spots[0])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ from core.parsing.untrusted import Keys, line_of
 from core.plaintext import one_line
 
 _LONGEST = 80
-_DECIMAL = re.compile(r"\d{1,15}(\.\d{1,40})?")
 _MISSING = object()
 
 
@@ -100,41 +96,21 @@ def all_differences(
     found: Any,  # noqa: ANN401
     expected: Any,  # noqa: ANN401
     keys: Keys = (),
-    same: Callable[[object, object], bool] = eq,
 ) -> Iterator[Spot]:
-    """Yield every place where ``found`` is not ``expected``; ``same`` compares plain values."""
+    """Yield every place where ``found`` is not ``expected``."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
         for key in [*expected, *(key for key in found if key not in expected)]:
             pair = found.get(key, _MISSING), expected.get(key, _MISSING)
-            yield from all_differences(*pair, (*keys, key), same)
+            yield from all_differences(*pair, (*keys, key))
     elif _is_list(found) and _is_list(expected):
         for number, pair in enumerate(zip_longest(found, expected, fillvalue=_MISSING)):
-            yield from all_differences(*pair, (*keys, number), same)
-    elif not same(found, expected) or isinstance(found, bool) is not isinstance(expected, bool):
+            yield from all_differences(*pair, (*keys, number))
+    elif found != expected or isinstance(found, bool) is not isinstance(expected, bool):
         yield Spot(keys, _compared(found, expected))
 
 
 def _compared(found: object, expected: object) -> str:
     return f"is {_shown(found, expected)}, but should be {_shown(expected, found)}"
-
-
-def nearly(found: object, expected: object) -> bool:
-    """Return whether two values are equal, numbers and decimal texts to nine digits.
-
-    Runs before version 0.6 stored dollars as floats and rounded only their sums.
-    """
-    if found == expected:
-        return True
-    one, other = _number(found), _number(expected)
-    if one is None or other is None:
-        return False
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-8)
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, str):
-        return float(value) if _DECIMAL.fullmatch(value) else None
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 def first_line(found: str, expected: str) -> tuple[int, str] | None:

@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import eq
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agent.formats import get_format
+from agent.prompts import prompts_hash
 from bench.attempts.records import AttemptRecord
 from bench.attempts.saving import prediction
 from bench.attempts.transcript import transcript
 from bench.repos.patches import submittable_patch
 from core.money import as_number
+from llm.registry import traits
+from llm.settings import ModelSettings
+from reports.data.jsonvalues import mapping, objects
+from reports.verification.described import wrong_origin
 from reports.verification.difference import (
     Difference,
     Spot,
     all_differences,
     first_difference,
     first_line,
-    nearly,
 )
 from reports.verification.layout import wrong_layout
 from reports.verification.recorded import chosen_again, solved_of
 from reports.verification.requests import wrong_request
 from runs.storage.store import RunStore
-from runs.storage.versions import is_current
 
 Trajectory = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class InstanceCheck:
-    """Checks the files of the instances of one run.
-
-    Attributes:
-        combined: the run is a combination; its choices are made among those of other runs.
-        ours: this harness wrote the run, so every prediction has a trajectory.
-    """
+    """Checks the files of the instances of one run; ``described`` is its ``run.json``."""
 
     store: RunStore
-    combined: bool
-    ours: bool = False
+    described: Mapping[str, Any]
+
+    @property
+    def _ours(self) -> bool:
+        """Whether this harness wrote the run, so every prediction has a trajectory."""
+        return "versions" in self.described
 
     def differences(self, path: Path) -> Iterator[Difference]:
         """Yield what differs for the instance whose prediction is at ``path``."""
@@ -49,31 +52,45 @@ class InstanceCheck:
         name = written["instance_id"]
         place = self.store.trajectory(name)
         trajectory = self.store.read_trajectory(name)
-        if not trajectory and self.ours:
-            yield Difference(place, "is missing")
-        others = "winner" not in trajectory or "versions" not in trajectory
-        if not trajectory or (others and not self.ours):
+        if not trajectory:
+            if self._ours:
+                yield Difference(place, "is missing")
+            return
+        if not self._ours and ("winner" not in trajectory or "versions" not in trajectory):
+            if spot := _wrong_results(written, trajectory):
+                yield Difference.at(path, spot)
             return
         if wrong := wrong_layout(trajectory):
-            yield Difference.at(place, wrong[0])
+            yield replace(Difference.at(place, wrong[0]), unreadable=True)
             return
         records = [AttemptRecord.of_trajectory(raw) for raw in trajectory["attempts"]]
-        yield from self._attempts(place, trajectory, records)
-        if self._ours(trajectory):
-            yield from self._files(path, written, trajectory, records)
-
-    def _ours(self, trajectory: Trajectory) -> bool:
-        """Whether the words of reasons and transcripts can be written again as they were."""
-        return not self.combined and is_current(trajectory)
-
-    def _attempts(
-        self, place: Path, trajectory: Trajectory, records: Sequence[AttemptRecord]
-    ) -> Iterator[Difference]:
-        same = eq if is_current(trajectory) else nearly
+        origin = list(wrong_origin(self.described, trajectory)) if self._ours else []
+        yield from (Difference.at(place, spot) for spot in origin)
+        config = {} if origin else trajectory["config"]
         for number, (raw, record) in enumerate(zip(trajectory["attempts"], records, strict=True)):
-            for spot in _wrong(raw, record, same):
+            for spot in (*_wrong(raw, record), *self._of_model(config, raw, record)):
                 under, words = ("attempts", number), f"attempt {record.attempt}: "
                 yield Difference.at(place, spot, under, words)
+        yield from self._files(path, written, trajectory, records)
+
+    def _of_model(
+        self, config: Mapping[str, Any], raw: Mapping[str, Any], record: AttemptRecord
+    ) -> Iterator[Spot]:
+        """Yield where an attempt is not that of the model whose turn it was."""
+        models = objects(config.get("models"))
+        if not models:
+            return
+        model = models[(record.attempt - 1) % len(models)]
+        expected: dict[str, Any] = {"try": (record.attempt - 1) // len(models) + 1}
+        if config.get("replay") is None:
+            expected |= {"model": model["name"], "edit_format": model["edit_format"]}
+            if raw["traits"] is not None:
+                known = traits(ModelSettings(**model["settings"]))
+                expected["traits"] = known.as_json()
+        yield from all_differences({key: raw.get(key) for key in expected}, expected)
+        same = mapping(self.described.get("deciding")).get("prompts_sha256") == prompts_hash()
+        if same and record.messages and raw["traits"]:
+            yield from _wrong_rules(raw, record)
 
     def _files(
         self,
@@ -117,13 +134,46 @@ class InstanceCheck:
             yield Difference(place, words, number)
 
 
-def _wrong(
-    raw: Mapping[str, Any], record: AttemptRecord, same: Callable[[object, object], bool]
-) -> Iterator[Spot]:
+def _wrong(raw: Mapping[str, Any], record: AttemptRecord) -> Iterator[Spot]:
     if words := wrong_request(record):
         yield Spot(("messages",), f"do not fit the calls: {words}")
-    recorded = ("recorded", "cost")
-    yield from all_differences(raw["recorded"]["cost"], as_number(record.cost), recorded, same)
-    dropped = submittable_patch(record.model_patch).dropped
-    if spot := first_difference(raw["dropped_files"], dropped, ("dropped_files",)):
-        yield spot
+    dropped = list(submittable_patch(record.model_patch).dropped)
+    expected = {"recorded": {"cost": as_number(record.cost)}, "dropped_files": dropped}
+    found = {"recorded": {"cost": raw["recorded"]["cost"]}, "dropped_files": raw["dropped_files"]}
+    yield from all_differences(found, expected)
+
+
+def _wrong_rules(raw: Mapping[str, Any], record: AttemptRecord) -> Iterator[Spot]:
+    """Yield that the rules of the edit format are not where they should be in the messages."""
+    rules = get_format(record.edit_format).instructions("```")
+    first, *others = (_one_fence(message.content) for message in record.messages)
+    found = (_one_fence(rules) in first, any(_one_fence(rules) in text for text in others))
+    reminder = raw["traits"]["reminder"]
+    places = {"system": (True, False), "user": (False, True), "both": (True, True)}
+    if reminder in places and found != places[reminder]:
+        words = f"are not those of the format {record.edit_format} with the reminder {reminder}"
+        yield Spot(("messages",), words)
+
+
+def _one_fence(text: str) -> str:
+    return re.sub("`{3,}", "```", text)
+
+
+def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> Spot | None:
+    """Return where a prediction differs from its trajectory, of which less is known."""
+    recorded = {
+        raw.get("attempt"): mapping(raw.get("recorded"))
+        for raw in objects(trajectory.get("attempts"))
+    }
+    if "winner" in trajectory:
+        winner = recorded.get(trajectory["winner"], {"model_patch": ""})
+        patch = {"model_patch": winner.get("model_patch")}
+        if spot := first_difference({"model_patch": written.get("model_patch")}, patch):
+            return spot
+    for number, result in enumerate(objects(written.get("all_results"))):
+        said = recorded.get(result.get("attempt"), {})
+        found = {key: result[key] for key in said if key in result}
+        expected = {key: said[key] for key in found}
+        if spot := first_difference(found, expected, ("all_results", number)):
+            return spot
+    return None

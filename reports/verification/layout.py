@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from agent.formats import format_names
 from bench.attempts.candidates import AttemptStatus
 from core.money import dollars
+from llm.chat import Reminder
 from reports.verification.difference import Spot
+from reports.verification.requests import OUTSIDE
 from runs.progress.statuses import InstanceStatus
 
 
@@ -24,6 +27,12 @@ def _encodable(text: str) -> str:
     except UnicodeEncodeError:
         raise ValueError("it contains half a character") from None
     return text
+
+
+def _known_format(name: str) -> str:
+    if name not in (OUTSIDE, *format_names()):
+        raise ValueError(f"there is no edit format {name!a}")
+    return name
 
 
 Count = Annotated[int, Field(ge=0)]
@@ -83,13 +92,21 @@ class _Recorded(_Part):
     cost: Cost | None
 
 
+class _Traits(_Part):
+    context: Number | None
+    prefill: bool
+    reminder: Annotated[Reminder, Field(strict=False)]
+    images: bool = False
+
+
 class _Attempt(_Part):
     attempt: Number
     try_: Annotated[int, Field(ge=1, alias="try")]
     model: str
-    edit_format: str
+    edit_format: Annotated[str, AfterValidator(_known_format)]
     temperature: float | None
     status: Annotated[AttemptStatus, Field(strict=False)]
+    traits: _Traits | None
     messages: list[_Message]
     calls: list[_Call]
     reflections: Count

@@ -13,19 +13,26 @@ from collections.abc import Iterator, Sequence
 from bench.attempts.records import AttemptRecord
 from llm.chat import Message, request_sha256
 
-_OUTSIDE = "agent"  # a command, whose requests are not recorded
+OUTSIDE = "agent"
+"""The edit format of a command, whose requests are not recorded."""
 
 
 def wrong_request(record: AttemptRecord) -> str:
     """Return which call of ``record`` does not match its messages; empty if all match."""
-    if not record.calls or record.edit_format == _OUTSIDE:
+    if not record.calls or record.edit_format == OUTSIDE:
         return ""
     if record.messages[-1:] and not _ends_with_reply(record):
         return f"the last message is not the reply of call {len(record.calls)}"
-    hashes = {request_sha256(request) for request in _requests(record)}
-    replies = sum(message.role == "assistant" for message in record.messages)
-    whole = replies >= len(record.calls)
-    checked = list(enumerate(record.calls, 1))[0 if whole else -1 :]
+    requests = list(_requests(record))
+    hashes = {request_sha256(request) for request in requests}
+    shown = [message.content for message in record.messages if message.role == "assistant"]
+    replied, found = "".join(call.reply.content for call in record.calls), "".join(shown)
+    # The oldest rounds were left out if the messages do not begin with the first request.
+    whole = bool(requests) and request_sha256(requests[0]) == record.calls[0].request_sha256
+    if not replied.endswith(found) or (whole and replied != found):
+        return "the messages do not hold the replies of the calls"
+    every = len(shown) >= len(record.calls)
+    checked = list(enumerate(record.calls, 1))[0 if every else -1 :]
     for number, call in checked:
         if call.request_sha256 not in hashes:
             return f"the request hash of call {number} is not that of its messages"

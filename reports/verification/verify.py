@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
-from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,18 @@ from core.parsing.untrusted import read_object
 from reports.cli.options import ReportOptions, Say
 from reports.data.otherpatches import rounds
 from reports.data.predictions import read_predictions
-from reports.data.rows import Row
 from reports.data.rundata import read_run
+from reports.evaluation.evaluators.choice import make_swebench
+from reports.evaluation.regrading import Regrading
 from reports.evaluation.requested import RequestedEvaluation
 from reports.statistics.collect import collect
-from reports.statistics.methods.intervals import Share
 from reports.statsfile import stats_json, validity_of
 from reports.verification.derived import DerivedCheck
-from reports.verification.difference import Difference, nearly, readable
+from reports.verification.described import run_differences
+from reports.verification.difference import Difference, readable
 from reports.verification.instances import InstanceCheck
 from reports.verification.ledgers import ledger_differences
 from runs.storage.store import STATS_FILE, RunStore
-from runs.storage.versions import is_current
 
 
 def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
@@ -58,8 +57,7 @@ class _Verification:
     def differences(self) -> Iterator[Difference]:
         """Yield what differs; derived files are not compared if a file cannot be read."""
         described, found = self._described()
-        combined = "combined" in described
-        check = InstanceCheck(self.store, combined, "versions" in described and not combined)
+        check = InstanceCheck(self.store, described)
         for path in self.store.prediction_paths():
             found += readable(check.differences(path))
         yield from found
@@ -76,31 +74,28 @@ class _Verification:
     def _derived(self, described: Mapping[str, Any]) -> Iterator[Difference]:
         predictions = read_predictions(self.store)
         run = read_run(self.store)
-        yield from ledger_differences(self.store.ledger, run)
         requested = RequestedEvaluation(self.store, self.options, described, self.say)
-        others = list(chain.from_iterable(rounds(run)))
-        older = not is_current(described)
-        same = nearly if older else eq
         dataset = _dataset(requested)
+        recorded = dataset and not self.options.dataset
+        sha256 = dataset.identity().sha256 if dataset and recorded else ""
+        for spot in run_differences(described, run, sha256):
+            yield Difference.at(self.store.run_file, spot)
+        yield from ledger_differences(self.store, run)
+        others = list(chain.from_iterable(rounds(run)))
         rows = dataset.rows if dataset else ()
         by_id = dataset.by_id if dataset else {}
         official = dataset.official_ids if dataset else {}
 
         def stats() -> Iterator[Mapping[str, Any]]:
-            return self._stats(requested, rows, older=older)
+            """Yield the valid contents of ``stats.json``; the report may not have had the rows."""
+            used = validity_of(_content(self.store.folder / STATS_FILE))
+            for some in [rows, ()] if rows else [()]:
+                split = requested.split_with(len(some))
+                yield stats_json(collect(read_run(self.store, some), split, used))
 
-        derived = DerivedCheck(self.store, predictions, others, by_id, stats, same, official)
+        regrade = Regrading(self.store, make_swebench(self.store, self.options))
+        derived = DerivedCheck(self.store, predictions, others, by_id, stats, regrade, official)
         yield from derived.differences()
-
-    def _stats(
-        self, requested: RequestedEvaluation, rows: Sequence[Row], *, older: bool
-    ) -> Iterator[Mapping[str, Any]]:
-        """Yield the valid contents of ``stats.json``; the report may not have had the rows."""
-        used = validity_of(_content(self.store.folder / STATS_FILE))
-        for some in [rows, ()] if rows else [()]:
-            run = read_run(self.store, some)
-            made = stats_json(collect(run, requested.split_with(len(some)), used))
-            yield with_unknown_shares(made) if older else made
 
 
 def _content(path: Path) -> Mapping[str, Any]:
@@ -116,14 +111,3 @@ def _dataset(requested: RequestedEvaluation) -> Dataset | None:
         return requested.dataset
     except (UserError, InfrastructureError):
         return None
-
-
-def with_unknown_shares(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return ``value`` with 0 % in place of unknown shares, as versions before 0.6 wrote them."""
-    if isinstance(value, list):
-        return [with_unknown_shares(part) for part in value]
-    if not isinstance(value, dict):
-        return value
-    if {*value} == {"count", "of", "share", "interval"} and value["share"] is None:
-        return asdict(Share.made(value["count"], value["of"]))
-    return {key: with_unknown_shares(part) for key, part in value.items()}

@@ -186,9 +186,14 @@ def reply_of(asked: InstanceEntry, ended: InstanceEntry) -> Reply:
     return replace(reply_of_json(ended["reply"]), exchange_sha256=exchange_of(asked))
 
 
+def journals_of(journals: Path, instance_id: str) -> list[Path]:
+    """Return the paths of an instance's journal and of its retired journals."""
+    return [journals / f"{instance_id}.jsonl", *journals.glob(f"{instance_id}.*.jsonl")]
+
+
 def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
     """Return the bound of each call of an instance, those of retired journals included."""
-    paths = [journals / f"{instance_id}.jsonl", *journals.glob(f"{instance_id}.*.jsonl")]
+    paths = journals_of(journals, instance_id)
     every = [pair for path in paths for pair in asked_and_ended(Journal(path).entries())]
     return {asked["call"]: dollars_or_none(asked["bound"]) for asked, _ in every}
 

@@ -16,7 +16,6 @@ from core import money
 from core.money import as_text
 from llm.prices import Price
 from reports.cli.commands import report_command
-from reports.verification.verify import with_unknown_shares
 from runs.options import Spending
 from tests.bench.runs import EDIT, live, options
 from tests.provider import Answer, Provider
@@ -58,34 +57,6 @@ def test_an_untouched_run_verifies_and_prints_exact_sums(priced: Path, cache: Pa
     prediction = json.loads((folder / "demo__textkit-1.json").read_text())
     assert Decimal(repr(prediction["cost"])) == 3 * each
     assert isinstance(prediction["cost"], float)
-
-
-def test_files_of_version_0_5_0_verify(priced: Path, cache: Path) -> None:
-    """That version kept the floats of a product, and rounded only the sum of an attempt."""
-    folder = priced / "predictions/r"
-    cost = 12_347 * 0.00000333333 + 1_231 * 0.0000151
-    assert Decimal(repr(cost)) != money.dollars(cost), "the price was not odd enough"
-
-    def older(data: dict[str, Any]) -> dict[str, Any]:
-        data["versions"]["harness"] = "0.5.0"
-        for attempt in data.get("attempts", ()):
-            attempt["recorded"]["cost"] = round(3 * cost, 10)
-            for call in attempt["calls"]:
-                call["cost"] = cost
-        return data
-
-    rewritten(folder / "trajectories/demo__textkit-1.json", older)
-    rewritten(folder / "run.json", older)
-    ledger = (folder / "ledger.jsonl").read_text().splitlines()
-    lines = [{**json.loads(line), "cost": repr(cost)} for line in ledger]
-    (folder / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    def summed(stats: dict[str, Any]) -> Any:
-        stats["effort"]["dollars"]["known"] = str(sum([Decimal(repr(cost))] * 3))
-        return with_unknown_shares(stats)
-
-    rewritten(folder / "stats.json", summed)
-    assert verify(priced, cache) == (0, [f"{folder}: nothing differs"])
 
 
 @given(st.decimals(0, 10**6, places=12))

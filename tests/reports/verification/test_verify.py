@@ -92,6 +92,7 @@ def _set(*keys: Any, to: Any) -> Edit:
 
 TRAJECTORY = f"predictions/r/trajectories/{ONE}.json"
 FALLBACK = f"predictions/r/trajectories/{SIX}.json"
+RUN = "predictions/r/run.json"
 PREDICTION = f"predictions/r/{ONE}.json"
 VERDICT = f"predictions/r/verdicts/{ONE}.json"
 PLANTS: list[tuple[str, Edit, str]] = [
@@ -108,6 +109,20 @@ PLANTS: list[tuple[str, Edit, str]] = [
         "the choice from",
     ),
     (TRAJECTORY, _set("attempts", to=[{}]), "does not have the layout of docs/trajectory.md"),
+    (TRAJECTORY, _set("attempts", 0, "edit_format", to="udiff"), "not those of the format udiff"),
+    (TRAJECTORY, _set("attempts", 0, "traits", "reminder", to="user"), "with the reminder user"),
+    (
+        TRAJECTORY,
+        _set("attempts", 0, "calls", 0, "content", to="Else."),
+        "the replies of the calls",
+    ),
+    (TRAJECTORY, _set("config", "map_tokens", to=1), "config.map_tokens is 1, but should be 2048"),
+    (RUN, _set("config", "map_tokens", to=1), "deciding.map_tokens is 2048, but should be 1"),
+    (RUN, _set("dataset", "sha256", to="0" * 64), "sha256 is not that of the rows"),
+    (RUN, _set("deciding", "dataset_sha256", to="0" * 64), "deciding.dataset_sha256 is"),
+    (RUN, _set("selected", to=[SIX]), f"selected lacks {ONE}"),
+    (RUN, _set("versions", "harness", to="0.0.1"), "deciding.harness is"),
+    (RUN, _set("evaluation", "evaluators", to={"docker": 2}), "evaluation.evaluators.docker is 2"),
     (FALLBACK, _set("status", to="empty"), 'outcomes: status is "empty"'),
     (PREDICTION, _set("model_patch", to=""), ": model_patch is"),
     (PREDICTION, _set("cost", to=3), "cost is 3, but should be 0.0"),
@@ -137,7 +152,9 @@ def test_a_planted_change_is_named(
 TEXTS = [
     ("predictions/r/all_preds.jsonl", "model_patch", "model_match", "line 1: it is"),
     (f"predictions/r/{ONE}.md", "## Attempt 1", "## Attempt 9", "Attempt 9"),
-    ("predictions/r/ledger.jsonl", '"attempt": 1', '"attempt": 8', "lacks 2 calls at $0 "),
+    ("predictions/r/ledger.jsonl", '"attempt": 1', '"attempt": 8', "lacks 2 calls of "),
+    ("predictions/r/ledger.jsonl", '"scripted-a"', '"scripted-b"', "line 1: model is"),
+    ("predictions/r/ledger.jsonl", f"{ONE}:1:1", f"{ONE}:1:7", f"lacks the call {ONE}:1:1"),
     ("predictions/r/ledger.jsonl", '{"call"', '{"all"', "line 1: it lacks 'call'"),
     ("predictions/r/ledger.jsonl", ":1:2", ":1:1", "line 2: it is the same call as line 1"),
 ]
@@ -182,13 +199,16 @@ def test_a_verdict_whose_tests_are_not_seen_to_end_is_named(out: Path, cache: Pa
     assert (code, said[0]) == (1, f"{VERDICT}: {words}")
 
 
-def test_reasons_of_other_versions_are_not_compared(out: Path, cache: Path) -> None:
-    """Their reasons and transcripts have other texts, but hashes must be correct."""
-    for path in (out / "predictions/r/trajectories").iterdir():
-        value = json.loads(path.read_text())
-        value["versions"]["harness"] = "0.0.1"
-        path.write_text(json.dumps({**value, "reason": "said otherwise"}))
-    assert verify(out, cache)[0] == 0
+def test_another_version_in_a_trajectory_switches_no_check_off(out: Path, cache: Path) -> None:
+    path = out / TRAJECTORY
+    value = json.loads(path.read_text())
+    value["versions"]["harness"] = "0.0.1"
+    path.write_text(json.dumps(value))
+    prediction = out / PREDICTION
+    prediction.write_text(json.dumps({**json.loads(prediction.read_text()), "model_patch": "gold"}))
+    _, said = verify(out, cache)
+    assert any('versions.harness is "0.0.1", but should be "' in line for line in said)
+    assert any(line.startswith(f"{PREDICTION}: ") and "model_patch is" in line for line in said)
 
 
 def test_runs_of_versions_that_are_continued_verify_as_our_own(
