@@ -18,7 +18,8 @@ from core.parsing.untrusted import MIB, DamagedError
 from environments.options import absolute
 from llm.settings import TextLoader
 from runs.options import TOP
-from runs.storage.store import RUN_FILE, RunStore
+from runs.storage.layouts import RUN_FILE
+from runs.storage.store import RunStore
 
 CONTINUE = "continue_"
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

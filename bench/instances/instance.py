@@ -104,7 +104,7 @@ def _visible(row: Mapping[str, Any], adapter: SetAdapter, test_patch: str) -> di
 
 def _check(instance: Instance) -> None:
     if not is_safe_key(instance.instance_id):
-        raise UserError("an id holds only letters, digits and ._+-")
+        raise UserError("an id holds only letters, digits and ._+-, and names no file of a run")
     if not _COMMIT.fullmatch(instance.base_commit):
         raise UserError("`base_commit` is not a commit hash")
     if not _REPO.fullmatch(instance.repo):

@@ -129,7 +129,11 @@ def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list
     argv += ["--perms", "0755", "--dir", "/etc"]
     for name in (*_ETC, *(_ETC_NETWORK if network else ())):
         argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    argv += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+    argv += ["--dev", "/dev", "--proc", "/proc"]
+    # Keyrings have no namespace: the sandbox would show the names of the user's keys.
+    for path in sorted(Path("/proc").glob("key*")):
+        argv += ["--dev-bind", "/dev/null", str(path)]
+    argv += ["--remount-ro", "/proc"]
     argv += _in_memory("/dev/shm", limits.temporary, "1777")
     return [*argv, *_in_memory("/tmp", limits.temporary, "1777"), "--dir", HOME]
 

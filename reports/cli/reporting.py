@@ -24,8 +24,9 @@ from reports.evaluation.results import leaderboard_lists
 from reports.statistics.collect import RunStats, collect
 from reports.statistics.denominators import UsedValidity
 from reports.statsfile import stats_json
+from runs.storage.layouts import RESULTS_FILE, STATS_FILE
 from runs.storage.manifest import note_evaluation
-from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
+from runs.storage.store import RunStore
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from reports.submission.order import EvaluatedPatch, Order, evaluated_patches
 from reports.submission.readme import Facts, readme
 from reports.submission.splits import Layout, entry_name
 from reports.submission.summary import BY_REPO_FILE, BY_TIME_FILE, Lists, by_repo, by_time, lists_of
-from runs.storage.store import RESULTS_FILE, RunStore
+from runs.storage.layouts import RESULTS_FILE
+from runs.storage.store import RunStore
 
 ARTIFACTS = "artifacts"
 ENTRY = "entry"

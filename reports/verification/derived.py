@@ -31,7 +31,8 @@ from reports.verification.difference import (
     first_line,
     readable,
 )
-from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
+from runs.storage.layouts import RESULTS_FILE, STATS_FILE
+from runs.storage.store import RunStore
 
 _FIX = "delete it and evaluate again"
 _WRITE = "have report.py write it again"

@@ -25,7 +25,8 @@ from reports.verification.described import run_differences
 from reports.verification.difference import Difference, readable
 from reports.verification.instances import InstanceCheck
 from reports.verification.ledgers import ledger_differences
-from runs.storage.store import STATS_FILE, RunStore
+from runs.storage.layouts import STATS_FILE
+from runs.storage.store import RunStore
 
 
 def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:

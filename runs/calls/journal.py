@@ -188,7 +188,7 @@ def reply_of(asked: InstanceEntry, ended: InstanceEntry) -> Reply:
 
 def journals_of(journals: Path, instance_id: str) -> list[Path]:
     """Return the paths of an instance's journal and of its retired journals."""
-    return [journals / f"{instance_id}.jsonl", *journals.glob(f"{instance_id}.*.jsonl")]
+    return [journals / f"{instance_id}.jsonl", *journals.glob(f"{instance_id}.[0-9]*.jsonl")]
 
 
 def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:

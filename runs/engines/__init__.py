@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
 from core.errors import UserError
@@ -22,6 +23,9 @@ def make_engine(driver: Driver) -> Engine:
         return ThreadEngine.of(driver)
     if find_spec("ray") is None:
         raise UserError("--engine ray needs Ray: install requirements-ray.txt")
+    if not driver.scale.ray_address:
+        # Ray reads it at its import: a node of this machine alone listens at 127.0.0.1 only.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     from runs.engines.ray.engine import RayEngine  # its import takes a second
 
     return RayEngine(driver)

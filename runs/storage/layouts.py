@@ -11,6 +11,8 @@ from core.parsing.untrusted import Keys
 Fault = tuple[Keys, str]
 """Where a value is wrong, and why."""
 
+RUN_FILE, RESULTS_FILE, STATS_FILE = OWN_FILES = ("run.json", "results.json", "stats.json")
+"""The files of a run that lie among its predictions."""
 _SAFE_KEY = re.compile(r"\w[\w.+-]*")
 _LONGEST = 60
 # Only reports may know them; the older layout has them in the prediction file.
@@ -22,9 +24,14 @@ _LISTS = ("starts", "combined")
 _TEXTS_OF_DATASET = ("name", "split", "sha256", "revision")
 
 
-def is_safe_key(name: object) -> bool:
-    """Tell whether ``name`` may be the key of a job: files are named by it."""
+def is_safe_name(name: object) -> bool:
+    """Tell whether ``name`` may name a file or a folder."""
     return isinstance(name, str) and _SAFE_KEY.fullmatch(name) is not None
+
+
+def is_safe_key(name: object) -> bool:
+    """Tell whether ``name`` may be the key of a job: its files must not be those of the run."""
+    return is_safe_name(name) and f"{name}.json".lower() not in OWN_FILES
 
 
 def no_prediction(data: Mapping[str, Any]) -> Fault | None:

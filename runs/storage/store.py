@@ -14,6 +14,8 @@ from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.redaction import Redactor
 from runs.storage.layouts import (
+    OWN_FILES,
+    RUN_FILE,
     are_objects,
     is_safe_key,
     no_prediction,
@@ -22,7 +24,6 @@ from runs.storage.layouts import (
     wrong_field,
 )
 
-RUN_FILE, RESULTS_FILE, STATS_FILE = "run.json", "results.json", "stats.json"
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"
 _FIX_TRAJECTORY = "fix it or move it away"
 _ID = ("instance_id",)
@@ -261,8 +262,7 @@ class RunStore:
     def prediction_paths(self) -> Iterator[Path]:
         """Yield the prediction files, by instance id."""
         names = sorted(self.folder.glob("*.json"))
-        others = (RUN_FILE, RESULTS_FILE, STATS_FILE)
-        yield from (path for path in names if path.name not in others)
+        yield from (path for path in names if path.name not in OWN_FILES)
 
     def read_run(self) -> dict[str, Any] | None:
         """Return ``run.json``, None when there is none (a new run, or another harness's).

@@ -31,7 +31,7 @@ from runs.options import (
     Spending,
     temperature_option,
 )
-from runs.storage.layouts import is_safe_key
+from runs.storage.layouts import is_safe_name
 from runs.storage.versions import HARNESS_VERSION
 
 READER = "python -m exercises.canitedit report"
@@ -203,7 +203,7 @@ def model_folders(models: Sequence[ModelChoice]) -> dict[str, str]:
     whole = {name: re.sub(r"[^\w.+-]+", "-", name) for name in short}
     found = {name: whole[name] if ends.count(end) > 1 else end for name, end in short.items()}
     for folder in found.values():
-        if not is_safe_key(folder) or [*found.values()].count(folder) > 1:
+        if not is_safe_name(folder) or [*found.values()].count(folder) > 1:
             raise UserError(f"--models: no folder can be named {folder}; run its model by itself")
     return found
 

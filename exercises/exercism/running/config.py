@@ -27,7 +27,7 @@ from llm.options import MODELS, ModelChoice
 from llm.settings import SettingsBook, our_settings, settings_sha256
 from reports.cli.options import json_option, timeout_option
 from runs.options import CallRetries, RunBasics, RunFolders, Scale, Spending, tries_option
-from runs.storage.layouts import is_safe_key
+from runs.storage.layouts import is_safe_name
 from runs.storage.versions import HARNESS_VERSION
 
 Say = Callable[[str], None]
@@ -242,7 +242,7 @@ def validated(config: ExercismConfig) -> ExercismConfig:
     Raises:
         UserError: naming the option and what it may be.
     """
-    if not is_safe_key(config.run_name):
+    if not is_safe_name(config.run_name):
         raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
     if config.environment is EnvironmentKind.NONE:
         raise UserError("--environment none runs no tests; choose local or docker")

@@ -20,7 +20,7 @@ from reports.submission.summary import (
     lists_of,
     resolved_line,
 )
-from runs.storage.store import RESULTS_FILE
+from runs.storage.layouts import RESULTS_FILE
 
 _FOLDER = "results"
 _README = "README.md"

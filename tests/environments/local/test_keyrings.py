@@ -18,7 +18,7 @@ from bench.cli.commands import run_command
 from bench.instances.project import project_of
 from environments import run_once
 from environments.base import EnvironmentKind
-from environments.local.bubblewrap import bubblewrap_works
+from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_place
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
 from reports.cli.commands import report_command
@@ -94,6 +94,16 @@ def test_test_code_reaches_no_keyring(
         made.stop()
     assert result.exit_code == 0, result.output
     assert "found" not in result.output and "refused" in result.output
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_the_sandbox_does_not_list_keys(network: bool) -> None:
+    if not bubblewrap_works() or not Path("/proc/keys").exists():
+        pytest.skip("there is no bubblewrap, or no list of keys")
+    assert Path("/proc/keys").read_text(), "there are no keys to be hidden"
+    argv = bubblewrapped_in_place(["sh", "-c", "cat /proc/key*"], (), (), network=network)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 @needs_keys

@@ -193,6 +193,10 @@ HOSTILE: list[tuple[str, str, Any]] = [
     ("x.traj.json", nested(5000), "levels deep"),
     ("x.traj.json", '{"a": ' + "9" * 9000 + "}", "a number is too long"),
     ("x.traj.json", '{"instance_id": "../../etc", "info": {}}', "cannot be an instance id"),
+    *(
+        ("x.traj.json", json.dumps({"instance_id": name, "info": {}}), "cannot be an instance id")
+        for name in ("run", "stats", "results", "Run")
+    ),
     ("x.traj.json", '{"info": {"submission": 7}}', "is no text"),
     ("x.traj.json", '{"info": {"submission": "\\ud800"}}', "half a character"),
     ("x.traj", "{", "line 1"),

@@ -106,6 +106,32 @@ def test_without_ray_the_user_is_told_what_to_install(
 
 
 @needs_ray
+LISTENING = """
+from unittest.mock import Mock
+import psutil
+from runs.engines import make_engine
+from runs.options import EngineKind, Scale
+make_engine(Mock(scale=Scale(engine=EngineKind.RAY)))
+from runs.engines.ray.cluster import own_ray
+with own_ray(1):
+    me = psutil.Process()
+    for process in [me, *me.children(recursive=True)]:
+        for one in process.net_connections("inet"):
+            if one.status == psutil.CONN_LISTEN:
+                print(process.name(), one.laddr.ip.removeprefix("::ffff:"))
+"""
+
+
+@needs_ray
+def test_a_ray_of_this_machine_alone_listens_at_the_loopback_address_only() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENING], cwd=TOP, capture_output=True, text=True, check=True
+    )
+    heard = [line.split() for line in done.stdout.splitlines()]
+    assert "gcs_server" in {name for name, _ in heard}
+    assert {address for _, address in heard} == {"127.0.0.1"}, heard
+
+
 def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
     code = (
         "import sys; from bench.cli.cli import run_cli; from bench.cli.command_line import main; "
