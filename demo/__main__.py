@@ -11,6 +11,7 @@ from core.errors import InfrastructureError
 from demo.images import build_images
 from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
+from environments.local.environment import NO_SANDBOX
 
 _TOP = Path(__file__).resolve().parent.parent
 _RUN = _TOP / "predictions" / "demo"
@@ -28,13 +29,26 @@ def main() -> int:
     report = ["report.py", str(_RUN), "--evaluator", _evaluator()]
     for command in (harness, report):
         print(f"$ python {' '.join(command)}", flush=True)
-        code = subprocess.run([sys.executable, *command], cwd=_TOP, check=False).returncode
+        code = _run(command, filtered=command is report)
         if code:
             return code
         print(flush=True)
     print(f"Read what was said: {_RUN}/<instance_id>.md")
     print(f"Open the page of the run: {_RUN}/report/report.html")
     return 0
+
+
+def _run(command: list[str], *, filtered: bool) -> int:
+    """Run a command; ``filtered``: without the warning that the first one has printed."""
+    words = [sys.executable, "-u", *command]
+    if not filtered:
+        return subprocess.run(words, cwd=_TOP, check=False).returncode
+    with subprocess.Popen(words, cwd=_TOP, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if NO_SANDBOX not in line:
+                print(line, end="", flush=True)
+    return process.returncode
 
 
 def _evaluator() -> str:

@@ -33,7 +33,7 @@ from core.plaintext import counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from runs.calls.coordinator import CallCoordinator
-from runs.calls.modelsource import recorded_label, replay_folder
+from runs.calls.modelsource import recorded_label, recorded_of, replay_folder
 from runs.checks import check_models
 from runs.leftovers import run_key
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
@@ -85,10 +85,13 @@ def _recorded(
     config: RunConfig, options: Options, selected: Sequence[Instance], say: Say
 ) -> Sequence[Instance]:
     """In a replay, leave out instances without a recording, unless they are asked for by name."""
-    if not config.replay or options.selection.ids:
+    if not config.replay:
         return selected
     folder = replay_folder(config.replay)
-    recorded = [i for i in selected if (folder / f"{i.instance_id}.json").exists()]
+    found = recorded_of(folder, [i.instance_id for i in selected])
+    if options.selection.ids:
+        return selected
+    recorded = [i for i in selected if i.instance_id in found]
     if left_out := len(selected) - len(recorded):
         which = counted(left_out, "instance")
         say(f"left out: {which} of the dataset without a recording in {folder}")

@@ -33,6 +33,11 @@ from environments.local.confinement import find_confinement, missing_limits, rli
 from environments.local.sandbox import Confined, Sandbox, command_variables
 from environments.local.venvs import Built, Venvs, spec_key
 
+NO_SANDBOX = (
+    "bubblewrap does not work here: tests still run, but with your rights and network; install it "
+    "(package bubblewrap), or use --environment docker"
+)
+
 
 @dataclass(frozen=True)
 class LocalEnvironment:
@@ -56,10 +61,7 @@ class LocalEnvironment:
             raise spec
         shut_in = bubblewrap_works()
         if not shut_in:
-            self.warn_once(
-                "bubblewrap does not work here: test code runs with your rights and network; "
-                "install it (package bubblewrap), or use --environment docker"
-            )
+            self.warn_once(NO_SANDBOX)
         way = find_confinement()
         for words in missing_limits(way):
             self.warn_once(words)

@@ -17,7 +17,7 @@ from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction
 from reports.data.rundata import RunData
-from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator, make_images, make_swebench
 from reports.evaluation.imagebatches import image_batches
 from reports.evaluation.regrading import Regrading
@@ -68,9 +68,12 @@ class RequestedEvaluation:
         work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say, self._batches)
         if self.options.regrade:
             return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
+        return work.evaluate(self._evaluator)
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
         options = replace(self.options, split=self._split_name)
-        name = self._dataset_name
-        return work.evaluate(make_evaluator(self.kind, self.store, options, self.say, name))
+        return make_evaluator(self.kind, self.store, options, self.say, self._dataset_name)
 
     def _batches(self, tasks: Sequence[EvaluationTask]) -> Iterable[Sequence[EvaluationTask]]:
         """Return the parts in which tasks are evaluated: all at once, unless images lack room."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Protocol
 
 from agent.formats import format_names
 from core.errors import UserError
+from core.plaintext import shortened
 from llm.chat import ChatModel
 from llm.client import LiteLLMModel
 from llm.gate import Gate, OpenGate
@@ -22,6 +23,8 @@ from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.options import RunBasics
 from runs.storage.store import RunStore
+
+_SHOWN = 200  # characters of a list of ids
 
 
 class NotRecordedError(Exception):
@@ -179,6 +182,21 @@ def replay_folder(given: Path) -> Path:
     if not folder.is_dir() or not any(folder.glob("*.json")):
         raise UserError(f"--replay {given}: no trajectories there; give a run or a folder of them")
     return folder
+
+
+def recorded_of(folder: Path, ids: Collection[str]) -> set[str]:
+    """Return those of ``ids`` that the trajectories in ``folder`` are about.
+
+    Raises:
+        UserError: there are none.
+    """
+    found = {name for name in ids if (folder / f"{name}.json").exists()}
+    if ids and not found:
+        raise UserError(
+            f"--replay: {folder} has no recording of {shortened(', '.join(sorted(ids)), _SHOWN)}; "
+            "give the run that recorded them, or its --dataset and --instances"
+        )
+    return found
 
 
 def recorded_label(folder: Path) -> str:

@@ -16,7 +16,13 @@ import pytest
 from bench.assembly import Options
 from bench.cli.selection import Selection
 from bench.instances.dataset import load_dataset
+from demo.__main__ import _run
 from demo.setup import REPOSITORIES, build_mirrors
+from environments.local.environment import NO_SANDBOX, LocalEnvironment
+from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.evaluation.evaluators.choice import make_evaluator
+from reports.evaluation.evaluators.local import LocalEvaluator
+from runs.storage.store import RunStore
 from tests.conftest import ShareVenvs
 
 TOP = Path(__file__).resolve().parents[2]
@@ -94,6 +100,25 @@ def test_replies_are_called_scripted_wherever_they_are_shown(demo: tuple[Path, s
     for name in EXPECTED:
         text = (folder / f"predictions/demo/{name}.md").read_text()
         assert "scripted-a" in text
+
+
+def test_the_second_command_does_not_repeat_the_warning_of_the_first(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    command = ["-c", f"print('note: ' + {NO_SANDBOX!r}); print('more')"]
+    assert _run(command, filtered=True) == 0
+    assert capfd.readouterr().out == "more\n"
+
+
+def test_an_evaluator_warns_of_a_missing_sandbox_once(tmp_path: Path, cache: Path) -> None:
+    said: list[str] = []
+    options = ReportOptions(EvaluatorKind.LOCAL, "", "", 1, 60.0, cache, None)
+    evaluator = make_evaluator("local", RunStore(tmp_path, "r"), options, said.append, "demo")
+    assert isinstance(evaluator, LocalEvaluator)
+    assert isinstance(evaluator.environment, LocalEnvironment)
+    for _ in range(2):
+        evaluator.environment.warn_once(NO_SANDBOX)
+    assert said == [f"note: {NO_SANDBOX}"]
 
 
 def test_the_instances_name_the_commits_that_the_folders_give(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from exercises.exercism.testing.tester import IMAGE
 from exercises.exercism.testing.usable import usable
 from llm.provider_errors import ProviderRefusalError
 from runs.calls.coordinator import CallCoordinator
-from runs.calls.modelsource import ReplayedModels, replay_folder
+from runs.calls.modelsource import ReplayedModels, recorded_of, replay_folder
 from runs.checks import check_models
 from runs.jobs import JobKind
 from runs.progress.statuses import InstanceStatus
@@ -93,6 +93,8 @@ def _usable(
     """
     languages = sorted({one.language for one in exercises})
     tools, reasons = usable(languages, config.test_settings, config.environment)
+    if reasons and not tools:
+        raise UserError(f"no exercise can be tested: {'; '.join(dict.fromkeys(reasons.values()))}")
     for language, reason in sorted(reasons.items()):
         left = sum(one.language == language for one in exercises)
         say(f"skipped: {counted(left, 'exercise')} in {language}: {reason}")
@@ -192,6 +194,7 @@ class _Session:
         if self.config.replay is None:
             return None
         folder = replay_folder(self.config.replay)
+        recorded_of(folder, self._jobs)
         return ReplayedModels(folder, self.options.settings.aliases)
 
     def _done(self, todo: set[str]) -> Iterator[ExerciseResult]:

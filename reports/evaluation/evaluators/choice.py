@@ -118,13 +118,14 @@ def _build_nothing(ids: Sequence[str]) -> None:
 def _local(options: ReportOptions, say: Say, dataset: str) -> LocalEvaluator:
     from environments.local.environment import LocalEnvironment
     from reports.evaluation.evaluators.local import LocalEvaluator
+    from runs.session import Once
 
     cache = options.cache
     if bundled := BUNDLED.get(dataset):
         mirrors = Mirrors(bundled.build_mirrors(cache / f"{dataset}-mirrors"))
     else:
         mirrors = Mirrors(options.repos or cache / "mirrors")
-    environment = LocalEnvironment(cache / "environments", say)
+    environment = LocalEnvironment(cache / "environments", Once(say))
     return LocalEvaluator(
         environment, mirrors, Snapshots(cache / "snapshots"), cache / "work", options.timeout, say
     )

@@ -114,6 +114,17 @@ def test_attempts_that_were_not_recorded_have_no_candidate(tmp_path: Path, cache
     assert statuses[2:] == ["not_recorded"] * 4
 
 
+def test_a_replay_that_recorded_none_of_the_instances_is_refused(
+    tmp_path: Path, cache: Path
+) -> None:
+    place = tmp_path / "recorded"
+    place.mkdir()
+    (place / "other__thing-1.json").write_text("{}")
+    for ids in (("demo__bank-1",), ()):
+        with pytest.raises(UserError, match=f"{place} has no recording of demo__bank-1"):
+            run_command(config(replay=place), options(tmp_path, cache, *ids), lambda _: None)
+
+
 def test_prior_runs_spare_what_is_plausible_there(tmp_path: Path, cache: Path) -> None:
     run_command(config(), options(tmp_path, cache, *IDS), lambda _: None)
     said: list[str] = []

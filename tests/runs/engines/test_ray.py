@@ -105,7 +105,6 @@ def test_without_ray_the_user_is_told_what_to_install(
         run_command(config(), run, lambda _: None)
 
 
-@needs_ray
 LISTENING = """
 from unittest.mock import Mock
 import psutil
@@ -132,6 +131,7 @@ def test_a_ray_of_this_machine_alone_listens_at_the_loopback_address_only() -> N
     assert {address for _, address in heard} == {"127.0.0.1"}, heard
 
 
+@needs_ray
 def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
     code = (
         "import sys; from bench.cli.cli import run_cli; from bench.cli.command_line import main; "

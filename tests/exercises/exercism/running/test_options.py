@@ -9,6 +9,8 @@ import pytest
 
 from agent.formats import format_names
 from core.errors import UserError
+from demo.setup import DEMO_DATASET
+from environments.local import folders
 from exercises.exercism.facts import READER, ColumnName
 from exercises.exercism.running.config import in_formats
 from exercises.exercism.running.progress import RunProgress, projected
@@ -37,6 +39,7 @@ COLUMN = ColumnName(model="openai/gpt-4.1", edit_format="diff-func", repeat=2)
         (["--models", "gpt-4o,"], "--models has an empty name"),
         (["--models", "openai/a/b,openai/a_b"], "would have one folder, openai_a_b.whole.1"),
         (["--replay", "gone"], "--replay gone: no trajectories there"),
+        (["--replay", str(DEMO_DATASET / "replies")], "replies has no recording of gpt-4o."),
     ],
 )
 def test_a_wrong_option_is_one_line(
@@ -47,6 +50,18 @@ def test_a_wrong_option_is_one_line(
     assert main(["run", *usual, "--allow-unpriced", *words]) == 2
     shown = capsys.readouterr().err
     assert said in shown and shown.count("\n") == 1
+
+
+def test_without_a_sandbox_one_line_names_bubblewrap(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "bubblewrap_works", lambda: False)
+    usual = ["--exercises", SIX, "--environment", "local", "--run", "r", "--out", tmp_path]
+    usual += ["--cache", tmp_path / "cache", "--api-base", "http://127.0.0.1:1/v1"]
+    assert main(["run", *usual, "--allow-unpriced"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.count("\n") == 1
+    assert "install it (package bubblewrap)" in shown.err
 
 
 def test_each_model_in_each_format_unless_one_is_fixed() -> None:
