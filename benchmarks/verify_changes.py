@@ -6,7 +6,8 @@ The run, with its folder in ``logs/``, is copied first. A value is a leaf of a J
 last entry of a list, or a line of a text. Its kind is the file's kind and the place in it, without
 numbers and ids. For each kind ``--each`` values are changed, one at a time; 0 changes all. A
 change keeps the type: a number grows by 1, a digit of a hash and a letter of a text is replaced, a
-boolean is negated, a time differs by seconds, an unknown value becomes known, a list loses its last entry.
+boolean is negated, a time differs by seconds, an unknown value becomes known, a list loses its
+last entry.
 
 The share is given twice: of the changed values, and weighted by how many values a kind has.
 Not changed: pages and figures, which repeat ``stats.json``, and logs for people (``*.log``).
@@ -74,7 +75,10 @@ def _kind(folder: Path, file: Path) -> str:
     return f"logs: {name}" if file.relative_to(folder).parts[0] == "logs" else name
 
 
-def _places(value: Any, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def _places(
+    value: Any,  # noqa: ANN401 - any JSON value
+    keys: tuple[str | int, ...] = (),
+) -> Iterator[tuple[str | int, ...]]:
     if isinstance(value, dict):
         for key, part in value.items():
             yield from _places(part, (*keys, key))
@@ -93,7 +97,7 @@ def _named(keys: tuple[str | int, ...]) -> str:
     )
 
 
-def changed(value: Any, chance: random.Random) -> Any:
+def changed(value: Any, chance: random.Random) -> Any:  # noqa: ANN401 - any JSON value
     """Return another value of the same type."""
     if isinstance(value, bool):
         return not value

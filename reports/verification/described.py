@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,7 +32,8 @@ def run_differences(described: Described, run: RunData, rows_sha256: str) -> Ite
     dataset = mapping(described.get("dataset")).get("sha256")
     if rows_sha256 and dataset != rows_sha256:
         yield Spot(("dataset", "sha256"), f"is not that of the rows, which is {rows_sha256}")
-    yield from _wrong_times(described)
+    if not described.get("starts"):
+        yield Spot(("starts",), "is empty, but the run was started")
     try:
         yield from _from_config(described)
     except (ValidationError, KeyError, TypeError, ValueError) as error:
@@ -77,21 +77,6 @@ def _unknown(config: RunConfig, own: Mapping[str, Any]) -> Iterator[str]:
         yield "model_settings_sha256"
     if not own.get("harness_commit") or own["harness_commit"] != versions()["harness_commit"]:
         yield "prompts_sha256"
-
-
-def _wrong_times(described: Described) -> Iterator[Spot]:
-    starts = objects(described.get("starts"))
-    if not starts:
-        yield Spot(("starts",), "is empty, but the run was started")
-    times: list[tuple[tuple[str | int, ...], Any]] = [(("started",), described.get("started"))]
-    for number, start in enumerate(starts):
-        times += [(("starts", number, key), start.get(key)) for key in ("started", "ended")]
-    for keys, value in times:
-        try:
-            if value is not None or keys[-1] == "started":
-                datetime.fromisoformat(value)
-        except (TypeError, ValueError):
-            yield Spot(keys, f"is no time: {value!a}")
 
 
 def wrong_origin(described: Described, trajectory: Mapping[str, Any]) -> Iterator[Spot]:

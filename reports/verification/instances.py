@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from bench.attempts.records import AttemptRecord
 from bench.attempts.saving import prediction
 from bench.attempts.transcript import transcript
 from bench.repos.patches import submittable_patch
-from core.money import as_number
+from core.parsing.untrusted import Keys
 from llm.registry import traits
 from llm.settings import ModelSettings
 from reports.data.jsonvalues import mapping, objects
@@ -26,9 +27,8 @@ from reports.verification.difference import (
     first_difference,
     first_line,
 )
-from reports.verification.layout import wrong_layout
 from reports.verification.recorded import chosen_again, solved_of
-from reports.verification.requests import wrong_request
+from reports.verification.requests import OUTSIDE, wrong_request
 from runs.storage.store import RunStore
 
 Trajectory = Mapping[str, Any]
@@ -49,27 +49,33 @@ class InstanceCheck:
     def differences(self, path: Path) -> Iterator[Difference]:
         """Yield what differs for the instance whose prediction is at ``path``."""
         written = self.store.read_as_written(path)
-        name = written["instance_id"]
-        place = self.store.trajectory(name)
-        trajectory = self.store.read_trajectory(name)
+        place = self.store.trajectory(written["instance_id"])
+        trajectory = self.store.read_trajectory(written["instance_id"])
         if not trajectory:
             if self._ours:
                 yield Difference(place, "is missing")
             return
-        if not self._ours and ("winner" not in trajectory or "versions" not in trajectory):
-            if spot := _wrong_results(written, trajectory):
+        try:
+            if self._ours or ("winner" in trajectory and "versions" in trajectory):
+                yield from self._derived(path, written, trajectory)
+            elif spot := _wrong_results(written, trajectory):
                 yield Difference.at(path, spot)
-            return
-        if wrong := wrong_layout(trajectory):
-            yield replace(Difference.at(place, wrong[0]), unreadable=True)
-            return
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            words = f"does not have the layout of docs/trajectory.md: {error!r}"
+            yield Difference(place, words, unreadable=True)
+
+    def _derived(
+        self, path: Path, written: Mapping[str, Any], trajectory: Trajectory
+    ) -> Iterator[Difference]:
+        place = self.store.trajectory(written["instance_id"])
         records = [AttemptRecord.of_trajectory(raw) for raw in trajectory["attempts"]]
         origin = list(wrong_origin(self.described, trajectory)) if self._ours else []
         yield from (Difference.at(place, spot) for spot in origin)
         config = {} if origin else trajectory["config"]
         for number, (raw, record) in enumerate(zip(trajectory["attempts"], records, strict=True)):
-            for spot in (*_wrong(raw, record), *self._of_model(config, raw, record)):
-                under, words = ("attempts", number), f"attempt {record.attempt}: "
+            spots = _wrong(raw, record, number + 1), self._of_model(config, raw, record)
+            for spot in chain(*spots):
+                under, words = ("attempts", number), f"attempt {number + 1}: "
                 yield Difference.at(place, spot, under, words)
         yield from self._files(path, written, trajectory, records)
 
@@ -134,13 +140,15 @@ class InstanceCheck:
             yield Difference(place, words, number)
 
 
-def _wrong(raw: Mapping[str, Any], record: AttemptRecord) -> Iterator[Spot]:
+def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterator[Spot]:
+    """Yield where an attempt is not what is written of it again."""
     if words := wrong_request(record):
         yield Spot(("messages",), f"do not fit the calls: {words}")
     dropped = list(submittable_patch(record.model_patch).dropped)
-    expected = {"recorded": {"cost": as_number(record.cost)}, "dropped_files": dropped}
-    found = {"recorded": {"cost": raw["recorded"]["cost"]}, "dropped_files": raw["dropped_files"]}
-    yield from all_differences(found, expected)
+    if record.edit_format == OUTSIDE:  # its tree had files that are in no patch
+        dropped = [*record.dropped_files[: len(record.dropped_files) - len(dropped)], *dropped]
+    again = {"attempt": number, "traits": raw["traits"], "dropped_files": dropped}
+    yield from all_differences(raw, {**record.as_trajectory(), **again})
 
 
 def _wrong_rules(raw: Mapping[str, Any], record: AttemptRecord) -> Iterator[Spot]:
@@ -150,7 +158,7 @@ def _wrong_rules(raw: Mapping[str, Any], record: AttemptRecord) -> Iterator[Spot
     found = (_one_fence(rules) in first, any(_one_fence(rules) in text for text in others))
     reminder = raw["traits"]["reminder"]
     places = {"system": (True, False), "user": (False, True), "both": (True, True)}
-    if reminder in places and found != places[reminder]:
+    if found != places.get(reminder) and reminder != "none":
         words = f"are not those of the format {record.edit_format} with the reminder {reminder}"
         yield Spot(("messages",), words)
 
@@ -161,19 +169,20 @@ def _one_fence(text: str) -> str:
 
 def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> Spot | None:
     """Return where a prediction differs from its trajectory, of which less is known."""
-    recorded = {
-        raw.get("attempt"): mapping(raw.get("recorded"))
-        for raw in objects(trajectory.get("attempts"))
-    }
+    said = {raw.get("attempt"): raw.get("recorded", {}) for raw in trajectory["attempts"]}
+    winner = said.get(trajectory.get("winner"), {"model_patch": ""})
+    places: list[tuple[Keys, Any, Mapping[str, Any]]] = [
+        (("all_results", number), result, said.get(result.get("attempt"), {}))
+        for number, result in enumerate(objects(written.get("all_results")))
+    ]
     if "winner" in trajectory:
-        winner = recorded.get(trajectory["winner"], {"model_patch": ""})
-        patch = {"model_patch": winner.get("model_patch")}
-        if spot := first_difference({"model_patch": written.get("model_patch")}, patch):
-            return spot
-    for number, result in enumerate(objects(written.get("all_results"))):
-        said = recorded.get(result.get("attempt"), {})
-        found = {key: result[key] for key in said if key in result}
-        expected = {key: said[key] for key in found}
-        if spot := first_difference(found, expected, ("all_results", number)):
+        places.append(
+            ((), written, {key: winner[key] for key in ("model_patch",) if key in winner})
+        )
+    for keys, found, recorded in places:
+        # A combination numbers the attempts of its runs again.
+        shared = (found.keys() & recorded.keys()) - {"attempt", "try"}
+        of_both = ({key: part[key] for key in sorted(shared)} for part in (found, recorded))
+        if spot := first_difference(*of_both, keys):
             return spot
     return None

@@ -6,22 +6,16 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 HARNESS_VERSION = "0.11.0"
 CONTINUES = frozenset({"0.7.0", "0.8.0", "0.9.0", "0.10.0"})
-"""The versions whose runs this one continues, and verifies as it verifies its own."""
+"""The versions whose runs this one continues."""
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 
 
 def continues(version: object) -> bool:
     """Tell whether a run of ``version`` of the harness can be continued by this one."""
     return version == HARNESS_VERSION or (isinstance(version, str) and version in CONTINUES)
-
-
-def is_current(recorded: Mapping[str, Any]) -> bool:
-    """Tell whether a version that this one continues has written a manifest or a trajectory."""
-    return continues((recorded.get("versions") or {}).get("harness"))
 
 
 @cache
