@@ -106,6 +106,7 @@ def test_without_ray_the_user_is_told_what_to_install(
 
 
 LISTENING = """
+from contextlib import suppress
 from unittest.mock import Mock
 import psutil
 from runs.engines import make_engine
@@ -115,9 +116,10 @@ from runs.engines.ray.cluster import own_ray
 with own_ray(1):
     me = psutil.Process()
     for process in [me, *me.children(recursive=True)]:
-        for one in process.net_connections("inet"):
-            if one.status == psutil.CONN_LISTEN:
-                print(process.name(), one.laddr.ip.removeprefix("::ffff:"))
+        with suppress(psutil.Error):  # it has ended
+            for one in process.net_connections("inet"):
+                if one.status == psutil.CONN_LISTEN:
+                    print(process.name(), one.laddr.ip.removeprefix("::ffff:"))
 """
 
 
