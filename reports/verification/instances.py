@@ -182,7 +182,7 @@ def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> Spot |
     for keys, found, recorded in places:
         # A combination numbers the attempts of its runs again.
         shared = (found.keys() & recorded.keys()) - {"attempt", "try"}
-        of_both = ({key: part[key] for key in sorted(shared)} for part in (found, recorded))
-        if spot := first_difference(*of_both, keys):
+        one, other = ({key: part[key] for key in sorted(shared)} for part in (found, recorded))
+        if spot := first_difference(one, other, keys):
             return spot
     return None
