@@ -44,6 +44,11 @@ def language_of(path: str) -> str | None:
     return _BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
 
 
+def language_named(word: str) -> str | None:
+    """Return the grammar that ``word`` means by its name or by a suffix, None for none."""
+    return word if word in _BY_SUFFIX.values() else language_of(f"x.{word}")
+
+
 def parser(language: str) -> Parser:
     """Return a new parser: threads may share grammars but not parsers."""
     from tree_sitter import Parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -22,7 +23,15 @@ from agent.formats.base import (
 from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
 from agent.formats.matching.lines import final_newline, to_lines, to_text
 from agent.formats.matching.place_edits import Placement, place_edits
+from agent.formats.reading.markers import DIVIDER, STRAY, has_strays
 
+# A comment that stands for lines of the file.
+_ELISION = re.compile(
+    r"^\s*(?:(?:#|//|/\*|<!--|--|;|%|\"\"\")\W{0,9}(?:\.\.\.|…|.{0,40}\b(?:rest|remain(?:s|ing|der)?|unchanged"
+    r"|existing|previous|omitted|as before|same as|other (?:code|methods|functions|classes))\b)"
+    r"|[\[(]?(?:\.\.\.|…))",
+    re.IGNORECASE,
+)
 Numbered = tuple[int, Edit]
 
 # The search for the nearest lines takes time, and more reports do not help the model.
@@ -103,8 +112,8 @@ class _Session:
         if isinstance(edit, Unreadable):
             return _refused(edit.path, edit.problem, edit.fault)
         if isinstance(edit, WholeFile):
-            if edit.new and before is not None:
-                return _refused(edit.path, f"{edit.path} is to be added, but it is there already.")
+            if problem := _doubt(edit, before):
+                return _refused(edit.path, problem)
             content = final_newline(edit.content, before) if before else edit.content
             return self._done(edit.path, content)
         if before is None:
@@ -190,11 +199,29 @@ class _Session:
 
 def _looks_for_lines(edit: SearchReplace, text: str | None) -> bool:
     """Return whether the edit has lines to find; blank lines count if they are the whole file."""
-    if edit.search.strip() or edit.headers:
+    if edit.search.strip() or edit.headers or (edit.line is not None and text):
         return True
     if text is not None and any(search.strip() for search, _ in edit.readings):
         return True
     return bool(edit.search and text) and to_lines(edit.search) == to_lines(text or "")
+
+
+def _doubt(edit: WholeFile, before: str | None) -> str:
+    """Return why ``edit`` cannot be the complete new content of its file; empty if it can."""
+    if edit.new:
+        there = f"{edit.path} is to be added, but it is there already."
+        return there if before is not None else ""
+    new, old = to_lines(edit.content), to_lines(before or "")
+    if has_strays([line for line in new if not DIVIDER.match(line)], old):
+        return STRAY.format(edit.path)
+    shrank = 2 * len(new) < len(old)
+    part = edit.likely and before != edit.content and edit.content.strip() in (before or "")
+    if part or (shrank and (edit.likely or not set(old).issuperset(filter(_ELISION.match, new)))):
+        return (
+            f"the content for {edit.path} is only a part of the file. Send the complete file, "
+            "without comments that stand for lines."
+        )
+    return ""
 
 
 def too_many(path: str) -> EditResult:

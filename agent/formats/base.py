@@ -66,7 +66,8 @@ class SearchReplace:
         readings: other ways to read the block, as (search, replace), tried after the first.
         appends: the lines go to the end of the file.
         blank_end: one blank line at the end of either section may be decoration.
-        line: where the lines begin (from 1), as the reply says; only decides between places.
+        line: where the lines begin (from 1), as the reply says; only decides between places,
+            unless there is nothing to search for.
         headers: lines that come before the place, outermost first (the ``@@`` lines of V4A).
         at_end: the lines are the last ones of the file.
     """
@@ -84,11 +85,17 @@ class SearchReplace:
 
 @dataclass(frozen=True)
 class WholeFile:
-    """The complete new content of ``path``; with ``new``, the file must not be there yet."""
+    """The complete new content of ``path``.
+
+    Attributes:
+        new: the file must not be there yet.
+        likely: only words beside the content name the file, so it may be a part or a quotation.
+    """
 
     path: str
     content: str
     new: bool = False
+    likely: bool = False
 
 
 @dataclass(frozen=True)

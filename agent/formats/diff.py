@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from agent.formats.apply import EngineFormat
-from agent.formats.base import (
-    Edit,
-    ReplyScope,
-)
+from agent.formats.base import Edit, ReplyScope
 from agent.formats.matching.hunks import hunks
-from agent.formats.reading.blocks import CLOSE, DIVIDER, OPEN, read_blocks
+from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.fences import is_prose, shortest_fence
+from agent.formats.reading.markers import CLOSE, DIVIDER, OPEN, marker_size
+from agent.formats.text import TextFormat
 from llm.chat import Reply
 
 _USUAL = 7
 
 
-class DiffFormat(EngineFormat):
+class DiffFormat(TextFormat):
     """Parse and apply SEARCH/REPLACE blocks, the file's name above or inside their fence."""
 
     name = "diff"
@@ -25,10 +23,9 @@ class DiffFormat(EngineFormat):
     words = ("SEARCH", "REPLACE")
     """The words at the opening and the closing marker."""
 
-    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        """Return the blocks of ``reply``; see ``EditFormat.parse``."""
-        text = reply.content.removeprefix("\ufeff").replace("\r\n", "\n")
-        return tuple(read_blocks(text.split("\n"), scope, self.words[1]))
+    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+        """Yield the blocks; see ``TextFormat.read``."""
+        return read_blocks(lines, scope, self.words[1])
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return a block for each change; see ``EditFormat.render``."""
@@ -73,12 +70,7 @@ class DiffFormat2023(DiffFencedFormat):
 
 def _block(search: str, replace: str, words: tuple[str, str]) -> str:
     lines = [*search.split("\n"), *replace.split("\n")]
-    used = {
-        len(match[1])
-        for line in lines
-        for mark in (OPEN, DIVIDER, CLOSE)
-        if (match := mark.match(line))
-    }
+    used = set(map(marker_size, lines))
     size = next(n for n in range(_USUAL, _USUAL + len(used) + 1) if n not in used)
     opening, closing = f"{'<' * size} {words[0]}", f"{'>' * size} {words[1]}"
     return f"{opening}\n{search}{'=' * size}\n{replace}{closing}"

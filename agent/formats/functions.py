@@ -17,6 +17,7 @@ from agent.formats.base import (
 )
 from agent.formats.reading.calls import PATH_NAMES, arguments_of, calls_of, first_of
 from agent.formats.reading.names import clean_name
+from agent.formats.text import other_notations
 from llm.chat import Reply, Tool, ToolCall
 
 
@@ -31,8 +32,11 @@ class FunctionFormat(EngineFormat):
     """Names of an argument that holds a list of edits, the documented one first."""
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        """Return the edits of all calls of ``reply``, in order."""
-        return tuple(edit for call in calls_of(reply) for edit in self._call(call, scope))
+        """Return the edits of all calls of ``reply``, in order, or those that its text writes."""
+        calls = calls_of(reply)
+        if not calls:
+            return other_notations(self, reply, scope)
+        return tuple(edit for call in calls for edit in self._call(call, scope))
 
     def _call(self, call: ToolCall, scope: ReplyScope) -> Iterator[Edit]:
         try:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from agent.formats.base import SearchReplace
 from agent.formats.matching.find_lines import MatchStep, Place, find_places, stands_exactly
-from agent.formats.matching.lines import to_lines
-from agent.formats.matching.scopes import scope_of
+from agent.formats.matching.lines import indent_of, to_lines
+from agent.formats.matching.scopes import end_of_block, scope_of
 
 # The search for likeness takes time, and a model that errs this often does not copy at all.
 _MOST_LIKENED = 20
@@ -114,8 +114,8 @@ def look(
     lines: Sequence[str], edit: SearchReplace, *, likeness: bool = True
 ) -> tuple[MatchStep | None, list[Place]]:
     """Return the places of ``edit`` by the first of its readings that has any."""
-    if edit.headers and not edit.search:
-        return MatchStep.EXACT, _behind_headers(lines, edit)
+    if not edit.search.strip() and (edit.headers or edit.line is not None):
+        return MatchStep.EXACT, _insertions(lines, edit)
     for search, replace in _readings(lines, edit):
         step, found = find_places(lines, search, replace, edit.path, likeness=likeness)
         found = _after_headers(lines, edit, found)
@@ -135,9 +135,9 @@ def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str]
             # Where only blank lines differ, the edit is about them.
             wanted, new = bare if bare[0] != bare[1] else (wanted, new)
         readings.append((wanted, new))
-    # An exact place of a later reading takes precedence over a likely place of the first.
+    # The longest exact one takes precedence: what divides a shorter one may be its heading's rule.
     if len(readings) > 1:
-        readings.sort(key=lambda reading: not _stands_exactly(lines, reading[0]))
+        readings.sort(key=lambda r: -len(r[0]) if _stands_exactly(lines, r[0]) else 0)
     return readings
 
 
@@ -156,16 +156,30 @@ def _after_headers(lines: Sequence[str], edit: SearchReplace, found: list[Place]
     For each line that the headers can mean it is the first place behind it. Several places may
     remain, and all of them where a header is not found.
     """
-    heads = _last_headers(lines, edit.headers)
     starts = [place.start for place in found]
+    if edit.line is not None and edit.line - 1 in starts:
+        return found
+    heads = _last_headers(lines, edit.headers)
     first = (bisect_left(starts, head) for head in heads)
     behind = {starts[n]: found[n] for n in first if n < len(found)}
     return list(behind.values()) or found
 
 
-def _behind_headers(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
+def _insertions(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
+    """Return the places of new lines: at their line, or right behind their header.
+
+    Lines that are not indented more than the header stand behind the block that it opens.
+    """
     new = tuple(to_lines(edit.replace))
-    return [Place(at + 1, at + 1, lambda: new) for at in _last_headers(lines, edit.headers)]
+    if edit.line is not None:
+        places = [max(0, edit.line - 1)]
+    else:
+        depth = next((len(indent_of(line)) for line in new if line.strip()), 0)
+        heads = _last_headers(lines, edit.headers)
+        places = [
+            at + 1 if depth > len(indent_of(lines[at])) else end_of_block(lines, at) for at in heads
+        ]
+    return [Place(at, at, lambda: new) for at in places if at <= len(lines)]
 
 
 def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:

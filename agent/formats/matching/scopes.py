@@ -24,7 +24,7 @@ def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
     if not heads:
         return 0, len(lines)
     first = next((head for head in heads if not _CONTAINER.match(lines[head])), heads[-1])
-    return first, _end_of(lines, first)
+    return first, end_of_block(lines, first)
 
 
 def _heads(lines: Sequence[str], at: int) -> list[int]:
@@ -51,7 +51,8 @@ def _width(lines: Sequence[str], at: int) -> int:
     return next((len(indent_of(line)) for line in rest if line.strip()), 0)
 
 
-def _end_of(lines: Sequence[str], first: int) -> int:
+def end_of_block(lines: Sequence[str], first: int) -> int:
+    """Return the line behind the block that the line ``first`` opens."""
     width = len(indent_of(lines[first]))
     for number in range(first + 1, len(lines)):
         line = lines[number]

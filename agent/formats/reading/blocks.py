@@ -8,13 +8,26 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent.formats.base import Edit, ReplyScope, SearchReplace, Unreadable
 from agent.formats.matching.lines import with_ends
-from agent.formats.reading.fences import fence_of, path_above, path_in_info, paths_in_prose
+from agent.formats.reading.fences import fence_of, file_for
+from agent.formats.reading.markers import (
+    CLOSE,
+    DIVIDER,
+    GLUED_CLOSE,
+    GLUED_DIVIDER,
+    OPEN,
+    OTHER_CLOSE,
+    OTHER_OPEN,
+    STRAY,
+    has_strays,
+    marker_size,
+)
 from agent.formats.reading.names import path_in_line, resolve_existing
 
-# UPDATED and ORIGINAL are the words of 2023.
-OPEN = re.compile(r"^\s{0,3}(<{5,}) ?(?:SEARCH|ORIGINAL)\b")
-DIVIDER = re.compile(r"^\s{0,3}(={5,})\s*$")
-CLOSE = re.compile(r"^\s{0,3}(>{5,}) ?(?:REPLACE|UPDATED)\b")
+_GLUED_OPEN = re.compile(
+    r"^(\s{0,3}<{5,} ?(?:SEARCH|ORIGINAL))(?!\s*[>:]?\s*$|\s+(?:[A-Za-z]+\s*$|\())( *\S.*)$"
+)
+_USUAL = 7
+_LONGEST = 10_000
 _MARKUP = (".md", ".rst", ".txt", ".markdown")
 _APPENDS = re.compile(
     r"\b(?:to|at) the (?:very )?(?:end|bottom)\b|\bend of (?:the )?file\b|^\W{0,20}append\b"
@@ -25,12 +38,30 @@ _APPENDS = re.compile(
 _MOST_DIVIDERS = 8
 
 
-def read_blocks(lines: list[str], scope: ReplyScope, closing: str = "REPLACE") -> Iterator[Edit]:
-    """Yield the blocks in ``lines``; an unreadable block is an ``Unreadable``.
+def read_blocks(
+    lines: list[str], scope: ReplyScope, closing: str = "REPLACE"
+) -> Iterator[Edit | list[str]]:
+    """Yield the blocks in ``lines``, and the lines before, between and after them as lists.
 
-    ``closing`` is the word of the closing marker that the model was told to write.
+    An unreadable block is an ``Unreadable``. ``closing`` is the word of the closing marker that
+    the model was told to write.
     """
-    return _Blocks(lines, scope, closing).all()
+    return _Blocks(_separated(lines), scope, closing).all()
+
+
+def _separated(lines: Sequence[str]) -> list[str]:
+    """Put what stands behind an opening marker on its own line: a path before it, code after."""
+    found: list[str] = []
+    for line in lines:
+        glued = _GLUED_OPEN.match(line) if len(line) < _LONGEST else None
+        if not glued:
+            found.append(line)
+        elif path_in_line(glued[2], ()):
+            found += [glued[2], glued[1]]
+        else:
+            one = glued[2].startswith(" ") and not glued[2].startswith("  ")
+            found += [glued[1], glued[2][one:]]
+    return found
 
 
 class _Blocks:
@@ -44,58 +75,38 @@ class _Blocks:
         self.fence = ""
         self.marks = _Marks(lines)
 
-    def all(self) -> Iterator[Edit]:
+    def all(self) -> Iterator[Edit | list[str]]:
         done = 0
         count = len(self.lines)
         at = _first(self.marks.openings, 0, count)
         while at < count:
             before = self.lines[done:at]
-            self.path = self._path(before)
+            yield before
+            creates = at + 1 < count and bool(DIVIDER.match(self.lines[at + 1]))
+            self.path = file_for(before, self.scope.known, self.path, new=creates)
             self.fence = _last_fence(before) or self.fence
             end, closed = self._closing(at)
             yield self._edit(before, at, end, closed=closed)
             done = min(end + closed, count)
             at = _first(self.marks.openings, max(done, at + 1), count)
-
-    def _path(self, before: Sequence[str]) -> str | None:
-        """Return the file of a block: named before it, else that of the previous block.
-
-        Words between two blocks that name another file decide, or leave the file unknown.
-        """
-        if name := self._name(before):
-            return name
-        said = paths_in_prose(before, self.scope.known)
-        if not said:
-            return self.path
-        return said[0] if len(said) == 1 else None
-
-    def _name(self, before: Sequence[str]) -> str | None:
-        """Return the file that the lines before a block name: inside or above its fence."""
-        full = [line for line in before if line.strip()]
-        if not full:
-            return None
-        known = self.scope.known
-        if fence := fence_of(full[-1]):
-            return path_in_info(fence[1], known) or path_above(full[:-1], known)
-        if len(full) > 1 and fence_of(full[-2]):
-            # Inside the fence a comment sign may stand before the name.
-            bare = re.sub(r"^(#|//|--|/\*|<!--)\s*", "", full[-1].strip())
-            return path_in_line(bare, known)
-        return path_above(full, known)
+        yield self.lines[done:]
 
     def _closing(self, at: int) -> tuple[int, bool]:
         """Return the last line of the block, and whether a marker or fence closes it there.
 
         A marker of the same length as the opening one takes precedence: blocks about blocks use
-        longer markers. Where another block begins first, or the reply ends, a fence after the
-        divider closes the block as well.
+        longer markers. Where another block begins first, or the reply ends, a marker behind code
+        or with another word closes the block as well, or a fence after the divider.
         """
-        size, marks = self._size(at), self.marks
+        size, marks = marker_size(self.lines[at]), self.marks
         end = _first(marks.opening_of.get(size, ()), at + 1, len(self.lines))
         same = _first(marks.closing_of.get(size, ()), at + 1, end)
         other = _first(marks.closings, at + 1, end)
         if same < end or other < end:
             return (same if same < end else other), True
+        last = bisect_left(marks.loose_closings, end) - 1
+        if last >= 0 and marks.loose_closings[last] > at:
+            return marks.loose_closings[last], True
         fence = self._closing_fence(at, end)
         return (end, False) if fence is None else (fence, True)
 
@@ -107,16 +118,19 @@ class _Blocks:
             return None if first == end else first
         return None if any(line.strip() for line in lines[fences[-1] + 1 :]) else fences[-1]
 
-    def _size(self, at: int) -> int:
-        match = OPEN.match(self.lines[at])
-        return len(match[1]) if match else 0
-
     def _edit(self, before: Sequence[str], at: int, end: int, *, closed: bool) -> Edit:
         """Return the block between its markers at ``at`` and ``end``."""
         inside = self.lines[at + 1 : end]
+        if closed and (glued := GLUED_CLOSE.match(self.lines[end])):
+            inside.append(glued[1])
         if self.path is None:
             return Unreadable("", _NO_NAME + _shown(self.lines[at : at + 3]))
-        dividers = _dividers(inside, self._size(at))
+        size = marker_size(self.lines[at])
+        markup = self.path.endswith(_MARKUP)
+        dividers = _dividers(inside, size, markup=markup)
+        if not dividers:
+            inside = _divided(inside)
+            dividers = _dividers(inside, _USUAL, markup=markup)
         if not dividers:
             problem = f"the block for {self.path} has no line `=======` between its two parts."
             return Unreadable(self.path, problem + _shown(inside))
@@ -124,10 +138,13 @@ class _Blocks:
             marker = f">>>>>>> {self.closing}"
             problem = f"the block for {self.path} has no `{marker}` at its end."
             return Unreadable(self.path, problem)
-        readings = [self._sections(inside, divider) for divider in dividers]
-        (search, replace), *others = dict.fromkeys(r for reading in readings for r in reading)
+        readings = [self._sections(inside, divider, size) for divider in dividers]
+        sections = list(dict.fromkeys(r for reading in readings for r in reading))
+        if not sections:
+            return Unreadable(self.path, STRAY.format(self.path))
+        (search, replace), *others = sections
         appends = bool(_APPENDS.search(_prose(before)))
-        exists = appends or any(s.strip() for s, _ in ((search, replace), *others))
+        exists = appends or any(s.strip() for s, _ in sections)
         return SearchReplace(
             path=resolve_existing(self.path, self.scope) if exists else self.path,
             search=search,
@@ -137,22 +154,42 @@ class _Blocks:
             blank_end=True,
         )
 
-    def _sections(self, inside: Sequence[str], divider: int) -> list[tuple[str, str]]:
-        """Return the ways to read the two parts: whole, and without a wrapping."""
-        search, replace = inside[:divider], inside[divider + 1 :]
+    def _sections(self, inside: Sequence[str], divider: int, size: int) -> list[tuple[str, str]]:
+        """Return the ways to read the two parts: whole, without a wrapping, without marks.
+
+        None of them writes a marker into the file.
+        """
+        search, replace = inside[:divider], self._trimmed(inside, divider, size)
         if replace and replace[0].strip() == self.path and any(search) and replace[1:] != search:
             replace = replace[1:]
+        if has_strays(replace, search, size):
+            return []
         bare = self._unwrap(search), self._unwrap(replace)
         as_it_stands = (with_ends(search), with_ends(replace))
         if bare[0] == search and not (any(search) or bare[1] == replace):
             # A new file whose content is wrapped: no file of that kind begins and ends so.
             markup = str(self.path).endswith(_MARKUP)
             return [as_it_stands if markup else ("", with_ends(bare[1]))]
-        return (
-            [as_it_stands]
-            if bare[0] == search
-            else [as_it_stands, (with_ends(bare[0]), with_ends(bare[1]))]
-        )
+        found = [as_it_stands, (with_ends(bare[0]), with_ends(bare[1]))]
+        if _all_marked(search, "-") and _all_marked(replace, "+"):
+            plain = ([line[1:] for line in part] for part in (search, replace))
+            found.append((with_ends(next(plain)), with_ends(next(plain))))
+        return found if bare[0] != search else [found[0], *found[2:]]
+
+    def _trimmed(self, inside: Sequence[str], divider: int, size: int) -> Sequence[str]:
+        """Return the second part without markers at its ends, or the fence that closes the block.
+
+        A model repeats a marker, or closes the fence before the last one.
+        """
+        search, new = inside[:divider], list(inside[divider + 1 :])
+        while new and has_strays(new[-1:], search, size) and has_strays(new, search, size):
+            new.pop()
+        while new and has_strays(new[:1], search, size) and has_strays(new, search, size):
+            new.pop(0)
+        fences = [fence_of(line) for line in new]
+        odd = [sum(map(bool, marks)) % 2 for marks in (fences, [fence_of(x) for x in search])]
+        ends = new and (fences[-1] or ("", "x"))[1] == "" and odd == [1, 0]
+        return new[:-1] if ends and not str(self.path).endswith(_MARKUP) else new
 
     def _unwrap(self, lines: Sequence[str]) -> Sequence[str]:
         """Remove a wrapping of a part: the file's name as the first line, a fence.
@@ -171,6 +208,22 @@ _NO_NAME = (
 )
 
 
+def _all_marked(lines: Sequence[str], mark: str) -> bool:
+    """Return whether ``lines`` have marks as in a diff."""
+    full = [line[:1] for line in lines if line]
+    return mark in full and set(full) <= {mark, " "}
+
+
+def _divided(inside: Sequence[str]) -> list[str]:
+    """Put the first divider that stands behind or before code on its own line."""
+    for number, line in enumerate(inside):
+        if glued := GLUED_DIVIDER.match(line):
+            parts = [glued[1], "=" * _USUAL, glued[2]]
+            between = [part for part in parts if part is not None]
+            return [*inside[:number], *between, *inside[number + 1 :]]
+    return list(inside)
+
+
 def _shown(lines: Sequence[str]) -> str:
     return "".join(f"\n    | {line}" for line in lines[:10])
 
@@ -185,41 +238,52 @@ def _prose(before: Sequence[str]) -> str:
     return "\n".join(line for line in before if not fence_of(line) and " " in line.strip())
 
 
-def _dividers(inside: Sequence[str], size: int) -> list[int]:
+def _dividers(inside: Sequence[str], size: int, *, markup: bool) -> list[int]:
     """Return the lines that may divide the block, the likeliest first.
 
     A line as long as the opening marker comes first, then lines that do not underline the line
-    above them, as in headings.
+    above them, as in headings; in ``markup`` an underline may be longer than its heading.
     """
     found = {n: len(m[1]) for n, line in enumerate(inside) if (m := DIVIDER.match(line))}
     same = [n for n, length in found.items() if length == size]
-    candidates = same or [n for n, length in found.items() if length <= 9]
+    candidates = same or [n for n, length in found.items() if 5 <= length <= 9]
 
     def underlines(n: int) -> bool:
-        return n > 0 and len(inside[n - 1].rstrip()) == found[n]
+        title = inside[n - 1].rstrip() if n else ""
+        equal = len(title) == found[n]
+        return bool(title) and (equal or (markup and len(title) < found[n] and n - 1 not in found))
 
     return sorted(candidates, key=lambda n: (underlines(n), n))[:_MOST_DIVIDERS]
 
 
 class _Marks:
-    """The lines of the markers of a reply, so that each line is read once."""
+    """The lines of the markers of a reply, so that each line is read once.
+
+    Where no marker has one of the usual words, those of a conflict of git are the markers.
+    """
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.opening_of = _by_size(OPEN, lines)
-        self.closing_of = _by_size(CLOSE, lines)
-        self.openings = sorted(n for found in self.opening_of.values() for n in found)
-        self.closings = sorted(n for found in self.closing_of.values() for n in found)
-        self.dividers = [n for n, line in enumerate(lines) if DIVIDER.match(line)]
+        marked = [n for n, line in enumerate(lines) if marker_size(line)]
+
+        def those(marker: re.Pattern[str]) -> list[int]:
+            return [n for n in marked if marker.match(lines[n])]
+
+        self.openings = those(OPEN)
+        self.closings = those(CLOSE if self.openings else OTHER_CLOSE)
+        self.openings = self.openings or those(OTHER_OPEN)
+        self.opening_of = _by_size(self.openings, lines)
+        self.closing_of = _by_size(self.closings, lines)
+        self.loose_closings = sorted({*those(OTHER_CLOSE), *those(GLUED_CLOSE)})
+        self.dividers = those(DIVIDER)
         self.bare_fences = [
             n for n, line in enumerate(lines) if (mark := fence_of(line)) and not mark[1]
         ]
 
 
-def _by_size(marker: re.Pattern[str], lines: Sequence[str]) -> Mapping[int, Sequence[int]]:
+def _by_size(numbers: Sequence[int], lines: Sequence[str]) -> Mapping[int, Sequence[int]]:
     found: dict[int, list[int]] = {}
-    for number, line in enumerate(lines):
-        if match := marker.match(line):
-            found.setdefault(len(match[1]), []).append(number)
+    for number in numbers:
+        found.setdefault(marker_size(lines[number]), []).append(number)
     return found
 
 

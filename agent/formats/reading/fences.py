@@ -14,6 +14,7 @@ _PREAMBLE = re.compile(
     r"|let me)",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"[`*]([^`*\s]{1,300})[`*]")
 _WORD = re.compile(r"[\s()\[\]<>{}`*\"',;]+|[.:!?](?=\s|$)")
 
 
@@ -49,10 +50,48 @@ def path_above(lines: Sequence[str], known: Collection[str]) -> str | None:
     return None if fence_of(line) else path_in_line(line, known)
 
 
+def name_before(before: Sequence[str], known: Collection[str]) -> str | None:
+    """Return the file that the lines before an edit name alone: inside or above its fence."""
+    full = [line for line in before if line.strip()]
+    if not full:
+        return None
+    if fence := fence_of(full[-1]):
+        return path_in_info(fence[1], known) or path_above(full[:-1], known)
+    if len(full) > 1 and fence_of(full[-2]):
+        # Inside the fence a comment sign may stand before the name.
+        bare = re.sub(r"^(#|//|--|/\*|<!--)\s*", "", full[-1].strip())
+        return path_in_line(bare, known)
+    return path_above(full, known)
+
+
+def file_for(
+    before: Sequence[str], known: Collection[str], previous: str | None, *, new: bool = False
+) -> str | None:
+    """Return the file of an edit: named before it, else ``previous``, that of the edit before.
+
+    Words between two edits that name another file decide, or leave the file unknown. With ``new``
+    they may name a file that is not known.
+    """
+    if name := name_before(before, known):
+        return name
+    said = paths_in_prose(before, known)
+    if new and not said:
+        said = [path for line in before for path in quoted_paths(line)]
+    if not said:
+        return previous
+    return said[0] if len(said) == 1 else None
+
+
 def paths_in_prose(lines: Sequence[str], known: Collection[str]) -> list[str]:
     """Return the known files that the words of ``lines`` name, in order."""
     words = (word for line in lines if not fence_of(line) for word in _WORD.split(line))
     return list(dict.fromkeys(name for word in words if (name := clean_name(word)) in known))
+
+
+def quoted_paths(line: str) -> list[str]:
+    """Return what ``line`` has in backquotes or in bold that looks like the path of a file."""
+    words = _QUOTED.findall(line) if not fence_of(line) else []
+    return list(dict.fromkeys(name for word in words if (name := path_in_line(word, ()))))
 
 
 def is_prose(reply: str) -> bool:

@@ -7,10 +7,14 @@ from collections.abc import Collection
 
 from agent.formats.base import ReplyScope
 
-_LABEL = re.compile(r"^(?:file(?:name| path)?|path)(?:\s*\d+)?\s*:\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^(?:[a-z]+ )?(?:file(?:name| path)?|path)(?:\s*\d+)?\s*:\s*", re.IGNORECASE)
 _LINK = re.compile(r"^\[([^\]]+)\]\([^)]*\)$")
 _COMMENT = re.compile(r"^(?://|--|;|/\*|<!--)\s*")
-_REMARK = re.compile(r"\((?:new|new file|modified|updated|created)\)$", re.IGNORECASE)
+_REMARK = re.compile(
+    r"\s\([^()]{0,100}\)$|(?<=\w)(?::\d{1,9}(?:[-:,]\d{1,9})*|#L\d{1,9}(?:-L?\d{1,9})?)$"
+    r"|,? lines? \d{1,9}(?: ?(?:-|–|to) ?\d{1,9})?$",
+    re.IGNORECASE,
+)
 _LIST_MARK = re.compile(r"^(?:[-+]|\d+[.)])\s+")
 _PATH = re.compile(r"(?=[./\\]*[^./\\])[^\s:*?\"<>|`]+")
 # First "folders" of paths as examples, diffs and containers write them; "" is an absolute path's.
@@ -45,6 +49,7 @@ def clean_name(line: str) -> str:
     name = name.strip("*").strip().rstrip(":")
     name = _REMARK.sub("", _LABEL.sub("", name)).rstrip()
     name = _LINK.sub(r"\1", name.strip(",*`'\" ").rstrip(":"))
+    name = _REMARK.sub("", name)
     # In Markdown `\_` is an underscore; `\__init__` is a folder and a file.
     name = re.sub(r"\\_(?!_)", "_", name).replace("\\", "/")
     return name.removeprefix("./")

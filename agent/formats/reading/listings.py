@@ -1,0 +1,189 @@
+"""Read whole files in fences, under or over their names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from agent.formats.base import Edit, ReplyScope, Unreadable, WholeFile
+from agent.formats.reading.fences import (
+    fence_of,
+    path_above,
+    path_in_info,
+    paths_in_prose,
+    quoted_paths,
+)
+from agent.formats.reading.markers import OPEN
+from agent.formats.reading.names import path_in_line, resolve_likely
+from agent.formats.reading.syntax import has_errors
+from agent.grammars import language_named, language_of
+
+_TEXTS = (".md", ".rst", ".txt", ".markdown")
+_MOST_FENCES = 20
+# Characters of a reply that are parsed to find the fences that close its files.
+_MOST_PARSED = 200_000
+_LONGEST = 1_000
+_FIRST = ("diff --git ", "*** Begin Patch", "*** Update File", "*** Add File")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|\d+[.)]\s|[-*]\s)")
+_CONTENT = re.compile(
+    r"\b(?:complete|full|entire|whole|updated?|new|modified|revised|corrected|fixed|final|contents?)\b",
+    re.IGNORECASE,
+)
+
+
+def read_listings(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+    """Yield the files in ``lines``, and the lines between them as lists.
+
+    A file that only a sentence names is ``likely`` meant; where another fence names it, or several
+    are likely, that one is not.
+    """
+    found = list(_Listings(lines, scope).all())
+    counts = Counter(e.path for e in found if isinstance(e, WholeFile) and e.likely)
+    sure = {e.path for e in found if isinstance(e, WholeFile) and not e.likely}
+    for part in found:
+        if not (isinstance(part, WholeFile) and part.likely):
+            yield part
+        elif part.path in sure:
+            continue
+        elif counts[part.path] > 1:
+            problem = f"several fences could be the content of {part.path}: {_ALONE}"
+            yield Unreadable(part.path, problem)
+        else:
+            yield part
+
+
+_ALONE = "write the path alone on the line before the fence of its complete content."
+
+
+class _Listings:
+    """Reads the files of one reply, from top to bottom."""
+
+    def __init__(self, lines: list[str], scope: ReplyScope) -> None:
+        self.lines = lines
+        self.scope = scope
+        self.parsed = 0
+
+    def all(self) -> Iterator[Edit | list[str]]:
+        lines, index, done = self.lines, 0, 0
+        while index < len(lines):
+            fence = fence_of(lines[index])
+            if not fence:
+                index += 1
+                continue
+            path, start = _name(lines, index, self.scope)
+            said = path or _said(lines, done, index, fence[1], self.scope)
+            end = self._closing(start - 1, fence[0], said)
+            edit = None
+            if said and end is None:
+                missing = f"its closing fence {fence[0]} is missing."
+                problem = f"the file {said} is not complete: {missing}"
+                edit = Unreadable(said, problem)
+            elif said and end is not None and not _is_edit(lines, start, end):
+                text = "".join(line + "\n" for line in lines[start:end])
+                edit = WholeFile(resolve_likely(said, self.scope), text, likely=not path)
+            index = len(lines) if end is None else end + 1
+            if edit:
+                yield lines[done : start - 1]
+                yield edit
+                done = index
+        yield lines[done:]
+
+    def _closing(self, start: int, fence: str, path: str | None) -> int | None:
+        """Return the line that closes the fence at or before ``start``, None without one.
+
+        A file may hold fences itself, as documentation does: shorter ones do not count, and a bare
+        fence closes the last one with a language. Where the lines up to a bare fence are no
+        complete program, but those up to a later one are, the later one closes the file. For texts
+        there is no such test: the last bare fence before the next named one closes them.
+        """
+        bare = _bare_fences(self.lines, start, fence)
+        first = next((n for n, depth in bare if depth == 0), None)
+        if first is None or path is None:
+            return first
+        later = [first, *islice((n for n, depth in bare if depth == 0), _MOST_FENCES)]
+        if language_of(path) is None:
+            return later[-1] if path.endswith(_TEXTS) else first
+        return next((n for n in later[1:] and later if self._is_program(path, start, n)), first)
+
+    def _is_program(self, path: str, start: int, end: int) -> bool:
+        text = "\n".join(self.lines[start + 1 : end]) + "\n"
+        self.parsed += len(text)
+        return self.parsed <= _MOST_PARSED and not has_errors(path, text)
+
+
+def _bare_fences(lines: Sequence[str], start: int, fence: str) -> Iterator[tuple[int, int]]:
+    """Yield the lines that could close the fence, with the number of fences open after each."""
+    depth = 1
+    for number in range(start + 1, len(lines)):
+        mark = fence_of(lines[number])
+        if not mark:
+            continue
+        if depth == 0 and path_above(lines[max(start, number - 2) : number], ()):
+            return
+        if mark[0][0] != fence[0] or len(mark[0]) < len(fence):
+            continue
+        depth = depth + 1 if mark[1] else max(depth - 1, 0)
+        if not mark[1]:
+            yield number, depth
+
+
+def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | None, int]:
+    """Return the file of the fence at ``index``, and where its content begins."""
+    known = scope.known
+    info = (fence_of(lines[index]) or ("", ""))[1]
+    path = path_in_info(info, known) or path_above(lines[max(0, index - 2) : index], known)
+    if path or index + 1 >= len(lines):
+        return path, index + 1
+    inside = path_in_line(lines[index + 1], known)
+    # A file name as the first line is also content, unless the file is known.
+    return (inside, index + 2) if inside in known else (None, index + 1)
+
+
+def _said(lines: Sequence[str], done: int, index: int, info: str, scope: ReplyScope) -> str | None:
+    """Return the only file that the line above a fence names, as a heading or before a colon."""
+    near = reversed(lines[max(done, index - 3) : index])
+    above = next((line for line in near if line.strip()), "")[:_LONGEST]
+    heading = bool(_HEADING.match(above))
+    if not (heading or above.rstrip(" *").endswith(":")) or fence_of(above):
+        return None
+    paths = dict.fromkeys([*paths_in_prose([above], scope.known), *quoted_paths(above)])
+    path = next(iter(paths), "")
+    meant = heading or _CONTENT.search(above) if not info else _is_kind(info, path)
+    return path if len(paths) == 1 and meant else None
+
+
+def _is_kind(info: str, path: str) -> bool:
+    """Return whether the info string of a fence names the language of ``path``."""
+    word, language = info.split()[0].lower(), language_of(path)
+    if language:
+        return language_named(word) == language
+    return word[:1] == path.rsplit(".", 1)[-1][:1] and not language_named(word)
+
+
+def _is_edit(lines: Sequence[str], start: int, end: int) -> bool:
+    """Return whether the content of a fence is an edit in another notation."""
+    full = list(islice((line for line in lines[start:end] if line.strip()), 3))
+    diff = len(full) > 1 and full[0].startswith("--- ") and full[1].startswith("+++ ")
+    return diff or any(OPEN.match(line) or line.startswith(_FIRST) for line in full[:2])
+
+
+def only_fence(lines: Sequence[str], scope: ReplyScope) -> Edit | None:
+    """Return the file of the only fence with code, where no file is named beside it.
+
+    It is the only known file that the reply names, else the only one of the chat.
+    """
+    code, at = [], 0
+    while at < len(lines):
+        fence = fence_of(lines[at])
+        end = next((n for n, _ in _bare_fences(lines, at, fence[0])), None) if fence else at
+        if fence and end and language_named(fence[1].lower()) and not _is_edit(lines, at + 1, end):
+            code.append(lines[at + 1 : end])
+        at = len(lines) if end is None else end + 1
+    if not code:
+        return None
+    named = paths_in_prose(lines, scope.known) or list(scope.chat or scope.known)
+    if len(code) > 1 or len(named) != 1:
+        return Unreadable("", f"a fence has no file name: {_ALONE}")
+    return WholeFile(named[0], "".join(line + "\n" for line in code[0]), likely=True)

@@ -1,0 +1,269 @@
+"""Read unified diffs, whose line numbers and counts may be wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from agent.formats.base import DeleteFile, Edit, MoveFile, ReplyScope, SearchReplace, Unreadable
+from agent.formats.matching.lines import with_ends
+from agent.formats.reading.fences import fence_of, file_for
+from agent.formats.reading.markers import STRAY, has_strays
+from agent.formats.reading.names import clean_name, resolve_existing, without_bogus_folders
+
+_OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
+_HUNK = re.compile(
+    r"^@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?(?:[ .…]*@@)?(.*)$"
+)
+_RENAME = re.compile(r"^rename (?:from|to) (.+)$")
+_GIT = re.compile(r"^(?:diff --git|---|\+\+\+) (\S+)")
+# Lines at which a file's part of a diff ends; three stars begin a line of V4A.
+_HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "rename from ", "*** ")
+_KINDS = ("diff", "udiff", "patch")
+_NOWHERE = "/dev/null"
+
+
+@dataclass
+class Hunk:
+    """The lines of a hunk as they stand in the diff.
+
+    Attributes:
+        line: where the hunk begins, if its header says so.
+        inserts: the header says that no old line is in the hunk, and ``line`` is the new number.
+        hint: the words behind the second ``@@``.
+    """
+
+    line: int | None = None
+    inserts: bool = False
+    hint: str = ""
+    lines: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, head: re.Match[str]) -> Hunk:
+        """Return the empty hunk of a header."""
+        inserts = head[2] == "0"
+        number = head[3] if inserts else head[1]
+        return cls(int(number) if number else None, inserts, head[5].strip(" @"))
+
+
+def hunk_of(line: str) -> Hunk | None:
+    """Return the empty hunk of the header ``line``, None for any other line."""
+    head = _HUNK.match(line)
+    return Hunk.of(head) if head else None
+
+
+def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
+    """Yield an edit for each hunk, in order, and the lines outside of diffs as lists."""
+    at = done = 0
+    renamed: tuple[str, str] | None = None
+    path: str | None = None
+    v4a = any(line.startswith("*** ") for line in lines)
+    while at < len(lines):
+        pair = [_RENAME.match(line) for line in lines[at : at + 2]]
+        if len(pair) == 2 and pair[0] and pair[1]:
+            yield lines[done:at]
+            renamed = resolve_existing(_path(pair[0][1]), scope), _path(pair[1][1])
+            if not _has_hunks(lines, at + 2):
+                yield MoveFile(*renamed)
+            done = at = at + 2
+            continue
+        old, new = _header(lines, at)
+        if old and new:
+            yield lines[done:at]
+            body, at = _body(lines, at + 2)
+            yield from _file(old, new, body, scope, moved=bool(renamed and new == renamed[1]))
+            done, path = at, new
+            continue
+        body, end = ([], at + 1) if v4a else _without_header(lines, at)
+        if body:
+            yield lines[done:at]
+            path = _file_of(lines[done : at + (lines[at][:2] != "@@")], scope, path)
+            yield from _headless(path, body, scope)
+            done = end
+        at = end
+    yield lines[done:]
+
+
+def _header(lines: Sequence[str], at: int) -> tuple[str, str]:
+    """Return the old and the new path when the two lines at ``at`` begin a file."""
+    old = _OLD.match(lines[at])
+    new = _NEW.match(lines[at + 1]) if at + 1 < len(lines) else None
+    return (_path(old[1]), _path(new[1])) if old and new else ("", "")
+
+
+def _without_header(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
+    """Return the hunks at ``at``, in a fence for diffs or under ``@@``, and where they end."""
+    fence = fence_of(lines[at])
+    if not (lines[at].startswith("@@") or (fence and fence[1].split(" ")[0] in _KINDS)):
+        return [], at + 1
+    start = at + bool(fence)
+    body, end = _body(lines, start)
+    changes = any(line[:1] in ("+", "-") for hunk in body for line in hunk.lines)
+    return (body, end) if changes else ([], max(start, at + 1))
+
+
+def _file_of(before: Sequence[str], scope: ReplyScope, previous: str | None) -> str | None:
+    """Return the file of hunks without a header; half a header may be there."""
+    for line in [line for line in before if line.strip()][-1:]:
+        if half := _GIT.match(line):
+            return _path(half[1])
+    return file_for(before, scope.known, previous)
+
+
+def _headless(path: str | None, body: Sequence[Hunk], scope: ReplyScope) -> Iterator[Edit]:
+    if path is None:
+        problem = "a diff names no file. Begin it with the lines `--- a/PATH` and `+++ b/PATH`."
+        yield Unreadable("", problem)
+    else:
+        yield from _hunks(_existing(path, body, scope), body, scope)
+
+
+def _has_hunks(lines: Sequence[str], start: int) -> bool:
+    """Tell whether a file's header with hunks follows before the next file begins."""
+    for at in range(start, len(lines)):
+        if _header(lines, at)[0]:
+            return True
+        if not lines[at].startswith("index "):
+            return False
+    return False
+
+
+def _file(
+    old: str, new: str, body: Sequence[Hunk], scope: ReplyScope, *, moved: bool
+) -> Iterator[Edit]:
+    if new == _NOWHERE:
+        gone = with_ends(_side(_content(body), "-"))
+        yield DeleteFile(without_bogus_folders(old, scope), gone or None)
+        return
+    if old == _NOWHERE:
+        content = _content(body)
+        yield _unstrayed(content, SearchReplace(new, "", with_ends(_side(content, "+"))))
+        return
+    path = old if old in scope.known else _existing(new, body, scope)
+    yield from _hunks(path, body, scope)
+    if moved or (path == old and _renames(old, new, scope)):
+        yield MoveFile(path, new)
+
+
+def _renames(old: str, new: str, scope: ReplyScope) -> bool:
+    """Return whether two headers rename a file; a name within the other is the same file."""
+    same = new.startswith(old) or new.endswith("/" + old) or old.endswith("/" + new)
+    return not same and new not in scope.known
+
+
+def _existing(name: str, body: Sequence[Hunk], scope: ReplyScope) -> str:
+    """Return the file that ``name`` means; a new one is not searched by its base name."""
+    adds = not any(line.strip() for line in _side(_content(body), "-"))
+    return without_bogus_folders(name, scope) if adds else resolve_existing(name, scope)
+
+
+def _path(given: str) -> str:
+    """Return a header's path: without its time stamp and the ``a/`` or ``b/`` before it."""
+    path = given.split("\t", 1)[0].strip()
+    if path.endswith("dev/null"):
+        return _NOWHERE
+    return re.sub(r"^[ab]/", "", clean_name(path))
+
+
+def _body(lines: Sequence[str], start: int) -> tuple[list[Hunk], int]:
+    """Return the hunks from ``start`` on, and where they end."""
+    found: list[Hunk] = []
+    at = start
+    while at < len(lines) and not _ends(lines, at):
+        head = _HUNK.match(lines[at])
+        if head:
+            length = _counted(lines, at + 1, head)
+            found.append(Hunk.of(head))
+            found[-1].lines += lines[at + 1 : at + 1 + length]
+            at += 1 + length
+            continue
+        if not found:
+            found.append(Hunk())
+        found[-1].lines.append(lines[at])
+        at += 1
+    return found, at
+
+
+def _ends(lines: Sequence[str], at: int) -> bool:
+    line = lines[at]
+    if (line[:1] in "`~" and fence_of(line)) or line.startswith(_HEADERS):
+        return True
+    return bool(_OLD.match(line) and at + 1 < len(lines) and _NEW.match(lines[at + 1]))
+
+
+def _counted(lines: Sequence[str], start: int, head: re.Match[str]) -> int:
+    """Return how many lines the counts of a hunk's header stand for, 0 where they are wrong.
+
+    Right counts distinguish removed lines that begin with ``-- `` from headers, and lines that look
+    like a fence from fences.
+    """
+    if head[1] is None:
+        return 0
+    old, new = int(head[2] or 1), int(head[4] or 1)
+    at = start
+    while (old > 0 or new > 0) and at < len(lines):
+        mark = lines[at][:1]
+        if mark not in (" ", "-", "+", "\\", ""):
+            return 0
+        old -= mark in (" ", "-", "")
+        new -= mark in (" ", "+", "")
+        at += 1
+    ended = at == len(lines) or _ends(lines, at) or bool(_HUNK.match(lines[at]))
+    return at - start if old == new == 0 and (ended or not lines[at].strip()) else 0
+
+
+def _hunks(path: str, body: Sequence[Hunk], scope: ReplyScope) -> Iterator[Edit]:
+    for hunk in body:
+        content = _content([hunk])
+        if any(line[:1] in "+-" and line for line in content):
+            yield _unstrayed(content, hunk_edit(path, hunk, content, known=path in scope.known))
+
+
+def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> SearchReplace:
+    """Return the edit for the lines ``content`` of ``hunk``.
+
+    New lines alone have their place from the header: a number, or the line that its hint names.
+    Without either, definitions go to the end of a known file.
+    """
+    search, replace = with_ends(_side(content, "-")), with_ends(_side(content, "+"))
+    headers = (hunk.hint,) if hunk.hint else ()
+    if search.strip():
+        readings = _readings(content)
+        line = None if hunk.inserts else hunk.line
+        return SearchReplace(path, search, replace, readings, line=line, headers=headers)
+    if known and hunk.inserts:
+        return SearchReplace(path, "", replace, line=hunk.line)
+    full = [line for line in replace.split("\n") if line.strip()]
+    defines = not full[0][:1].isspace() and any(line[:1].isspace() for line in full)
+    ends = known and hunk.line is None and not headers and defines
+    return SearchReplace(path, "", replace, headers=headers if known else (), appends=ends)
+
+
+def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return other readings: without unmarked lines at the end, and with unmarked kept lines."""
+    last = max(n for n, line in enumerate(content) if line[:1] in ("+", "-", " "))
+    sides = [
+        (with_ends(_side(lines, "-", marks)), with_ends(_side(lines, "+", marks)))
+        for lines, marks in ((content[: last + 1], " +-"), (content, "+-"))
+    ]
+    return tuple(dict.fromkeys(sides))
+
+
+def _unstrayed(content: Sequence[str], edit: SearchReplace) -> Edit:
+    plain = [line for line in content if line[:1] not in ("+", "-")]
+    return Unreadable(edit.path, STRAY.format(edit.path)) if has_strays(plain) else edit
+
+
+def _content(body: Sequence[Hunk]) -> list[str]:
+    """Return the marked lines of all hunks, without remarks and final blank lines."""
+    lines = [line for hunk in body for line in hunk.lines if not line.startswith("\\ ")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _side(lines: Sequence[str], sign: str, marks: str = " +-") -> list[str]:
+    """Return the old (``-``) or new (``+``) lines; lines without a mark are kept lines."""
+    other = "+" if sign == "-" else "-"
+    return [line[1:] if line[:1] in marks and line else line for line in lines if line[:1] != other]

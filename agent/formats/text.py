@@ -1,0 +1,94 @@
+"""Formats in the text of a reply: read the notation that was asked for, and the others."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+from agent.formats.apply import EngineFormat
+from agent.formats.base import Edit, EditFormat, ReplyScope, Unreadable, WholeFile
+from agent.formats.reading.blocks import read_blocks
+from agent.formats.reading.calls import calls_of
+from agent.formats.reading.listings import read_listings
+from agent.formats.reading.unified import read_diffs
+from agent.formats.reading.v4a import read_patches
+from llm.chat import Reply
+
+Part = Edit | list[str]
+_Reader = Callable[[list[str], ReplyScope], Iterator[Part]]
+_READERS: tuple[_Reader, ...] = (read_blocks, read_patches, read_diffs)
+
+
+class TextFormat(EngineFormat):
+    """A format whose edits are in the text of the reply."""
+
+    @abstractmethod
+    def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Part]:
+        """Yield the edits in ``lines``, and the lines before, between and after them as lists."""
+
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+        """Return the edits of ``reply``; those in other notations too, where they are clear."""
+        edits = _edits(self, list(self.read(lines_of(reply), scope)), scope)
+        if not edits and (calls := calls_of(reply)):
+            return (Unreadable("", f"there is no function {calls[0].name}. {_rules(self)}"),)
+        return edits
+
+
+def other_notations(form: EditFormat, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+    """Return the edits that a reply to a format of calls has in its text."""
+    return _edits(form, [lines_of(reply)], scope)
+
+
+def lines_of(reply: Reply) -> list[str]:
+    """Return the lines of the reply's text, without byte-order mark and CRLF."""
+    return reply.content.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+
+
+def _edits(form: EditFormat, parts: Sequence[Part], scope: ReplyScope) -> Sequence[Edit]:
+    """Return the edits of ``parts``, and of their lists those in another notation.
+
+    What explains an edit may hold the same change in another notation, so only a file that no
+    edit names is edited so. A file in full may be a quotation: it is reported unless it is a
+    known file beside edits.
+    """
+    named = {part.path for part in parts if not isinstance(part, list)}
+    found: list[Edit] = []
+    rest: list[list[str]] = []
+    for part in parts:
+        if not isinstance(part, list):
+            found.append(part)
+            continue
+        for other in _others(part, scope, _READERS):
+            if isinstance(other, list):
+                rest.append(other)
+            elif other.path not in named:
+                found.append(other)
+    edited, beside = {edit.path for edit in found}, bool(found)
+    for path in dict.fromkeys(path for part in rest for path in _listed(part, scope)):
+        if not (path in edited or (beside and path in scope.known)):
+            problem = f"the file {path} in a fence is no edit in this format. {_rules(form)}"
+            found.append(Unreadable(path, problem))
+    return tuple(found)
+
+
+def _others(lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]) -> Iterator[Part]:
+    if not readers:
+        yield lines
+        return
+    for part in readers[0](lines, scope):
+        if isinstance(part, list):
+            yield from _others(part, scope, readers[1:])
+        else:
+            yield part
+
+
+def _listed(lines: list[str], scope: ReplyScope) -> Iterator[str]:
+    """Yield the files that stand in full in ``lines``; a list of names is none."""
+    for edit in read_listings(lines, scope):
+        if isinstance(edit, WholeFile) and any(" " in line for line in edit.content.split("\n")):
+            yield edit.path
+
+
+def _rules(form: EditFormat) -> str:
+    rules = form.instructions("```").split("\nExample", 1)[0].strip()
+    return f"Write it in the format that was asked for:\n\n{rules}"
