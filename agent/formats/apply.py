@@ -23,7 +23,7 @@ from agent.formats.base import (
 from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
 from agent.formats.matching.lines import final_newline, to_lines, to_text
 from agent.formats.matching.place_edits import Placement, place_edits
-from agent.formats.reading.markers import DIVIDER, STRAY, has_strays
+from agent.formats.reading.markers import STRAY, writes_markers
 
 # A comment that stands for lines of the file.
 _ELISION = re.compile(
@@ -212,9 +212,9 @@ def _doubt(edit: WholeFile, before: str | None) -> str:
         there = f"{edit.path} is to be added, but it is there already."
         return there if before is not None else ""
     new, old = to_lines(edit.content), to_lines(before or "")
-    if has_strays([line for line in new if not DIVIDER.match(line)], old):
+    if writes_markers(new, old):
         return STRAY.format(edit.path)
-    shrank = 2 * len(new) < len(old)
+    shrank = 2 * sum(map(bool, new)) < sum(map(bool, old))
     part = edit.likely and before != edit.content and edit.content.strip() in (before or "")
     if part or (shrank and (edit.likely or not set(old).issuperset(filter(_ELISION.match, new)))):
         return (

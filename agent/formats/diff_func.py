@@ -9,6 +9,7 @@ from agent.formats.base import Edit, MalformedReplyError, ReplyScope, SearchRepl
 from agent.formats.functions import FunctionFormat, FunctionFormat2023, tool, tool_2023
 from agent.formats.matching.hunks import hunks
 from agent.formats.reading.calls import first_of, text_of
+from agent.formats.reading.markers import STRAY, writes_markers
 from agent.formats.reading.names import resolve_existing
 
 _OLD = ("original_lines", "original", "search", "old", "old_lines", "old_string", "old_str")
@@ -40,6 +41,8 @@ class DiffFunctionFormat(FunctionFormat):
         if old is None or new is None:
             missing = "original_lines" if old is None else "updated_lines"
             return Unreadable(path, f"the call of replace_lines for {path} has no `{missing}`.")
+        if writes_markers(new.split("\n"), old.split("\n")):
+            return Unreadable(path, STRAY.format(path))
         if old.strip():
             path = resolve_existing(path, scope)
         return SearchReplace(path, _ended(old), _ended(new))

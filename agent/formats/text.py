@@ -16,7 +16,12 @@ from llm.chat import Reply
 
 Part = Edit | list[str]
 _Reader = Callable[[list[str], ReplyScope], Iterator[Part]]
-_READERS: tuple[_Reader, ...] = (read_blocks, read_patches, read_diffs)
+# The other notations, with the signs that a reply in them has.
+_READERS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
+    (read_blocks, ("<<<", "-----")),
+    (read_patches, ("***",)),
+    (read_diffs, ("+++ ", "@@", "diff", "rename ")),
+)
 
 
 class TextFormat(EngineFormat):
@@ -28,7 +33,8 @@ class TextFormat(EngineFormat):
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         """Return the edits of ``reply``; those in other notations too, where they are clear."""
-        edits = _edits(self, list(self.read(lines_of(reply), scope)), scope)
+        parts = list(self.read(lines_of(reply), scope))
+        edits = _edits(self, reply, parts, scope)
         if not edits and (calls := calls_of(reply)):
             return (Unreadable("", f"there is no function {calls[0].name}. {_rules(self)}"),)
         return edits
@@ -36,7 +42,7 @@ class TextFormat(EngineFormat):
 
 def other_notations(form: EditFormat, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
     """Return the edits that a reply to a format of calls has in its text."""
-    return _edits(form, [lines_of(reply)], scope)
+    return _edits(form, reply, [lines_of(reply)], scope)
 
 
 def lines_of(reply: Reply) -> list[str]:
@@ -44,13 +50,16 @@ def lines_of(reply: Reply) -> list[str]:
     return reply.content.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
-def _edits(form: EditFormat, parts: Sequence[Part], scope: ReplyScope) -> Sequence[Edit]:
+def _edits(
+    form: EditFormat, reply: Reply, parts: Sequence[Part], scope: ReplyScope
+) -> Sequence[Edit]:
     """Return the edits of ``parts``, and of their lists those in another notation.
 
     What explains an edit may hold the same change in another notation, so only a file that no
     edit names is edited so. A file in full may be a quotation: it is reported unless it is a
     known file beside edits.
     """
+    readers = [r for r, signs in _READERS if any(sign in reply.content for sign in signs)]
     named = {part.path for part in parts if not isinstance(part, list)}
     found: list[Edit] = []
     rest: list[list[str]] = []
@@ -58,13 +67,14 @@ def _edits(form: EditFormat, parts: Sequence[Part], scope: ReplyScope) -> Sequen
         if not isinstance(part, list):
             found.append(part)
             continue
-        for other in _others(part, scope, _READERS):
+        for other in _others(part, scope, readers):
             if isinstance(other, list):
                 rest.append(other)
             elif other.path not in named:
                 found.append(other)
     edited, beside = {edit.path for edit in found}, bool(found)
-    for path in dict.fromkeys(path for part in rest for path in _listed(part, scope)):
+    listed = (path for part in rest for path in _listed(part, scope))
+    for path in dict.fromkeys(listed):
         if not (path in edited or (beside and path in scope.known)):
             problem = f"the file {path} in a fence is no edit in this format. {_rules(form)}"
             found.append(Unreadable(path, problem))

@@ -53,7 +53,7 @@ def _separated(lines: Sequence[str]) -> list[str]:
     """Put what stands behind an opening marker on its own line: a path before it, code after."""
     found: list[str] = []
     for line in lines:
-        glued = _GLUED_OPEN.match(line) if len(line) < _LONGEST else None
+        glued = _GLUED_OPEN.match(line) if "<<<" in line and len(line) < _LONGEST else None
         if not glued:
             found.append(line)
         elif path_in_line(glued[2], ()):
@@ -114,7 +114,8 @@ class _Blocks:
         """Return the fence that closes a block without a marker; the last one ends a reply."""
         lines, fences = self.lines, self.marks.bare_fences
         first = _first(fences, _first(self.marks.dividers, at + 1, end), end)
-        if first == end or end < len(lines):
+        only = first < end and fences[-1] == first
+        if first == end or end < len(lines) or only:
             return None if first == end else first
         return None if any(line.strip() for line in lines[fences[-1] + 1 :]) else fences[-1]
 
@@ -188,8 +189,8 @@ class _Blocks:
             new.pop(0)
         fences = [fence_of(line) for line in new]
         odd = [sum(map(bool, marks)) % 2 for marks in (fences, [fence_of(x) for x in search])]
-        ends = new and (fences[-1] or ("", "x"))[1] == "" and odd == [1, 0]
-        return new[:-1] if ends and not str(self.path).endswith(_MARKUP) else new
+        own = new and self.fence and fences[-1] == (self.fence, "")
+        return new[:-1] if own and odd == [1, 0] else new
 
     def _unwrap(self, lines: Sequence[str]) -> Sequence[str]:
         """Remove a wrapping of a part: the file's name as the first line, a fence.

@@ -20,7 +20,7 @@ _WORD = re.compile(r"[\s()\[\]<>{}`*\"',;]+|[.:!?](?=\s|$)")
 
 def fence_of(line: str) -> tuple[str, str] | None:
     """Return the run of marks and the info string of a fence line, None for any other line."""
-    match = _FENCE.match(line)
+    match = _FENCE.match(line) if "```" in line or "~~~" in line else None
     if not match or ("`" in match[1] and "`" in match[2]):
         return None
     return match[1], match[2].strip()

@@ -25,7 +25,7 @@ _MOST_FENCES = 20
 # Characters of a reply that are parsed to find the fences that close its files.
 _MOST_PARSED = 200_000
 _LONGEST = 1_000
-_FIRST = ("diff --git ", "*** Begin Patch", "*** Update File", "*** Add File")
+_FIRST = ("diff --git ", "--- ")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|\d+[.)]\s|[-*]\s)")
 _CONTENT = re.compile(
     r"\b(?:complete|full|entire|whole|updated?|new|modified|revised|corrected|fixed|final|contents?)\b",
@@ -163,10 +163,11 @@ def _is_kind(info: str, path: str) -> bool:
 
 
 def _is_edit(lines: Sequence[str], start: int, end: int) -> bool:
-    """Return whether the content of a fence is an edit in another notation."""
-    full = list(islice((line for line in lines[start:end] if line.strip()), 3))
-    diff = len(full) > 1 and full[0].startswith("--- ") and full[1].startswith("+++ ")
-    return diff or any(OPEN.match(line) or line.startswith(_FIRST) for line in full[:2])
+    """Return whether the content of a fence begins as an edit in another notation."""
+    full = list(islice((line for line in lines[start:end] if line.strip()), 6))
+    diff = full[:1] and full[0].startswith(_FIRST) and any(line[:2] == "@@" for line in full)
+    v4a = full[:1] and full[0].startswith("*** ") and any(" File: " in line for line in full[:2])
+    return bool(diff or v4a or any(OPEN.match(line) for line in full[:2]))
 
 
 def only_fence(lines: Sequence[str], scope: ReplyScope) -> Edit | None:

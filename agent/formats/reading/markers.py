@@ -14,7 +14,7 @@ OTHER_OPEN = re.compile(r"^\s{0,3}(<{7,}) ?(?:[\w./:-]+(?: [\w./:-]+){0,3})?\s*$
 OTHER_CLOSE = re.compile(r"^\s{0,3}(>{5,}) ?(?:[\w./:()-]+(?: [\w./:()-]+){0,8})?\s*$")
 GLUED_CLOSE = re.compile(r"^(.*[^\s>`'\"])\s*>{5,} ?(?:REPLACE|UPDATED)\s*$", re.IGNORECASE)
 GLUED_DIVIDER = re.compile(r"^(?:(.*[^\s=#])\s*={7}|={7}(?! )([^=\s].*))$")
-_MARKS = ("<<<", ">>>", "===", "-----", "+++++")
+_MARK = re.compile(r"<<<|>>>|===|-----|\+\+\+\+\+")
 _USUAL = 7
 _TITLE = re.compile(r"^\s*\w[\w ,.'\"&/-]*$")
 STRAY = (
@@ -25,7 +25,7 @@ STRAY = (
 
 def marker_size(line: str) -> int:
     """Return the length of the marker that ``line`` is or ends in, 0 for any other line."""
-    if not any(mark in line for mark in _MARKS):
+    if len(line) < 3 or not _MARK.search(line):
         return 0
     found = (m.match(line) for m in (OPEN, DIVIDER, CLOSE, OTHER_OPEN, OTHER_CLOSE))
     size = next((len(match[1]) for match in found if match), 0)
@@ -42,6 +42,11 @@ def has_strays(new: Sequence[str], old: Iterable[str] = (), size: int = _USUAL) 
     return any(
         new[number].strip() not in held and not _is_rule(new, number, size) for number in found
     )
+
+
+def writes_markers(new: Sequence[str], old: Iterable[str]) -> bool:
+    """Return whether ``new`` has a marker with words, or one of git, that ``old`` has not."""
+    return has_strays([line for line in new if not DIVIDER.match(line)], old)
 
 
 def _is_rule(lines: Sequence[str], number: int, size: int) -> bool:

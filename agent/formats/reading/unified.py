@@ -98,6 +98,8 @@ def _without_header(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
     if not (lines[at].startswith("@@") or (fence and fence[1].split(" ")[0] in _KINDS)):
         return [], at + 1
     start = at + bool(fence)
+    if start == len(lines) or _GIT.match(lines[start]):
+        return [], start
     body, end = _body(lines, start)
     changes = any(line[:1] in ("+", "-") for hunk in body for line in hunk.lines)
     return (body, end) if changes else ([], max(start, at + 1))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from agent.formats import get_format
 from agent.formats.base import ApplyReport, Edit, ReplyScope
+from agent.formats.reading.markers import writes_markers
 from llm.chat import Reply
 
 FENCE = "```"
@@ -33,3 +34,12 @@ def block(name: str, search: str, replace: str, info: str = "python") -> str:
 def problem(report: ApplyReport) -> str:
     (failed,) = report.failed
     return failed.problem
+
+
+def can_say(form: str, after: Sequence[str]) -> bool:
+    """Return whether ``form`` can write ``after``: whole texts hold no dots, no new markers and no edit."""
+    if form not in ("whole", "whole-func", "diff-func"):
+        return True
+    first = next((line for line in after if line.strip()), "")
+    edit = first.startswith(("diff ", "--- ", "*** ")) or "..." in after
+    return not edit and not writes_markers(after, ())

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from agent.formats import format_names, get_format
 from agent.formats.base import Matching, ReplyScope
+from agent.formats.reading.markers import writes_markers
 from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from llm.chat import Reply, ToolCall
+from tests.agent.formats.editing import can_say
 
 # Lines as in code, documentation and replies.
 _LINES = st.sampled_from(
@@ -73,6 +75,7 @@ def _joined(lines: list[str], newline: str, *, final: bool) -> str:
 def test_rendered_edits_give_the_text_that_was_meant(
     form: str, before: list[str], after: list[str], crlf: bool, final: bool, encoding: str
 ) -> None:
+    assume(can_say(form, after))
     newline = "\r\n" if crlf else "\n"
     # An empty last line without an end is no line, and a single line has no line ends.
     assume(final or not before or (before[-1] and (not after or after[-1])))
@@ -106,7 +109,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
 def test_rendered_new_files_are_written_as_they_are(form: str, after: list[str]) -> None:
     edit_format = get_format(form)
     text = _joined(after, "\n", final=True)
-    assume(after[-1].strip())
+    assume(after[-1].strip() and can_say(form, after))
     edits = edit_format.parse(edit_format.render("new.py", None, text), ReplyScope({"a.py"}))
     assert edit_format.apply(edits, {}.get, ()).contents == {"new.py": text}
 
@@ -140,6 +143,48 @@ def test_no_reply_changes_a_file_that_no_edit_names(
     said = f"{text} {reply.tool_calls}"
     assert all(path.rsplit("/", 1)[-1] in said for path in report.contents)
     assert len(report.results) == len(edits)
+
+
+_PARTS = st.lists(
+    st.sampled_from(
+        [
+            *("<<<<<<< SEARCH", "<<<<<<< HEAD", "<<<<<<<", "<<<<<<< search", "<<<<<<< SEARCHx = 1"),
+            *("=======", "=======y = 2", "x = 1=======", "```", "```python", "src/a.py", "x = 1"),
+            *(
+                ">>>>>>> REPLACE",
+                ">>>>>>> END",
+                ">>>>>>>",
+                ">>>>>>> branch",
+                "y = 2>>>>>>> REPLACE",
+            ),
+            *("y = 2", "z = 3", "--- a/src/a.py", "+++ b/src/a.py", "@@ @@", "-x = 1", "+y = 2"),
+            *(
+                "*** Begin Patch",
+                "*** Update File: src/a.py",
+                "*** Add File: b.py",
+                "*** End Patch",
+            ),
+            "### 1. Update `src/a.py`",
+        ]
+    ),
+    max_size=14,
+)
+
+
+@given(form=_FORMATS, parts=_PARTS, block=st.booleans())
+@settings(max_examples=2_000, deadline=None)
+def test_no_marker_is_written(form: str, parts: list[str], block: bool) -> None:
+    if block:
+        parts = ["src/a.py", "```", "<<<<<<< SEARCH", "x = 1", "=======", *parts, "```"]
+    edit_format = get_format(form)
+    files = {"src/a.py": "x = 1\nz = 3\n"}
+    edits = edit_format.parse(Reply("\n".join(parts)), ReplyScope(frozenset(files)))
+    report = edit_format.apply(edits, files.get, ())
+    for text in filter(None, report.contents.values()):
+        lines = text.split("\n")
+        assert not writes_markers(lines, ()), text
+        # In a file written as a whole, a line of this kind can be a heading's.
+        assert form.startswith("whole") or "=======" not in lines, text
 
 
 @pytest.mark.parametrize("form", format_names())
