@@ -19,7 +19,7 @@ from agent.formats.matching.scopes import end_of_block, scope_of
 _MOST_LIKENED = 20
 # Lines to compare for the edits of one reply to one file; a place counts as several lines.
 _MOST_COMPARED = 5_000_000
-_PLACE = 10
+_PLACE = 40
 # The search for each reads the whole file; definitions do not nest deeper.
 _MOST_HEADERS = 20
 # No recorded reply has so many equal edits.

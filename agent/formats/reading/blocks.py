@@ -18,8 +18,8 @@ from agent.formats.reading.markers import (
     OTHER_CLOSE,
     OTHER_OPEN,
     STRAY,
-    has_strays,
     marker_size,
+    strays,
 )
 from agent.formats.reading.names import path_in_line, resolve_existing
 
@@ -163,7 +163,7 @@ class _Blocks:
         search, replace = inside[:divider], self._trimmed(inside, divider, size)
         if replace and replace[0].strip() == self.path and any(search) and replace[1:] != search:
             replace = replace[1:]
-        if has_strays(replace, search, size):
+        if strays(replace, search, size):
             return []
         bare = self._unwrap(search), self._unwrap(replace)
         as_it_stands = (with_ends(search), with_ends(replace))
@@ -182,11 +182,11 @@ class _Blocks:
 
         A model repeats a marker, or closes the fence before the last one.
         """
-        search, new = inside[:divider], list(inside[divider + 1 :])
-        while new and has_strays(new[-1:], search, size) and has_strays(new, search, size):
-            new.pop()
-        while new and has_strays(new[:1], search, size) and has_strays(new, search, size):
-            new.pop(0)
+        search, new = inside[:divider], inside[divider + 1 :]
+        found = strays(new, search, size)
+        first = next((n for n in range(len(new)) if n not in found), len(new))
+        last = next((n for n in range(len(new), first, -1) if n - 1 not in found), first)
+        new = new[first:last]
         fences = [fence_of(line) for line in new]
         odd = [sum(map(bool, marks)) % 2 for marks in (fences, [fence_of(x) for x in search])]
         own = new and self.fence and fences[-1] == (self.fence, "")

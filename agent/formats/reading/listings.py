@@ -134,7 +134,7 @@ def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | No
     known = scope.known
     info = (fence_of(lines[index]) or ("", ""))[1]
     path = path_in_info(info, known) or path_above(lines[max(0, index - 2) : index], known)
-    if path or index + 1 >= len(lines):
+    if path or index + 1 >= len(lines) or fence_of(lines[index + 1]):
         return path, index + 1
     inside = path_in_line(lines[index + 1], known)
     # A file name as the first line is also content, unless the file is known.

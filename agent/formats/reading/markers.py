@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 # UPDATED and ORIGINAL are the words of 2023; other tools draw the lines of - and +.
 OPEN = re.compile(r"^\s{0,3}(<{3,}|-{5,}) ?(?:SEARCH|ORIGINAL)\b", re.IGNORECASE)
@@ -25,28 +26,29 @@ STRAY = (
 
 def marker_size(line: str) -> int:
     """Return the length of the marker that ``line`` is or ends in, 0 for any other line."""
-    if len(line) < 3 or not _MARK.search(line):
-        return 0
+    return _size_of(line) if len(line) > 2 and _MARK.search(line) else 0
+
+
+@lru_cache(maxsize=1024)
+def _size_of(line: str) -> int:
     found = (m.match(line) for m in (OPEN, DIVIDER, CLOSE, OTHER_OPEN, OTHER_CLOSE))
     size = next((len(match[1]) for match in found if match), 0)
     return size or _USUAL * bool(GLUED_CLOSE.match(line))
 
 
-def has_strays(new: Sequence[str], old: Iterable[str] = (), size: int = _USUAL) -> bool:
-    """Return whether ``new`` has a line, not in ``old``, that is a marker of ``size`` or longer.
+def strays(new: Sequence[str], old: Iterable[str] = (), size: int = _USUAL) -> set[int]:
+    """Return the lines of ``new``, not in ``old``, that are markers of ``size`` or longer.
 
     A line of ``=`` is one if it has this size, unless it is as long as a heading next to it.
     """
     found = [number for number, line in enumerate(new) if marker_size(line) >= size]
     held = {line.strip() for line in old} if found else ()
-    return any(
-        new[number].strip() not in held and not _is_rule(new, number, size) for number in found
-    )
+    return {n for n in found if new[n].strip() not in held and not _is_rule(new, n, size)}
 
 
 def writes_markers(new: Sequence[str], old: Iterable[str]) -> bool:
     """Return whether ``new`` has a marker with words, or one of git, that ``old`` has not."""
-    return has_strays([line for line in new if not DIVIDER.match(line)], old)
+    return bool(strays([line for line in new if not DIVIDER.match(line)], old))
 
 
 def _is_rule(lines: Sequence[str], number: int, size: int) -> bool:

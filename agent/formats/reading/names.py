@@ -64,9 +64,10 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
     if len(line) > _LONGEST:
         return None
     name = clean_name(line)
-    for reading in (name, clean_name(line.replace("\\", "/"))):
-        if reading in known:
-            return reading
+    if name in known:
+        return name
+    if "\\" in line and (reading := clean_name(line.replace("\\", "/"))) in known:
+        return reading
     if not name or not _PATH.fullmatch(name) or line.strip().startswith(("<<<<", "====", ">>>>")):
         return None
     last = name.rsplit("/", 1)[-1]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from agent.formats.base import DeleteFile, Edit, MoveFile, ReplyScope, SearchReplace, Unreadable
 from agent.formats.matching.lines import with_ends
 from agent.formats.reading.fences import fence_of, file_for
-from agent.formats.reading.markers import STRAY, has_strays
+from agent.formats.reading.markers import STRAY, strays
 from agent.formats.reading.names import clean_name, resolve_existing, without_bogus_folders
 
 _OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
@@ -254,7 +254,7 @@ def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 def _unstrayed(content: Sequence[str], edit: SearchReplace) -> Edit:
     plain = [line for line in content if line[:1] not in ("+", "-")]
-    return Unreadable(edit.path, STRAY.format(edit.path)) if has_strays(plain) else edit
+    return Unreadable(edit.path, STRAY.format(edit.path)) if strays(plain) else edit
 
 
 def _content(body: Sequence[Hunk]) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from agent.formats.base import DeleteFile, Edit, MoveFile, ReplyScope, Unreadable, WholeFile
 from agent.formats.matching.lines import with_ends
 from agent.formats.reading.fences import fence_of
-from agent.formats.reading.markers import STRAY, has_strays
+from agent.formats.reading.markers import STRAY, strays
 from agent.formats.reading.names import clean_name, resolve_existing, without_bogus_folders
 from agent.formats.reading.unified import Hunk, hunk_edit, hunk_of
 
@@ -79,7 +79,7 @@ class _Section:
 
     def edits(self, scope: ReplyScope) -> Iterator[Edit]:
         path = clean_name(self.given)
-        if has_strays([line for line in self.lines if line[:1] not in ("+", "-")]):
+        if strays([line for line in self.lines if line[:1] not in ("+", "-")]):
             yield Unreadable(path, STRAY.format(path))
             return
         if self.verb == "Add":

@@ -37,7 +37,7 @@ def problem(report: ApplyReport) -> str:
 
 
 def can_say(form: str, after: Sequence[str]) -> bool:
-    """Return whether ``form`` can write ``after``: whole texts hold no dots, no new markers and no edit."""
+    """Return whether ``form`` can write ``after``: whole texts hold no dots, markers or edits."""
     if form not in ("whole", "whole-func", "diff-func"):
         return True
     first = next((line for line in after if line.strip()), "")

@@ -39,7 +39,7 @@ def fenced(body: str, name: str = "src/a.py", info: str = "python", fence: str =
 
 
 def hunk(head: str = "@@ @@", path: str = "src/a.py", new: str = "") -> str:
-    body = "-    return 1\n+    return 2" if not new else new
+    body = new or "-    return 1\n+    return 2"
     return f"--- a/{path}\n+++ b/{path}\n{head}\n{body}"
 
 
@@ -133,7 +133,7 @@ def blocks() -> list[Form]:
              f"{fenced(sr())}\nCreate `src/new.py`:\n\n{F}python\n{sr('', new[:-1])}\n{F}\n"
              .replace("SEARCH\n\n", "SEARCH\n"), DONE | {"src/new.py": new}),
         Form("a diff for another file", "diff", A | {"src/b.py": "x = 1\n"},
-             f"{fenced(sr())}\n{F}diff\n--- a/src/b.py\n+++ b/src/b.py\n@@ @@\n-x = 1\n+x = 2\n{F}\n",
+             f"{fenced(sr())}\n{F}diff\n" + hunk("@@", "src/b.py", "-x = 1\n+x = 2") + f"\n{F}\n",
              DONE | {"src/b.py": "x = 2\n"}),
         Form("the same change as a diff", "diff", A,
              f"{F}diff\n{UDIFF}\n{F}\n\n{fenced(sr())}", DONE),
@@ -188,7 +188,7 @@ def wholes() -> list[Form]:
         Form("whole: CRLF", "whole", A, fenced(body).replace("\n", "\r\n"), DONE),
         Form("whole: tildes", "whole", A, fenced(body, fence="~~~"), DONE),
         Form("whole: shell under a name", "whole", A,
-             f"Run the tests of `src/a.py`:\n\n{F}bash\npytest src/a.py\n{F}\n\n{fenced(body)}", DONE),
+             f"Run `src/a.py`:\n\n{F}bash\npytest src/a.py\n{F}\n\n{fenced(body)}", DONE),
     ]  # fmt: skip
 
 
