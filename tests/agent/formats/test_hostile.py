@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
+import pstats
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from agent.formats import format_names, get_format
 from agent.formats.apply import MOST_EDITS
 from agent.formats.base import Matching, ReplyScope, SearchReplace, feedback
 from agent.formats.matching.reference_matching import _split_at_dots
+from agent.formats.reading import listings
 from llm.chat import Message, Reply, ToolCall
 from llm.openai_format import messages_as_sent
 from tests.agent.formats.editing import apply, block, parse
@@ -134,3 +137,24 @@ def test_lone_surrogates_are_not_sent() -> None:
         [Message("user", "a\ud800"), Message("assistant", "b\udfff", (call,)), Message("user", "c")]
     )
     assert str(sent).encode().count(b"?") == 3
+
+
+def test_the_search_for_a_closing_fence_parses_a_bounded_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[int] = []
+    monkeypatch.setattr(listings, "has_errors", lambda _, text: parsed.append(len(text)) is None)
+    unit = "(" * 400 + "\n```\n"
+    for count in (500, 2_000):
+        parsed.clear()
+        parse("whole", "".join(f"a{n}.py\n```python\n{unit * 20}" for n in range(count // 20)))
+        assert 0 < sum(parsed) <= listings._MOST_PARSED
+
+
+def test_markers_are_measured_once_for_each_reading() -> None:
+    lines = (f"x{n}\n=======\n" for n in range(4_000))
+    reply = "a.py\n<<<<<<< SEARCH\n" + "".join(lines) + ">>>>>>> REPLACE\n"
+    profile = cProfile.Profile()
+    profile.runcall(parse, "diff", reply, ["a.py"])
+    calls = {name: n for (_, _, name), (n, *_) in pstats.Stats(profile).stats.items()}  # type: ignore[attr-defined]
+    assert calls["marker_size"] < 30 * 8_000
