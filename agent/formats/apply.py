@@ -216,7 +216,7 @@ def _doubt(edit: WholeFile, before: str | None) -> str:
         return STRAY.format(edit.path)
     shrank = 2 * sum(map(bool, new)) < sum(map(bool, old))
     part = edit.likely and before != edit.content and edit.content.strip() in (before or "")
-    if part or (shrank and (edit.likely or not set(old).issuperset(filter(_ELISION.match, new)))):
+    if part or (shrank and (edit.likely or any(map(_ELISION.match, set(new).difference(old))))):
         return (
             f"the content for {edit.path} is only a part of the file. Send the complete file, "
             "without comments that stand for lines."

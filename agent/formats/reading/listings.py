@@ -75,7 +75,7 @@ class _Listings:
             path, start = _name(lines, index, self.scope)
             said = path or _said(lines, done, index, fence[1], self.scope)
             end = self._closing(start - 1, fence[0], said)
-            edit = None
+            edit: Edit | None = None
             if said and end is None:
                 missing = f"its closing fence {fence[0]} is missing."
                 problem = f"the file {said} is not complete: {missing}"
