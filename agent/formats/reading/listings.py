@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -64,6 +65,7 @@ class _Listings:
         self.lines = lines
         self.scope = scope
         self.parsed = 0
+        self.fences = _Fences(lines)
 
     def all(self) -> Iterator[Edit | list[str]]:
         lines, index, done = self.lines, 0, 0
@@ -98,7 +100,7 @@ class _Listings:
         complete program, but those up to a later one are, the later one closes the file. For texts
         there is no such test: the last bare fence before the next named one closes them.
         """
-        bare = _bare_fences(self.lines, start, fence)
+        bare = self.fences.bare(start, fence)
         first = next((n for n, depth in bare if depth == 0), None)
         if first is None or path is None:
             return first
@@ -113,20 +115,32 @@ class _Listings:
         return self.parsed <= _MOST_PARSED and not has_errors(path, text)
 
 
-def _bare_fences(lines: Sequence[str], start: int, fence: str) -> Iterator[tuple[int, int]]:
-    """Yield the lines that could close the fence, with the number of fences open after each."""
-    depth = 1
-    for number in range(start + 1, len(lines)):
-        mark = fence_of(lines[number])
-        if not mark:
-            continue
-        if depth == 0 and path_above(lines[max(start, number - 2) : number], ()):
-            return
-        if mark[0][0] != fence[0] or len(mark[0]) < len(fence):
-            continue
-        depth = depth + 1 if mark[1] else max(depth - 1, 0)
-        if not mark[1]:
-            yield number, depth
+class _Fences:
+    """The fences of a reply, each read once."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self.all = [(n, *mark) for n, line in enumerate(lines) if (mark := fence_of(line))]
+        self.named: dict[int, bool] = {}
+
+    def bare(self, start: int, fence: str) -> Iterator[tuple[int, int]]:
+        """Yield the lines that could close the fence, with the number of fences open after each."""
+        depth = 1
+        for index in range(bisect_left(self.all, (start + 1,)), len(self.all)):
+            number, marks, info = self.all[index]
+            if depth == 0 and self._is_named(start, number):
+                return
+            if marks[0] != fence[0] or len(marks) < len(fence):
+                continue
+            depth = depth + 1 if info else max(depth - 1, 0)
+            if not info:
+                yield number, depth
+
+    def _is_named(self, start: int, number: int) -> bool:
+        if number not in self.named:
+            above = self.lines[max(start, number - 2) : number]
+            self.named[number] = path_above(above, ()) is not None
+        return self.named[number]
 
 
 def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | None, int]:
@@ -175,10 +189,10 @@ def only_fence(lines: Sequence[str], scope: ReplyScope) -> Edit | None:
 
     It is the only known file that the reply names, else the only one of the chat.
     """
-    code, at = [], 0
+    code, at, fences = [], 0, _Fences(lines)
     while at < len(lines):
         fence = fence_of(lines[at])
-        end = next((n for n, _ in _bare_fences(lines, at, fence[0])), None) if fence else at
+        end = next((n for n, _ in fences.bare(at, fence[0])), None) if fence else at
         if fence and end and language_named(fence[1].lower()) and not _is_edit(lines, at + 1, end):
             code.append(lines[at + 1 : end])
         at = len(lines) if end is None else end + 1
