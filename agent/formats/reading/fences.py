@@ -35,6 +35,8 @@ def shortest_fence(texts: Iterable[str]) -> str:
 
 def path_in_info(info: str, known: Collection[str]) -> str | None:
     """Return the file that an info string names: ``python a.py``, ``python:a.py``, ``a.py``."""
+    if not info:
+        return None
     if title := _TITLE.search(info):
         return path_in_line(title[1], known)
     words = [word for part in info.split() for word in part.split(":") if word]

@@ -157,6 +157,8 @@ def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | No
 
 def _said(lines: Sequence[str], done: int, index: int, info: str, scope: ReplyScope) -> str | None:
     """Return the only file that the line above a fence names, as a heading or before a colon."""
+    if index and fence_of(lines[index - 1]):
+        return None
     near = reversed(lines[max(done, index - 3) : index])
     above = next((line for line in near if line.strip()), "")[:_LONGEST]
     heading = bool(_HEADING.match(above))

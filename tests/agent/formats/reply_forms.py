@@ -226,7 +226,6 @@ def diffs() -> list[Form]:
         "udiff: blocks": fenced(sr()),
         "udiff: the end marker of a patch": f"*** Begin Patch\n{UDIFF}\n*** End Patch\n",
     }  # fmt: skip
-    body = lambda head, lines: fence(F, hunk(head, new=lines))  # noqa: E731
     return [
         *(Form(name, "udiff", A, reply, DONE) for name, reply in done.items()),
         Form("udiff: a hint at the second", "udiff", A, body("@@ ... @@ def b():",
@@ -259,6 +258,10 @@ def diffs() -> list[Form]:
         Form("udiff: no file", "udiff", TWO, fence(F, "@@ @@\n-x = 1\n+x = 2"), None),
         Form("udiff: a file in full", "udiff", A, fenced(FULL.rstrip()), None),
     ]  # fmt: skip
+
+
+def body(head: str, lines: str) -> str:
+    return f"{F}diff\n{hunk(head, new=lines)}\n{F}\n"
 
 
 def patches() -> list[Form]:

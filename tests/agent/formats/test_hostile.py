@@ -143,7 +143,12 @@ def test_the_search_for_a_closing_fence_parses_a_bounded_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parsed: list[int] = []
-    monkeypatch.setattr(listings, "has_errors", lambda _, text: parsed.append(len(text)) is None)
+
+    def counted(_path: str, text: str) -> bool:
+        parsed.append(len(text))
+        return True
+
+    monkeypatch.setattr(listings, "has_errors", counted)
     unit = "(" * 400 + "\n```\n"
     for count in (500, 2_000):
         parsed.clear()

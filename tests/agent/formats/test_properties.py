@@ -172,7 +172,7 @@ _PARTS = st.lists(
 
 
 @given(form=_FORMATS, parts=_PARTS, block=st.booleans())
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_no_marker_is_written(form: str, parts: list[str], block: bool) -> None:
     if block:
         parts = ["src/a.py", "```", "<<<<<<< SEARCH", "x = 1", "=======", *parts, "```"]
