@@ -87,7 +87,8 @@ def file_for(
 def paths_in_prose(lines: Sequence[str], known: Collection[str]) -> list[str]:
     """Return the known files that the words of ``lines`` name, in order."""
     words = (word for line in lines if not fence_of(line) for word in _WORD.split(line))
-    return list(dict.fromkeys(name for word in words if (name := clean_name(word)) in known))
+    names = (word if word.isalnum() else clean_name(word) for word in words)
+    return list(dict.fromkeys(name for name in names if name in known))
 
 
 def quoted_paths(line: str) -> list[str]:

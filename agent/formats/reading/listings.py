@@ -192,6 +192,8 @@ def only_fence(lines: Sequence[str], scope: ReplyScope) -> Edit | None:
     It is the only known file that the reply names, else the only one of the chat.
     """
     code, at, fences = [], 0, _Fences(lines)
+    if not any(info and language_named(info.lower()) for _, _, info in fences.all):
+        return None
     while at < len(lines):
         fence = fence_of(lines[at])
         end = next((n for n, _ in fences.bare(at, fence[0])), None) if fence else at
