@@ -199,7 +199,9 @@ class _Session:
 
 def _looks_for_lines(edit: SearchReplace, text: str | None) -> bool:
     """Return whether the edit has lines to find; blank lines count if they are the whole file."""
-    if edit.search.strip() or edit.headers or (edit.line is not None and text):
+    if edit.search.strip() or edit.headers:
+        return True
+    if text and edit.line is not None and not edit.search:
         return True
     if text is not None and any(search.strip() for search, _ in edit.readings):
         return True

@@ -114,7 +114,7 @@ def look(
     lines: Sequence[str], edit: SearchReplace, *, likeness: bool = True
 ) -> tuple[MatchStep | None, list[Place]]:
     """Return the places of ``edit`` by the first of its readings that has any."""
-    if not edit.search.strip() and (edit.headers or edit.line is not None):
+    if not edit.search and (edit.headers or edit.line is not None):
         return MatchStep.EXACT, _insertions(lines, edit)
     for search, replace in _readings(lines, edit):
         step, found = find_places(lines, search, replace, edit.path, likeness=likeness)

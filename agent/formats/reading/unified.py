@@ -219,7 +219,7 @@ def _hunks(path: str, body: Sequence[Hunk], scope: ReplyScope) -> Iterator[Edit]
     for hunk in body:
         content = _content([hunk])
         if any(line[:1] in "+-" and line for line in content):
-            yield _unstrayed(content, hunk_edit(path, hunk, content, known=path in scope.known))
+            yield hunk_edit(path, hunk, content, known=path in scope.known)
 
 
 def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> SearchReplace:
@@ -230,16 +230,18 @@ def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> 
     """
     search, replace = with_ends(_side(content, "-")), with_ends(_side(content, "+"))
     headers = (hunk.hint,) if hunk.hint else ()
-    if search.strip():
+    full = [line for line in replace.split("\n") if line.strip()]
+    if search.strip() or not full:
         readings = _readings(content)
         line = None if hunk.inserts else hunk.line
         return SearchReplace(path, search, replace, readings, line=line, headers=headers)
     if known and hunk.inserts:
         return SearchReplace(path, "", replace, line=hunk.line)
-    full = [line for line in replace.split("\n") if line.strip()]
     defines = not full[0][:1].isspace() and any(line[:1].isspace() for line in full)
     ends = known and hunk.line is None and not headers and defines
-    return SearchReplace(path, "", replace, headers=headers if known else (), appends=ends)
+    if known and headers:
+        return SearchReplace(path, "", replace, headers=headers)
+    return SearchReplace(path, search, replace, appends=ends)
 
 
 def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -253,7 +255,7 @@ def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _unstrayed(content: Sequence[str], edit: SearchReplace) -> Edit:
-    plain = [line for line in content if line[:1] not in ("+", "-")]
+    plain = [line for line in content if line[:1] not in ("+", "-", " ")]
     return Unreadable(edit.path, STRAY.format(edit.path)) if strays(plain) else edit
 
 

@@ -79,10 +79,10 @@ class _Section:
 
     def edits(self, scope: ReplyScope) -> Iterator[Edit]:
         path = clean_name(self.given)
-        if strays([line for line in self.lines if line[:1] not in ("+", "-")]):
-            yield Unreadable(path, STRAY.format(path))
-            return
         if self.verb == "Add":
+            if strays([line for line in self.lines if not line.startswith("+")]):
+                yield Unreadable(path, STRAY.format(path))
+                return
             yield WholeFile(path, with_ends(_added(self.lines)), new=True)
             return
         if not self.verb:
