@@ -32,7 +32,7 @@ def read_patches(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[st
     closing = _closing_fences(lines)
     for number, line in enumerate(lines):
         action = _ACTION.match(line)
-        edge = line.strip().lower() in _EDGES
+        edge = line.rstrip().lower() in _EDGES
         if (action or edge or number in closing) and section:
             yield from section.edits(scope)
             section = None
