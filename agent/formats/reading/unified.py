@@ -102,7 +102,7 @@ def _without_header(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
         return [], start
     body, end = _body(lines, start)
     changes = any(line[:1] in ("+", "-") for hunk in body for line in hunk.lines)
-    return (body, end) if changes else ([], max(start, at + 1))
+    return (body if changes else []), max(end, at + 1)
 
 
 def _file_of(before: Sequence[str], scope: ReplyScope, previous: str | None) -> str | None:
