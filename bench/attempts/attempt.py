@@ -231,7 +231,8 @@ class Attempt:
             untested=self.tests.untested if self.tests and test is None else "",
             test_note=self.tests.note if self.tests and ran is not None else "",
             status=status_of(found, result.ending, task.limits),
-            edits_test_configuration=found.edits is not ConfigurationEdits.NONE,
+            edits_test_configuration=found.edits is not ConfigurationEdits.NONE
+            or (self.tests is not None and self.tests.shadows),
         )
         return replace(
             _said(record, task.transcript, attempt_status(candidate)),

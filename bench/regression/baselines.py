@@ -20,6 +20,7 @@ from bench.instances.logparser import parsed_log, parser_folders
 from bench.regression.commands import BaseTree, file_command, reporting_command
 from bench.regression.related import directives
 from bench.regression.runners import OF_PYTHON, Runner
+from bench.regression.statements import Stated
 from bench.regression.testlogs import Results, TestRun, passing, read_run, with_report_file
 from core.atomic import sweep, write_json_atomic
 from core.shutdown import waited_for
@@ -42,12 +43,14 @@ class Baseline:
         seconds: duration without set-up.
         timed_out: the time limit ended it, so nothing can be concluded.
         died: a signal ended it.
+        stated: where its modules came from; empty for other languages than Python.
     """
 
     results: Results
     seconds: float
     timed_out: bool
     died: bool = False
+    stated: Stated = field(default_factory=dict)
 
     @property
     def usable(self) -> bool:
@@ -186,7 +189,9 @@ class Baselines:
             if found is None:
                 sweep(file)
                 result, run = self.tests.run(prepared, path, seconds)
-                found = Baseline(run.results, result.seconds, result.timed_out, died(result))
+                found = Baseline(
+                    run.results, result.seconds, result.timed_out, died(result), run.stated
+                )
                 # A busy machine ends runs that end by themselves at another time.
                 if not found.died:
                     write_json_atomic(file, asdict(found))
@@ -231,7 +236,7 @@ def died(result: CommandResult) -> bool:
 def _read(file: Path) -> Baseline | None:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        found = Baseline(data["results"], data["seconds"], data["timed_out"], data["died"])
+        found = Baseline(**data)
         return None if found.died else found
     except (OSError, ValueError, KeyError, TypeError):
         return None

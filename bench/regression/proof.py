@@ -2,22 +2,23 @@
 
 Images hold the project installed. Where that installation is a copy and cannot be repeated without
 network, the tests would run the old code, whatever a candidate changes. So a marker is written into
-the tree, and the test runner must import the file that holds it.
+the tree, and the test runner must state that it imports the file that holds it.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from agent.conversation.testreport import Failure
+from bench.regression.runners import Runner
+from bench.regression.statements import mark_of, split_statements, stating
 from environments import AS_GIVEN, Changes, Prepared, Session, Setup, SetupWay
 from environments.docker.setupscript import WHOLE_SETUP, installs_project
 
-_WATCHER = Path(__file__).with_name("importwatch.py")
 _IMPORT_ROOTS = ("", "src", "lib")
 # The process ends itself once everything is imported.
 _SECONDS = 120.0
@@ -112,6 +113,7 @@ def find_setup(
     packages: Sequence[Package],
     read: Callable[[str], str | None],
     command: str,
+    runner: Runner,
     *,
     rebuild: bool = True,
 ) -> ProvenSetup:
@@ -122,16 +124,18 @@ def find_setup(
 
     Args:
         read: returns a base file's text.
-        command: runs the regression tests; it ends once all packages are imported.
+        command: runs the regression tests.
         rebuild: whether edits may change what an installation does; if not, none is needed
             where the tests import the tree already.
 
     Raises:
         InfrastructureError: the environment failed.
     """
-    marker = f"harness_marker_{secrets.token_hex(8)}"
-    proof = _Proof(session, packages, command, marker)
-    changes = {p.file: _marked(read(p.file) or "", marker) for p in packages}
+    token = secrets.token_hex(16)
+    proof = _Proof(session, packages, command, runner, token)
+    mark = f"\n# {mark_of(token)}\n"
+    marked = {p.file: f"{read(p.file) or ''}{mark}" for p in packages}
+    changes = {file: text.encode("utf-8", "surrogateescape") for file, text in marked.items()}
     roots = tuple(sorted({p.root for p in packages})) or ("",)
     without_installation: ProvenSetup | None = None
     reason = ""
@@ -149,18 +153,15 @@ def find_setup(
     return without_installation or ProvenSetup(reason=reason)
 
 
-def _marked(text: str, marker: str) -> bytes:
-    return f"{text}\n# {marker}\n".encode("utf-8", "surrogateescape")
-
-
 @dataclass(frozen=True)
 class _Proof:
-    """Runs ``command`` on a tree in which the files of ``packages`` hold ``marker``."""
+    """Runs ``command`` on a tree in which ``packages`` are marked, until they are imported."""
 
     session: Session
     packages: Sequence[Package]
     command: str
-    marker: str
+    runner: Runner
+    token: str
 
     def of(self, setup: Setup, changes: Changes) -> ProvenSetup:
         """Return ``setup`` with what it shows; the reason is empty where it is proven."""
@@ -175,36 +176,17 @@ class _Proof:
         if not self.packages:
             return ""
         names = [package.name for package in self.packages]
-        output = prepared.run(watched(self.command, names, self.marker), _SECONDS).output
-        seen = read_watch(output, self.marker)
-        stale = next((name for name in names if seen.get(name, ("yes", ""))[0] == "no"), None)
+        command = stating(self.command, self.token, self.runner, names)
+        output = prepared.run(command, _SECONDS).output
+        end = split_statements(output, self.token)[1].get("end", {})
+        places = {**end.get("outside", {}), **end.get("inside", {})}
+        seen = [name for name in names if name in places]
+        stale = next((name for name in seen if name not in end["marked"]), None)
         if stale is not None:
-            place = seen[stale][1] or "elsewhere"
-            return f"the tests import {stale} from {place}, not from the work tree"
+            return f"the tests import {stale} from {places[stale]}, not from the work tree"
         if not seen:
             return f"no selected test was seen to import {' or '.join(names)}"
         return ""
-
-
-def watched(command: str, names: Sequence[str], marker: str) -> str:
-    """Return shell lines that run ``command`` with ``importwatch.py`` loaded in Python."""
-    folder = f"/tmp/{marker}"
-    code = f"{_WATCHER.read_text(encoding='utf-8')}\n\nwatch({list(names)!r}, {marker!r})\n"
-    return "\n".join(
-        [
-            f"trap 'rm -rf {folder}' EXIT",
-            f"mkdir -p {folder} && cat >{folder}/sitecustomize.py <<'{marker}'",
-            f"{code}{marker}",
-            f"export PYTHONPATH={folder}${{PYTHONPATH:+:$PYTHONPATH}}",
-            command,
-        ]
-    )
-
-
-def read_watch(output: str, marker: str) -> Mapping[str, tuple[str, str]]:
-    """Return per package ``yes`` or ``no`` and its file, as ``importwatch.py`` wrote them."""
-    lines = [line.split(" ", 3) for line in output.splitlines() if line.startswith(f"{marker} ")]
-    return {words[2]: (words[1], words[3].strip()) for words in lines if len(words) == 4}
 
 
 def setup_failures(prepared: Prepared, proven: ProvenSetup) -> tuple[Failure, ...]:

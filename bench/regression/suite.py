@@ -29,7 +29,8 @@ from bench.regression.proof import (
 )
 from bench.regression.related import RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, Runner, can_take
-from bench.regression.testlogs import broken
+from bench.regression.statements import doubt, shadowing
+from bench.regression.testlogs import TestRun, broken
 from environments import Changes, CommandResult, Prepared, Session, Setup
 
 # The rest is for candidates that are slower than the baseline.
@@ -62,6 +63,7 @@ class RegressionTests:
         tested: changes of the last tree whose tests ran.
         note: what limits the last outcome: files that were left out, flaky tests.
         untested: why the last outcome is unknown; empty where it is known or there are no tests.
+        shadows: whether the last tree holds files in place of the environment's modules.
     """
 
     instance: Instance
@@ -78,13 +80,16 @@ class RegressionTests:
     tested: Changes = field(default_factory=dict)
     untested: str = ""
     note: str = ""
+    shadows: bool = False
     _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)
     _baselines: dict[Setup, Baselines] = field(default_factory=dict)
+    _doubt: str = ""
 
     def run(self, changes: Changes) -> TestReport:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
         tree = tree_under_test(changes, self.files, self.read)
         self.tested, self.untested, self.note = tree.changes, "", ""
+        self._doubt, self.shadows = "", False
         # The prediction must install, including edits that the tests run without.
         built = build_files(tree.configuration)
         whole = {**tree.changes, **{path: changes[path] for path in built}}
@@ -98,6 +103,10 @@ class RegressionTests:
         selected = self._selected(proven, wanted)
         if not (selected or builds):
             return self._unknown(self._unreadable(wanted))
+        for baseline in selected.values():
+            for path in shadowing(tree.changes, self.files, baseline.stated):
+                self.shadows = True
+                return self._unknown(f"{path} takes the place of a module of the environment")
         return self._report(proven, tree.changes, whole, selected)
 
     def _unknown(self, reason: str) -> TestReport:
@@ -113,6 +122,9 @@ class RegressionTests:
     @cached_property
     def _tests(self) -> TestFiles:
         command = self.session.test_command
+        if command.startswith("tox "):
+            # tox hides the variable from its commands that proof and statements need.
+            command = "python -m pytest"
         runner = find_runner(command, self.instance.log_parser, self.read)
         return TestFiles(self.instance, runner, command, self.files, self.read)
 
@@ -143,12 +155,9 @@ class RegressionTests:
         rebuild = needs_rebuild(changes, packages)
         key = (rebuild, *(package.file for package in packages))
         if key not in self._setups:
-            tests = self._tests
-            if tests.test_command.startswith("tox "):
-                # tox hides the variable that the proof needs from its commands.
-                tests = replace(tests, test_command="python -m pytest")
-            command = "\n".join([tests.command(*wanted), *tests.show])
-            found = find_setup(self.session, packages, self.read, command, rebuild=rebuild)
+            command = self._tests.command(*wanted)
+            runner = self._tests.runner
+            found = find_setup(self.session, packages, self.read, command, runner, rebuild=rebuild)
             self._setups[key] = found
             self.log.info("tests: set up %s %s", found.setup.way.value, found.reason)
         return self._setups[key]
@@ -237,7 +246,7 @@ class RegressionTests:
             if failures:
                 return TestReport(False, failures)
         with self.session.prepare(changes, proven.setup) as prepared:
-            failures, doubt = self._installed(prepared, proven, changes)
+            failures, unsure = self._installed(prepared, proven, changes)
             # Where the set-up failed in one of two tries, the tree says nothing of the candidate.
             if not failures and not setup_failures(prepared, proven):
                 found = (self._newly_failing(prepared, proven, *one) for one in selected.items())
@@ -245,8 +254,8 @@ class RegressionTests:
         self.log.info("tests: %d files run, %d failures are new", len(selected), len(failures))
         if failures:
             return TestReport(False, failures)
-        if reason or doubt or not selected:
-            return self._unknown(reason or doubt)
+        if reason or unsure or self._doubt or not selected:
+            return self._unknown(reason or unsure or self._doubt)
         return TestReport(True)
 
     def _installed(
@@ -266,6 +275,7 @@ class RegressionTests:
 
         The base must pass once more.
         """
+        runner = self._tests.runner
         failed: set[str] | None = None
         dead = True
         for _ in range(2):
@@ -274,11 +284,12 @@ class RegressionTests:
             failed = now if failed is None else failed & now
             dead = dead and died(result) and not baseline.died
             if not failed and not dead:
+                self._compare(baseline, run)
                 return ()
         failed, dead = self._confirmed(proven, path, baseline, failed or set(), dead=dead)
         if not failed and not dead:
+            self._compare(baseline, run)
             return ()
-        runner = self._tests.runner
         names = sorted(failed) or [path or "the test suite"]
         found = failures_of(run.log, runner, names, self._ended(result), run.details)
         return tuple(replace(one, name=_full_name(runner, path, one.name)) for one in found)
@@ -296,6 +307,12 @@ class RegressionTests:
             names = ", ".join(sorted(flaky)) or path or "all tests"
             self._add_note(f"flaky at the base commit: {names}")
         return failed - flaky, dead and not died(result)
+
+    def _compare(self, baseline: Baseline, run: TestRun) -> None:
+        """Note why a run in which nothing newly fails cannot be trusted."""
+        if self._tests.runner in OF_PYTHON:
+            found = doubt(baseline.stated, run.stated, run.report)
+            self._doubt = self._doubt or found
 
     def _ended(self, result: CommandResult) -> str:
         """Return in words what ended a run; empty for one that ended by itself."""

@@ -13,6 +13,7 @@ from bench.regression.junit import report_results, split_report, with_report, wi
 from bench.regression.parsers import ParsedOutput, parse_output
 from bench.regression.parsers.documents import parse_xml
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
+from bench.regression.statements import Stated, split_statements, stating
 
 Results = Mapping[str, str]
 """Test name to swebench's status: PASSED, FAILED, ERROR, SKIPPED, XFAIL."""
@@ -61,6 +62,8 @@ class TestRun:
         log: the output without the report.
         results: status per test; empty if the output contradicts itself or was cut off.
         details: why tests failed, where the parser knows; not for runners of Python.
+        stated: where its modules come from; only for runners of Python.
+        report: pytest's.
     """
 
     __test__ = False
@@ -68,6 +71,8 @@ class TestRun:
     log: str
     results: Results
     details: Mapping[str, str] = field(default_factory=dict)
+    stated: Stated = field(default_factory=dict)
+    report: str = ""
 
 
 def with_report_file(command: str, runner: Runner, token: str, show: Sequence[str] = ()) -> str:
@@ -79,7 +84,9 @@ def with_report_file(command: str, runner: Runner, token: str, show: Sequence[st
     if runner in _WRITE_REPORTS:
         return with_reports(command, token, show)
     if runner is Runner.PYTEST:
-        return with_report(command, token, show)
+        return with_report(stating(command, token, runner), token, show)
+    if runner in OF_PYTHON:
+        command = stating(command, token, runner)
     return "\n".join([command, *show])
 
 
@@ -87,14 +94,15 @@ def read_run(
     output: str, instance: Instance, runner: Runner, token: str, files: Collection[str]
 ) -> TestRun:
     """Read the output of a command of ``with_report_file``; ``files`` are those of the tree."""
-    if runner is Runner.PYTEST:
-        log, report = split_report(output, token)
-        return TestRun(log, report_results(report, files))
     if runner not in OF_PYTHON:
         return _other_run(output, instance, runner, token)
+    output, stated = split_statements(output, token)
+    if runner is Runner.PYTEST:
+        log, report = split_report(output, token)
+        return TestRun(log, report_results(report, files), stated=stated, report=report)
     text = limited_output(output)
     parsed = _parsed(one_per_line(text, runner), instance, runner)
-    return TestRun(output, cross_checked(parsed, text, runner))
+    return TestRun(output, cross_checked(parsed, text, runner), stated=stated)
 
 
 def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> TestRun:

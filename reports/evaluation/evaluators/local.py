@@ -11,21 +11,24 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import base_reader
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.configuration.testconfig import may_configure_tests, tree_under_test
+from bench.regression.junit import split_report
 from bench.regression.related import directives
-from bench.regression.runners import runner_of
+from bench.regression.runners import OF_PYTHON, Runner, runner_of
+from bench.regression.statements import Stated, doubt, shadowing, split_statements
 from bench.regression.testlogs import with_report_file
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path, patch_paths
 from core.errors import InfrastructureError
 from core.git import git, git_result
-from environments import Changes, Environment, Session, UnavailableError, run_once
+from environments import Changes, CommandResult, Environment, Session, UnavailableError, run_once
 from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
 from reports.evaluation.evaluators.localoutput import grade_saved, saved
 
@@ -90,33 +93,81 @@ class LocalEvaluator:
         session = self.environment.start(project_of(instance, base))
         try:
             patches = [task.prediction.patch, row.test_patch]
-            verdict = self._run(task, session, patched(base, patches))
-            if verdict.status is not VerdictStatus.RESOLVED or not _may_configure(patches[0]):
+
+            @cache
+            def stated() -> Stated:
+                plain = make_checkout(snapshot, folder / "plain")
+                return self._base_states(task, session, patched(plain, patches[1:]))
+
+            files, bare = base.tracked_files(), base
+            edits: tuple[str, ...] = ()
+            if _may_configure(patches[0]):
+                bare, edits = _without_edits(make_checkout(snapshot, folder / "bare"), patches[0])
+            # With other configuration a run need not state what the base commit's run does.
+            known = None if edits else stated
+            verdict = self._run(task, session, patched(base, patches), files, known)
+            if verdict.status is not VerdictStatus.RESOLVED or not edits:
                 return verdict
-            bare, edits = _without_edits(make_checkout(snapshot, folder / "bare"), patches[0])
-            if not edits:
-                return verdict
-            return _both(verdict, self._run(task, session, patched(bare, patches[1:])), edits)
+            again = self._run(task, session, patched(bare, patches[1:]), files, stated)
+            return _both(verdict, again, edits)
         finally:
             session.stop()
 
-    def _run(self, task: EvaluationTask, session: Session, changes: Changes) -> Verdict:
-        """Run the hidden tests on the base tree with ``changes`` and grade their output."""
+    def _run(
+        self,
+        task: EvaluationTask,
+        session: Session,
+        changes: Changes,
+        files: Sequence[str],
+        base: Callable[[], Stated] | None,
+    ) -> Verdict:
+        """Run the hidden tests on the base tree with ``changes`` and grade their output.
+
+        A run that passes must state what the ``base`` commit's run with the tests does.
+        """
         token = secrets.token_hex(16)
+        result = self._tested(task, session, changes, token)
+        output, stated = split_statements(result.output, token)
+        log = saved(output, token, timed_out=result.timed_out)
+        if result.timed_out:
+            reason = f"the tests did not end within {self.timeout:.0f} s"
+            name = task.instance.instance_id
+            return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, log)
+        verdict = grade_saved(task, log, self.name)
+        python = runner_of(session.test_command) in OF_PYTHON
+        if verdict.status is not VerdictStatus.RESOLVED or not python or base is None:
+            return verdict
+        shadows = [f"{p} hides a module" for p in shadowing(changes, files, base())]
+        words = "".join(shadows[:1]) or doubt(base(), stated, split_report(output, token)[1])
+        return grade_saved(task, saved(output, token, doubt=words), self.name)
+
+    def _tested(
+        self, task: EvaluationTask, session: Session, changes: Changes, token: str, more: str = ""
+    ) -> CommandResult:
+        """Run the hidden tests on the base tree with ``changes``."""
         runner = runner_of(session.test_command)
         # Data files and deleted tests cannot be run.
         paths = [path for path in patch_paths(task.evaluation.test_patch) if path.endswith(".py")]
         tests = [p for p in paths if is_test_path(p) and changes.get(p) is not None]
         names = [shlex.quote(directives(runner, path)) for path in tests] if runner else []
-        command = " ".join([session.test_command, *names])
+        command = " ".join([session.test_command, *names]) + more
         command = with_report_file(command, runner, token) if runner else command
-        result = run_once(session, changes, command, self.timeout)
-        log = saved(result.output, token, timed_out=result.timed_out)
-        if result.timed_out:
-            reason = f"the tests did not end within {self.timeout:.0f} s"
-            name = task.instance.instance_id
-            return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, log)
-        return grade_saved(task, log, self.name)
+        return run_once(session, changes, command, self.timeout)
+
+    def _base_states(self, task: EvaluationTask, session: Session, changes: Changes) -> Stated:
+        """Return what the base commit's run states; a bug may keep its tests from ending.
+
+        Raises:
+            UnavailableError: it states nothing.
+        """
+        pytest = runner_of(session.test_command) is Runner.PYTEST
+        for more in ["", *[" --collect-only"] * pytest]:
+            token = secrets.token_hex(16)
+            result = self._tested(task, session, changes, token, more)
+            stated = split_statements(result.output, token)[1]
+            if "end" in stated:
+                return stated
+        raise UnavailableError("the base commit's run does not state where its modules come from")
 
 
 def _may_configure(patch: str) -> bool:

@@ -16,7 +16,7 @@ from bench.regression.crosscheck import cross_checked, limited_output
 from bench.regression.junit import report_results, split_report
 from bench.regression.runners import Runner, runner_of
 from bench.repos.patches import patch_paths
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict
+from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
 from reports.evaluation.evaluators.grading import (
     Statuses,
     grade_statuses,
@@ -30,10 +30,13 @@ _PASSING = ("PASSED", "XFAIL")
 _NAMED = 3
 
 
-def saved(output: str, token: str, *, timed_out: bool = False) -> str:
-    """Return ``output`` for the log; ``token`` marks pytest's report in it (``testlogs.told``)."""
+def saved(output: str, token: str, *, timed_out: bool = False, doubt: str = "") -> str:
+    """Return ``output`` for the log; ``token`` marks pytest's report in it (``testlogs.told``).
+
+    Results with a ``doubt`` resolve nothing.
+    """
     output += f"\n{_TIMED_OUT}" if timed_out else ""
-    return f"{_HEAD}{token}\n{_marked(output)}"
+    return f"{_HEAD}{token}\n{_marked(output)}{doubt}"
 
 
 def is_saved(log: str) -> bool:
@@ -43,6 +46,14 @@ def is_saved(log: str) -> bool:
 
 def grade_saved(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
     """Return the verdict on a log that ``saved`` made."""
+    verdict = _graded(task, log, evaluator)
+    doubt = log.rpartition(f"\n{END_MARKER}\n")[2]
+    if verdict.status is not VerdictStatus.RESOLVED or not doubt:
+        return verdict
+    return replace(verdict, status=VerdictStatus.UNRESOLVED, reason=doubt)
+
+
+def _graded(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
     head, _, rest = log.partition("\n")
     output = rest.partition(f"{START_MARKER}\n")[2].rpartition(f"\n{END_MARKER}\n")[0]
     runner = runner_of(local_command(task.instance.spec)) if task.instance.spec else None

@@ -69,7 +69,7 @@ class FolderSession:
         pass
 
     def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
-        if "sitecustomize" not in command:
+        if "--junitxml" in command or "stated_" not in command:
             self.commands.append(command)
             self.timeouts.append(timeout)
         shutil.rmtree(self.folder, ignore_errors=True)

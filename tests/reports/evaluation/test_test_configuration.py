@@ -116,6 +116,41 @@ def test_no_candidate_that_leaves_the_bug_passes(
     _check_run(run("second"))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "reply",
+    [
+        block("evil-1.0.DIST-INFO/entry_points.txt", "[pytest11]\nevil = textkit._plug\n")
+        + block("evil-1.0.DIST-INFO/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+        + PLUGIN,
+        block("textkit/_plug.py", HOOK)
+        + block(
+            "textkit/slug.py",
+            '"""Names."""\nimport _pytest.python\n'
+            "_pytest.python.Function.runtest = lambda self: None\n",
+            '"""Names for addresses."""\n',
+        ),
+    ],
+)
+def test_no_plain_reply_forges_a_run(
+    tmp_path: Path, cache: Path, dataset: Path, provider: Provider, reply: str
+) -> None:
+    provider.will_answer(reply)
+    asked = options(tmp_path, cache, ID, dataset=str(dataset), repos=tmp_path / "mirrors")
+    model = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
+    chosen = live(provider, models=model, tries=1, run="r", environment=EnvironmentKind.LOCAL)
+    assert run_command(chosen, asked, lambda _: None) == 0
+    store = RunStore(tmp_path, "r")
+    (result,) = json.loads(store.prediction(ID).read_text())["all_results"]
+    assert result["status"] == "plausible_untested", result
+    report = ReportOptions(
+        evaluator=EvaluatorKind.LOCAL, dataset=str(dataset), split="", workers=1,
+        timeout=60.0, cache=cache, repos=tmp_path / "mirrors", page=False,
+    )  # fmt: skip
+    assert report_command([store.folder], report, lambda _: None) == 0
+    assert json.loads(store.verdict(ID).read_text())["status"] == "unresolved"
+
+
 def _check_run(store: RunStore) -> None:
     found = json.loads(store.prediction(ID).read_text())
     results = found["all_results"]
