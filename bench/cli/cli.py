@@ -13,11 +13,9 @@ from typing import Any
 
 import typer
 from dotenv import dotenv_values
-from typer._completion_classes import completion_init  # what add_completion=True would call
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-from bench.cli.completion import completion_variable, install_completion
 from bench.cli.configfile import recorded_defaults
 from core.address import without_logins
 from core.errors import InfrastructureError, UserError
@@ -35,13 +33,6 @@ _PARSING = re.compile(r", unable to parse string as an? \w+")
 class About:
     """What each command can say of itself."""
 
-    install_completion: bool = option(
-        False,
-        "Complete options in this shell: bash, zsh or fish.",
-        "--install-completion",
-        panel=RUN,
-        recorded=False,
-    )
     version: bool = option(False, "Print the version.", "--version", panel=RUN, recorded=False)
 
 
@@ -75,9 +66,6 @@ class SectionedCommand(TyperCommand):
         """Run the command, or only say what ``About`` asks for."""
         if ctx.params.get("version"):
             print(f"swe-retry-harness {HARNESS_VERSION}")
-            return 0
-        if ctx.params.get("install_completion"):
-            print(install_completion(ctx.info_name))
             return 0
         return super().invoke(ctx)
 
@@ -115,7 +103,6 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     keep_ignoring_interrupts()
     _survive_readers()
     _load_env_file(Path(".env"))
-    completion_init()
     app = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -124,7 +111,7 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     )
     app.command(cls=SectionedCommand)(command)
     try:
-        code = app(standalone_mode=False, prog_name=name, complete_var=completion_variable(name))
+        code = app(standalone_mode=False, prog_name=name)
     except TyperException as error:
         return _say(f"{_usage(error)} (see --help)", 2)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Help, completion, dry runs, one agent tried, and messages about wrong input."""
+"""Help, dry runs, one agent tried, and messages about wrong input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.completion import completion_script, install_completion
 from bench.cli.selection import read_ids
 from runs.storage.versions import HARNESS_VERSION
 from tests.bench.cli.test_options import ID, NOWHERE, Run, replayed, run
@@ -22,7 +20,7 @@ from tests.bench.cli.test_options import here as here  # a fixture
 from tests.bench.runs import TOP
 from tests.preloaded import Preloaded
 
-# --- 11. names, help, completion, dry runs
+# --- 11. names, help, dry runs
 
 
 def test_short_options_and_the_version(tmp_path: Path) -> None:
@@ -54,34 +52,6 @@ def test_the_scripts_run_by_themselves(tmp_path: Path) -> None:
             env={**os.environ, "PATH": path}, check=False,
         )  # fmt: skip
         assert done.stdout.startswith("swe-retry-harness"), done.stderr
-
-
-def test_completion_in_bash(tmp_path: Path) -> None:
-    said = install_completion("harness.py", tmp_path, "bash")
-    assert str(tmp_path / ".bashrc") in said
-    install_completion("harness.py", tmp_path, "bash")
-    assert (tmp_path / ".bashrc").read_text().count("source ") == 1, "installed once"
-    asked = (
-        f"source {tmp_path}/.bashrc; COMP_WORDS=(./harness.py --budget-usd-per); COMP_CWORD=1; "
-        "_harness_py_completion ./harness.py; printf '%s\\n' \"${COMPREPLY[@]}\""
-    )
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", asked], cwd=TOP, text=True, capture_output=True, check=False,
-        env={**os.environ, "PATH": path},
-    )  # fmt: skip
-    assert done.stdout.split() == ["--budget-usd-per-instance", "--budget-usd-per-model"]
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_completion_in_other_shells(tmp_path: Path, shell: str) -> None:
-    install_completion("harness.py", tmp_path, shell)
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    script = tmp_path / f"script.{shell}"
-    script.write_text(completion_script(shell, "harness.py"))
-    checked = subprocess.run([shell, "-n", str(script)], capture_output=True, check=False)
-    assert checked.returncode == 0, checked.stderr
 
 
 def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
