@@ -10,7 +10,6 @@ from typing import Any
 
 from core.options import Folder, option, option_group
 from environments.options import ImageOptions
-from reports.submission.splits import Layout
 from runs.options import cache_option, out_option, workers_option
 
 Say = Callable[[str], None]
@@ -157,9 +156,4 @@ class SubmissionOptions:
     repos: Path | None = None
     allow_partial: bool = partial_option(
         "Package: what is not predicted or evaluated is unresolved."
-    )
-    layout: Layout = option(
-        Layout.REPOSITORY,
-        "Package: artifacts and entry apart, or all in the entry.",
-        "--layout",
     )

@@ -20,7 +20,7 @@ from reports.evaluation.evaluators.base import PATCH_FILE, REPORT_FILE
 from reports.submission.evidence import COPIED
 from reports.submission.order import EvaluatedPatch, Order, evaluated_patches
 from reports.submission.readme import Facts, readme
-from reports.submission.splits import Layout, entry_name
+from reports.submission.splits import entry_name
 from reports.submission.summary import BY_REPO_FILE, BY_TIME_FILE, Lists, by_repo, by_time, lists_of
 from runs.storage.layouts import RESULTS_FILE
 from runs.storage.store import RunStore
@@ -32,9 +32,8 @@ ENTRY = "entry"
 def build(store: RunStore, run: RunData, order: Order, folder: Path) -> Lists:
     """Write the package of an officially evaluated run into the new folder ``folder``.
 
-    The artifact repository is ``folder/artifacts`` and the entry is below ``folder/entry``; in the
-    flat layout the entry, below ``folder/evaluation``, contains everything. The same run always
-    gives the same bytes. An incomplete package is removed.
+    The artifact repository is ``folder/artifacts`` and the entry is below ``folder/entry``. The
+    same run always gives the same bytes. An incomplete package is removed.
 
     Returns:
         The three lists of ``results.json``.
@@ -72,26 +71,18 @@ class _Writer:
 
     def write(self, found: Sequence[EvaluatedPatch], lists: Lists) -> None:
         """Write all files of the package."""
-        artifacts = self.root / (self._place if self._flat else ARTIFACTS)
+        artifacts = self.root / ARTIFACTS
         self._predictions(artifacts / ALL_PREDS)
         for one in found:
             self._logs(artifacts / "logs", one)
         for instance in self.run.instances:
             self._trajectory(artifacts / "trajs", instance.instance_id)
-        self._entry(artifacts if self._flat else self.root / ENTRY / self._place, lists)
-
-    @property
-    def _flat(self) -> bool:
-        return self.order.layout is Layout.FLAT
+        place = f"evaluation/{self.order.split.value}/{self._name}"
+        self._entry(self.root / ENTRY / place, lists)
 
     @property
     def _name(self) -> str:
         return entry_name(self.order.meta.date, self.order.meta.folder)
-
-    @property
-    def _place(self) -> str:
-        """The entry's folder in the leaderboard's repository."""
-        return f"evaluation/{self.order.split.value}/{self._name}"
 
     def _predictions(self, path: Path) -> None:
         lines = [
@@ -112,17 +103,11 @@ class _Writer:
         if one.evidence.report:
             _write(folder / REPORT_FILE, self._clean(one.evidence.report))
         if one.evidence.test_output:
-            self._output(folder, self._clean(one.evidence.test_output))
+            output = self._clean(one.evidence.test_output)
+            _write(folder / "test_output.txt.gz", gzip.compress(output, mtime=0))
         for name, path in zip(COPIED, (one.evidence.script, one.evidence.run_log), strict=True):
             if path:
                 _write(folder / name, self._clean(path))
-
-    def _output(self, folder: Path, output: bytes) -> None:
-        # The leaderboard's script of July 2025 reads the uncompressed file.
-        if self._flat:
-            _write(folder / "test_output.txt", output)
-        else:
-            _write(folder / "test_output.txt.gz", gzip.compress(output, mtime=0))
 
     def _trajectory(self, trajs: Path, name: str) -> None:
         for path in (self.store.folder / f"{name}.md", self.store.trajectory(name)):
@@ -139,8 +124,7 @@ class _Writer:
     def _entry(self, folder: Path, lists: Lists) -> None:
         facts = self._facts(lists)
         meta = self.order.meta
-        place = self._place if self._flat else ""
-        metadata = meta.metadata(several_attempts=facts.several, place=place).model_dump()
+        metadata = meta.metadata(several_attempts=facts.several).model_dump()
         text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=10_000)
         _write(folder / "metadata.yaml", text.encode())
         _write(folder / "README.md", self.order.redact(readme(meta, facts)).encode())

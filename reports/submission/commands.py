@@ -12,7 +12,7 @@ from core.errors import UserError
 from core.redaction import Redactor
 from reports.cli.options import SubmissionOptions
 from reports.data.rundata import RunData, read_run
-from reports.submission.build import build
+from reports.submission.build import ARTIFACTS, ENTRY, build
 from reports.submission.checks.entry import research_notes
 from reports.submission.checks.hidden import mirrors_at_hand
 from reports.submission.checks.validation import Against, validate
@@ -20,7 +20,7 @@ from reports.submission.locate import locate
 from reports.submission.meta import read_meta
 from reports.submission.order import Order, check_described
 from reports.submission.reading import Folder
-from reports.submission.splits import RESEARCH_NOTICE, Layout, Split
+from reports.submission.splits import RESEARCH_NOTICE, Split
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]
@@ -49,14 +49,11 @@ def submission_command(
     store = RunStore.of_folder(runs[0])
     dataset = _dataset_of_run(store, split, options.dataset)
     run = read_run(store, dataset.rows)
-    order = Order(split, meta, dataset.rows, logo, options.allow_partial, redact, options.layout)
+    order = Order(split, meta, dataset.rows, logo, options.allow_partial, redact)
     lists = build(store, run, order, folder)
     say(f"resolved       {len(lists.resolved)} of {len(dataset.rows)}, {_attempts(run)}")
-    flat = options.layout is Layout.FLAT
-    if not flat:
-        say(f"artifacts      {folder / 'artifacts'}: the content of {meta.artifacts}")
-    entry = folder / ("evaluation" if flat else "entry")
-    say(f"entry          {entry}: add it to a fork of SWE-bench/experiments")
+    say(f"artifacts      {folder / ARTIFACTS}: the content of {meta.artifacts}")
+    say(f"entry          {folder / ENTRY}: add it to a fork of SWE-bench/experiments")
     return _validated(folder, dataset, options, redact, say)
 
 

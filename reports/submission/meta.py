@@ -67,15 +67,14 @@ class Meta(BaseModel):
     web_browsing: StrictBool
     web_measures: str = ""
 
-    def metadata(self, *, several_attempts: bool, place: str = "") -> Metadata:
+    def metadata(self, *, several_attempts: bool) -> Metadata:
         """Return the content of ``metadata.yaml``.
 
         Args:
             several_attempts: whether an instance had more than one attempt.
-            place: the folder of logs and trajectories in the repository of the artifacts.
         """
         repo = self.artifacts.rstrip("/")
-        tree = "/".join(filter(None, (repo, "tree/main", place)))
+        tree = f"{repo}/tree/main"
         return Metadata(
             info=Info(
                 name=self.name,

@@ -17,7 +17,7 @@ from reports.data.jsonvalues import mapping
 from reports.data.rundata import InstanceData, RunData
 from reports.submission.evidence import Evidence, EvidenceFinder
 from reports.submission.meta import Meta
-from reports.submission.splits import Layout, Split
+from reports.submission.splits import Split
 from reports.submission.summary import Row
 from runs.storage.store import RunStore
 
@@ -39,7 +39,6 @@ class Order:
     logo: Path
     allow_partial: bool = False
     redact: Redactor = field(default_factory=Redactor)
-    layout: Layout = Layout.REPOSITORY
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,6 @@ RESEARCH_NOTICE = (
 )
 
 
-class Layout(str, Enum):
-    """The folder layout of a package."""
-
-    REPOSITORY = "repository"
-    FLAT = "flat"
-
-
 class Split(str, Enum):
     """The folders below ``evaluation/`` of the leaderboard's repository."""
 

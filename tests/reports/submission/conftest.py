@@ -11,7 +11,6 @@ import pytest
 from bench.repos.mirrors import Mirrors
 from demo.setup import build_mirrors
 from reports.submission.commands import SubmissionOptions, submission_command
-from reports.submission.splits import Layout
 from tests.reports.evaluated_run import judge, make_run, write_meta
 from tests.reports.submission.packages import IDS, RESOLVED, Build, Package
 
@@ -39,12 +38,11 @@ def build(run: Path, tmp_path: Path, cache: Path) -> Build:
         split: str = "lite",
         place: str = "package",
         partial: bool = False,
-        layout: Layout = Layout.REPOSITORY,
         **meta: Any,
     ) -> tuple[int, Path, list[str]]:
         said: list[str] = []
         path = write_meta(tmp_path / "meta", meta)
-        options = SubmissionOptions(split, path, cache=cache, allow_partial=partial, layout=layout)
+        options = SubmissionOptions(split, path, cache=cache, allow_partial=partial)
         code = submission_command([run], tmp_path / place, options, said.append)
         return code, tmp_path / place, said
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import yaml
 
 from core.errors import UserError
 from reports.submission.evidence import EvidenceFinder
-from reports.submission.splits import Layout, Split, entry_date
+from reports.submission.splits import Split, entry_date
 from reports.submission.summary import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
 from tests.reports.submission.packages import IDS, RESOLVED, Build, entry_of, said_of
@@ -96,32 +95,6 @@ def test_the_same_run_gives_the_same_bytes(build: Build) -> None:
     assert files
     for path in files:
         assert path.read_bytes() == (second / path.relative_to(first)).read_bytes(), path
-
-
-def test_the_flat_layout_puts_all_into_the_entry(build: Build, run: Path) -> None:
-    code, folder, said = build(place="flat", layout=Layout.FLAT)
-    assert code == 0, said
-    assert said[-1].startswith("validated      0 faults")
-    assert not any(line.startswith("artifacts") for line in said)
-    place = folder / "evaluation/lite/20260131_retry_scripted"
-    found = {str(p.relative_to(place)) for p in folder.rglob("*") if p.is_file()}
-    per_log = ("patch.diff", "report.json", "test_output.txt")
-    assert found == {
-        "all_preds.jsonl", "metadata.yaml", "README.md", "logo.svg",
-        *(f"trajs/{name}.{end}" for name in IDS for end in ("md", "json")),
-        *(f"logs/{name}/{end}" for name in IDS for end in per_log),
-        *(f"results/{n}.json" for n in ("results", "resolved_by_repo", "resolved_by_time")),
-    }  # fmt: skip
-    assert (place / f"logs/{IDS[0]}/test_output.txt").read_text() == f"PASSED {IDS[0]}\n"
-    tree = "https://example.org/artifacts/tree/main/evaluation/lite/20260131_retry_scripted"
-    assets = yaml.safe_load((place / "metadata.yaml").read_text())["assets"]
-    assert (assets["logs"], assets["trajs"]) == (f"{tree}/logs", f"{tree}/trajs")
-    assert said_of(folder)[-1].startswith("validated      0 faults")
-    assert said_of(place, "lite")[-1].startswith("validated      0 faults")
-    (place / f"logs/{IDS[0]}/test_output.txt").write_text("# TODO of a repository\n")
-    assert said_of(folder)[-1].startswith("validated      0 faults")
-    shutil.rmtree(place / "trajs")
-    assert any(line.startswith("missing: ") and "trajs" in line for line in said_of(folder))
 
 
 @pytest.mark.parametrize("day", ["2026-01-31", "2025-11-18", "2025-11-17"])
