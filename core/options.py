@@ -43,7 +43,6 @@ class Option:
         read: makes the field's value of the option's name, what was given, and the context that
             ``built`` passes on. An empty text, or an empty list, leaves the field's default.
         recorded: the option is a part of the run, not of one start.
-        hidden: ``--help`` leaves it out.
         argument: it has a position, and no name.
     """
 
@@ -55,7 +54,6 @@ class Option:
     shown: Any
     read: Read | None
     recorded: bool
-    hidden: bool
     argument: bool
 
     @property
@@ -81,7 +79,6 @@ def option(
     shown: Any = None,  # noqa: ANN401
     read: Read | None = None,
     recorded: bool = True,
-    hidden: bool = False,
     argument: bool = False,
 ) -> Any:  # noqa: ANN401
     """Declare an option as a field of an ``option_group``; see ``Option``.
@@ -89,7 +86,7 @@ def option(
     ``default`` and ``help`` come first, then the names; ``factory`` makes the default instead,
     and ``least`` is the smallest number.
     """
-    mark = Option(names, help, panel, least, given, shown, read, recorded, hidden, argument)
+    mark = Option(names, help, panel, least, given, shown, read, recorded, argument)
     said: dict[str, Any] = {"description": help, "json_schema_extra": {_MARK: mark}}
     said |= {"default_factory": factory} if factory else {"default": default}
     said |= {} if least is None or read else {"ge": least}
@@ -223,7 +220,6 @@ def _parameter(mark: Option, info: FieldInfo) -> inspect.Parameter:
             *sorted(mark.names, key=lambda name: name.startswith("--")),
             min=mark.least,
             help=mark.help,
-            hidden=mark.hidden,
             rich_help_panel=mark.panel,
         )
     )

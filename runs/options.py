@@ -270,11 +270,3 @@ class Start(RunActions):
         panel=RUN,
         recorded=False,
     )
-    processes: int | None = option(
-        None,
-        "Removed: --engine ray uses more than one interpreter.",
-        "--processes",
-        hidden=True,
-        least=1,
-        recorded=False,
-    )

@@ -36,7 +36,6 @@ PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)
 @command(*GROUPS, panels=PANELS)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Attempt SWE-bench instances with alternating models until a patch is plausible."""
-    _refuse_processes(values)
     address = address_given(values["api_base"])
     book = load_settings(values["model_settings"], format_names())
     if values["list_models"]:
@@ -76,14 +75,6 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
     from bench.cli.commands import run_command
 
     return run_command(config, options, print)
-
-
-def _refuse_processes(values: dict[str, Any]) -> None:
-    if (count := values["processes"]) is not None:
-        raise UserError(
-            f"--processes {count} is gone: the harness works in one process; for more "
-            f"interpreters give --engine ray --workers {max(values['workers'], count)}"
-        )
 
 
 def _list_models(values: dict[str, Any], book: SettingsBook) -> int:

@@ -23,8 +23,6 @@ from runs.storage.store import RunStore
 
 CONTINUE = "continue_"
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-# Recorded by earlier versions; none of them decides a result.
-_REMOVED = frozenset({"processes"})
 
 
 def recorded_defaults(params: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +71,6 @@ def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[s
             f"--continue {run}: {folder / RUN_FILE} records no options; repeat the command that "
             "started the run"
         )
-    recorded = {name: value for name, value in recorded.items() if name not in _REMOVED}
     found = _by_parameter(recorded, params, f"--continue {run}")
     address = found.get("api_base")
     if isinstance(address, str) and HIDDEN_USER in address and not given.get("api_base"):

@@ -29,9 +29,9 @@ def check_evaluator(name: str) -> None:
     """Raise ``UserError`` unless ``name`` is that of an evaluator."""
     if name in [*EvaluatorKind]:
         return
-    from reports.evaluation.evaluators.official.choice import official_names
+    from reports.evaluation.evaluators.official import TOOLS
 
-    known = [kind.value for kind in EvaluatorKind] + official_names()
+    known = [*(kind.value for kind in EvaluatorKind), *TOOLS]
     if name not in known:
         raise UserError(f"--evaluator {name!r}: give one of {', '.join(known)}")
 
@@ -86,7 +86,7 @@ def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
 def _official(
     name: str, store: RunStore, options: ReportOptions, say: Say, dataset: str
 ) -> Evaluator:
-    from reports.evaluation.evaluators.official.choice import official_tool
+    from reports.evaluation.evaluators.official import TOOLS
     from reports.evaluation.evaluators.official.running import OfficialEvaluator
     from reports.evaluation.evaluators.official.tool import ToolSettings
 
@@ -98,7 +98,7 @@ def _official(
         dataset=ALIASES.get(dataset, dataset),
         split=options.split or "test",
     )
-    tool = official_tool(name, settings)
+    tool = TOOLS[name](settings)
     folder = store.logs / "evaluation" / name
     return OfficialEvaluator(tool, settings, folder, _images(options, say, dataset), say)
 

@@ -33,8 +33,6 @@ def command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         (["--dataset", "demo", "--models", "gpt-4o"], "OPENAI_API_KEY"),
         (["--dataset", "demo", "--replay", "/nowhere"], "--replay /nowhere"),
         (["--dataset", "demo", "--temperature", "warm"], "--temperature 'warm'"),
-        (["--processes", "2"], "--engine ray --workers 4"),
-        (["--processes", "16", "--workers", "8"], "--engine ray --workers 16"),
         (["--model-settings", "/nowhere.yaml"], "--model-settings /nowhere.yaml: cannot be read"),
         (["--list-models", "--models", "no-such-model"], "unknown model 'no-such-model'"),
     ],

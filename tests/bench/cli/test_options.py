@@ -168,7 +168,6 @@ def test_a_configuration_file_gives_options_and_the_command_line_wins(
         ("- models", "give options with their values"),
         ("models: a\nmodels: b", "stands twice"),
         ("models: [", "is not YAML"),
-        ("processes: 2", "--engine ray --workers 4"),
     ],
 )
 def test_mistakes_in_a_configuration_file_are_named(
@@ -187,11 +186,6 @@ def test_continue_reuses_what_the_run_recorded(tmp_path: Path, here: Run) -> Non
     again = here("--continue", "r", "--out", str(tmp_path))
     assert again.returncode == 0, again.stderr
     assert "1 instance selected, 1 done before" in again.stdout
-    # What an earlier version recorded and this one lacks decides nothing.
-    path = tmp_path / "predictions/r/run.json"
-    recorded = json.loads(path.read_text())
-    recorded["options"]["processes"] = 2
-    path.write_text(json.dumps(recorded))
     by_folder = here("--continue", str(tmp_path / "predictions/r"))
     assert "1 instance selected, 1 done before" in by_folder.stdout
     more = here("--continue", "predictions/r", "--instances", f"{ID},demo__units-1")

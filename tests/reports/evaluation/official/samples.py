@@ -18,7 +18,7 @@ from environments.options import ImageOptions
 from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import EvaluationTask, Verdict
 from reports.evaluation.evaluators.images import ImagePreparation
-from reports.evaluation.evaluators.official.choice import official_tool
+from reports.evaluation.evaluators.official import TOOLS
 from reports.evaluation.evaluators.official.running import OfficialEvaluator
 from reports.evaluation.evaluators.official.tool import ToolSettings
 
@@ -135,7 +135,7 @@ def settings(checkout: Path | None, python: str, **changes: Any) -> ToolSettings
 def evaluator(
     name: str, chosen: ToolSettings, folder: Path, say: Callable[[str], None]
 ) -> OfficialEvaluator:
-    tool = official_tool(name, chosen)
+    tool = TOOLS[name](chosen)
     return OfficialEvaluator(tool, chosen, folder, preparation(folder, say), say)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import UserError
 from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, EvaluationTask
-from reports.evaluation.evaluators.official.choice import official_tool
+from reports.evaluation.evaluators.official import TOOLS
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
@@ -51,7 +51,7 @@ def made(name: str, tmp_path: Path) -> tuple[OfficialTool, EvaluationTask, Evalu
     folder.inputs.mkdir(parents=True)
     folder.outputs.mkdir()
     return (
-        official_tool(name, chosen),
+        TOOLS[name](chosen),
         samples.task(row_of(name), GOLD, "neutral-1", ""),
         folder,
     )
