@@ -43,7 +43,7 @@ from runs.engines.threads import ThreadEngine
 from runs.jobs import JobAccess, WorkerAccess
 from runs.options import Scale, Spending
 from runs.progress.display import make_display, stream_of
-from runs.progress.state import NoProgress, ProgressState
+from runs.progress.state import ProgressState
 from runs.run import Run, open_run
 from runs.session import make_coordinator, model_use
 from runs.slots import Slots
@@ -234,7 +234,7 @@ def _run(
     services = replace(
         ServicesFactory(config, options)(worker), mirrors=models.mirrors, models=models
     )
-    access = JobAccess(coordinator, NoProgress(), logging.Logger("benchmark"))
+    access = JobAccess(coordinator, ProgressState(1), logging.Logger("benchmark"))
     engine = ThreadEngine(1, lambda job: job.work(services, access), print)
     display = make_display(stream_of(lambda _: None), ProgressState(len(instances)), Decimal)
     timings = Timings(cache / "timings.json")

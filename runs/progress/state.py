@@ -84,16 +84,6 @@ class Steps(Protocol):
         """Note the step of an attempt; ``attempt`` is 0 before the first."""
 
 
-class NoProgress:
-    """Discards progress."""
-
-    def started(self, instance_id: str) -> None:
-        """See ``Steps``."""
-
-    def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
-        """See ``Steps``."""
-
-
 class ProgressState:
     """Collects the events of workers; each method may be called from any thread.
 
