@@ -26,7 +26,7 @@ from core.errors import UserError
 from core.git import git
 from environments.docker.engine import engine_errors
 from environments.docker.images import holds
-from environments.local.buildsteps import BuildSteps
+from environments.local.venvs import BuildSteps
 
 _TESTBED = "testbed"
 _PREFIX = "opt/miniconda3/envs/testbed"

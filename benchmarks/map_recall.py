@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.repomap import TagStore
-from agent.repomap.build import RepoMap, render
-from agent.repomap.rendering import FileEntry, render_file
+from agent.repomap.build import FileEntry, RepoMap, render, render_file
 from bench.repos.mirrors import Mirrors
 from benchmarks.gold import innermost, touched_lines
 from core.git import git

@@ -27,7 +27,7 @@ from bench.regression.parsers import parse_output
 from bench.regression.runners import Runner
 from benchmarks.hostile_inputs import ARGUMENTS, LOGS, PATH, REPLIES, SOURCES, Make
 from llm.chat import Message, Reply, ToolCall
-from llm.openai_format import messages_as_sent
+from llm.client import messages_as_sent
 
 # Sorting and the CPU's caches make linear algorithms slightly slower than linear.
 _TOLERANCE = 1.35

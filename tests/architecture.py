@@ -19,10 +19,18 @@ TOP = Path(__file__).resolve().parents[1]
 ROOMS = ("core", "llm", "agent", "environments", "runs", "bench", "reports", "exercises")
 SCRIPTS = ("harness.py", "report.py")
 ABOVE_ALL = ("demo", "benchmarks", "tests")
-MOST_MODULES, MOST_LINES, FEW_LINES = 20, 500, 30
-# Modules that a look-up table names: formats, environments, evaluators and adapters.
-REGISTERED = (
-    "agent/formats", "environments", "reports/evaluation/evaluators", "bench/instances/adapters",
+MOST_MODULES, MOST_LINES = 20, 500
+# Folders whose modules are alternatives: a table in ``__init__`` or beside them names each.
+ALTERNATIVES = (
+    "agent/formats", "bench/instances/adapters", "bench/regression/commands",
+    "bench/regression/parsers", "environments", "reports/evaluation/evaluators",
+    "reports/evaluation/evaluators/official", "reports/foreign/export", "reports/foreign/readers",
+    "runs/engines",
+)  # fmt: skip
+# Interpreters outside of this program run these files.
+OWN_SCRIPTS = (
+    "exercises/canitedit/evaluation/inside.py", "exercises/exercism/testing/inside.py",
+    "exercises/editpack/commands/parseworker.py",
 )  # fmt: skip
 # Files of others, which several modules may name.
 FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml", "preds.json", "result.json"}
@@ -30,11 +38,12 @@ FILE_NAME = re.compile(r"[A-Za-z_][\w-]*\.(jsonl?|ya?ml|log|diff)")
 PATH = re.compile(rf"(?<![\w/.-])({'|'.join((*ROOMS, *ABOVE_ALL, 'docs'))})/[\w/.-]*\w")
 MODULE = re.compile(rf"python -m\s+((?:{'|'.join((*ROOMS, *ABOVE_ALL))})[\w.]*\w)")
 DOTTED = re.compile(r"\w+(\.\w+)+")
+CLASS_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
 # The loader splits a row. Of all that harness.py imports, it alone may name the evaluation half.
 LOADER = (
-    "bench/instances/instance.py", "bench/instances/hidden.py", "bench/instances/dataset.py",
+    "bench/instances/instance.py", "bench/instances/instance.py", "bench/instances/dataset.py",
 )  # fmt: skip
 BANNED = (
     "mend", "anew", "begun", "whoever", "nobody knows", "blot out", "parcel", "clerks", "crew",
@@ -103,40 +112,94 @@ def module_of(top: Path, name: str) -> str | None:
     return None
 
 
+def circles(top: Path) -> set[str]:
+    """Rule 1: folders of a room do not import each other in circles.
+
+    A module beside subfolders stands for itself, the modules of another folder stand together.
+    """
+    found = set()
+    for room in ROOMS:
+        arrows: dict[str, set[str]] = defaultdict(set)
+        for shown, path in sources(top, room):
+            modules = {module_of(top, name) or "" for name in imported(path)}
+            for other in modules if path.stem != "__init__" else ():
+                if other.startswith(f"{room}/") and not other.endswith("__init__.py"):
+                    arrows[_part(top, shown)].add(_part(top, other))
+        reached = {part: _reached(arrows, part) for part in [*arrows]}
+        for part, others in reached.items():
+            ring = sorted(other for other in others if part in reached.get(other, ()))
+            if len(ring) > 1:
+                found.add(", ".join(ring))
+    return found
+
+
+def _part(top: Path, shown: str) -> str:
+    folder = (top / shown).parent
+    mixed = any(place.is_dir() and any(place.glob("*.py")) for place in folder.iterdir())
+    return shown if mixed else shown.rpartition("/")[0]
+
+
+def _reached(arrows: dict[str, set[str]], part: str) -> set[str]:
+    found, waiting = set[str](), [part]
+    while waiting:
+        new = arrows[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
 def sizes(top: Path) -> set[str]:
-    """Rule 2: modules in a folder, lines in a module, and small modules with one importer."""
+    """Rule 2: modules in a folder, lines in a module, and neighbours that are one module."""
     found = set()
     folders: dict[str, int] = defaultdict(int)
     importers: dict[str, set[str]] = defaultdict(set)
     lines = {}
-    everything = [*sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL)]
-    for shown, path in everything:
+    for shown, path in sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL):
         lines[shown] = len(path.read_text(encoding="utf-8").splitlines())
         if lines[shown] > MOST_LINES:
             found.add(f"{shown} is too long")
         folder = shown.rpartition("/")[0]
-        if path.stem.startswith("__") or shown.startswith("tests/"):
+        if path.stem == "__main__" or shown.startswith(("tests/", "benchmarks/", "demo/")):
             continue
-        if folder and not folder.startswith(("benchmarks", "demo")):
+        if folder and path.stem != "__init__":
             folders[folder] += 1
         for name in imported(path):
-            importers[module_of(top, name) or ""].add(shown)
+            if (other := module_of(top, name)) != shown:
+                importers[other or ""].add(shown)
     found |= {f"{folder} is too full" for folder, n in folders.items() if n > MOST_MODULES}
-    for shown, count in lines.items():
-        registered = shown.rpartition("/")[0] in REGISTERED or shown.endswith("__init__.py")
-        if count < FEW_LINES and len(importers[shown]) == 1 and not registered:
-            found.add(f"{shown} is small and has one importer")
+    for shown, users in importers.items():
+        folder = shown.rpartition("/")[0]
+        user = next(iter(users))
+        apart = folder in ALTERNATIVES or shown in OWN_SCRIPTS or user.endswith("__init__.py")
+        neighbours = len(users) == 1 and user.rpartition("/")[0] == folder and not apart
+        if neighbours and lines[shown] + lines[user] <= MOST_LINES:
+            found.add(f"{shown} belongs to {user}")
+    return found
+
+
+def room_sizes(top: Path) -> dict[str, dict[str, int]]:
+    """Return the modules with content and the lines of each room."""
+    found = {}
+    for room in ROOMS:
+        texts = [path.read_text(encoding="utf-8") for _, path in sources(top, room)]
+        count = [len(text.splitlines()) for text in texts if text]
+        found[room] = {"files": len(count), "lines": sum(count)}
     return found
 
 
 def shared_names(top: Path) -> set[str]:
-    """Rule 3: no two public classes have one name."""
-    places: dict[str, list[str]] = defaultdict(list)
+    """Rule 3: no two public classes have one name; an alias of a class counts as one."""
+    places: dict[str, dict[str, str]] = defaultdict(dict)
     for shown, path in sources(top, *SCRIPTS, *ROOMS, "demo", "benchmarks"):
         for node in tree(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(shown)
-    return {f"{name}: {', '.join(at)}" for name, at in places.items() if len(at) > 1}
+            if isinstance(node, ast.ClassDef):
+                places[node.name][shown] = shown
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                places[node.targets[0].id][shown] = ast.unparse(node.value)
+    public = {name: at for name, at in places.items() if CLASS_NAME.fullmatch(name)}
+    # Two modules may give one alias one meaning.
+    twice = {name: at for name, at in public.items() if len({*at.values()}) > 1}
+    return {f"{name}: {', '.join(at)}" for name, at in twice.items()}
 
 
 def repeated_facts(top: Path) -> set[str]:
@@ -271,6 +334,7 @@ def stale_paths(top: Path) -> set[str]:
 
 RULES: dict[str, Callable[[Path], set[str]]] = {
     "1 imports": upward_imports,
+    "1 circles": circles,
     "2 sizes": sizes,
     "3 class names": shared_names,
     "4 one place": repeated_facts,
@@ -282,4 +346,5 @@ RULES: dict[str, Callable[[Path], set[str]]] = {
 
 if __name__ == "__main__":
     left = {name: sorted(found) for name, rule in RULES.items() if (found := rule(TOP))}
+    left |= {"rooms": room_sizes(TOP)}
     print(json.dumps(left, indent=1, ensure_ascii=False))

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-from agent.conversation.applying import apply_reply
 from agent.conversation.brief import Brief
 from agent.conversation.checks import Checks
-from agent.conversation.context import ContextWindow
-from agent.conversation.fitting import ContextFullError, fitted
+from agent.conversation.context import AFTER_CUT, ContextWindow, without_oldest
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import ConversationLimits, Ending, Outcome, ReplyCounts, Result
 from agent.conversation.reflections import ReflectionsUsed, Topic
-from agent.conversation.showing import ShownFiles
 from agent.formats.base import (
+    ApplyReport,
     Edit,
     EditFormat,
+    Fault,
     MalformedReplyError,
     OnFailure,
     ReplyScope,
+    SearchReplace,
+    after_failures,
     feedback,
 )
 from agent.formats.reading.calls import unknown_calls
 from agent.formats.reading.fences import shortest_fence
+from agent.formats.safe import safe_edits, write_report
 from agent.prompts import fill, render
 from agent.workspace import Workspace
 from llm.chat import (
@@ -37,7 +40,7 @@ from llm.chat import (
     WindowExceededError,
     request_sha256,
 )
-from llm.tokens import size
+from llm.tokens import Count, most_tokens, size
 
 
 @dataclass(frozen=True)
@@ -308,3 +311,186 @@ class Coder:
             reflections=max(len(self.calls) - 1, 0),
             replies=tuple(self._counts),
         )
+
+
+def apply_reply(
+    edits: Sequence[Edit],
+    edit_format: EditFormat,
+    shown: ShownFiles,
+    existing: Collection[str],
+    on_failure: OnFailure,
+) -> tuple[ApplyReport, ReplyCounts]:
+    """Apply ``edits``, write the files, and count.
+
+    The edited files are added to ``shown``, and those of ``existing`` whose edits failed.
+    """
+    space = shown.workspace
+    whole = sum(_looks_for_all(edit, space.read(edit.path)) for edit in edits)
+    applied = edit_format.apply(safe_edits(edits, space), space.read, tuple(shown.paths))
+    report = write_report(after_failures(applied, on_failure), space)
+    named = [path for result in report.results for path in (result.path, result.landed_in)]
+    shown.add(path for path in named if path in existing or path in report.contents)
+    return report, _counted(report, whole)
+
+
+def _looks_for_all(edit: Edit, text: str | None) -> bool:
+    if not isinstance(edit, SearchReplace) or not text or not text.strip():
+        return False
+    searches = (edit.search, *(search for search, _ in edit.readings))
+    return text.strip() in {search.strip() for search in searches}
+
+
+def _counted(report: ApplyReport, whole_files: int) -> ReplyCounts:
+    faults = Counter(result.fault for result in report.results)
+    return ReplyCounts(
+        edits=len(report.results),
+        failed=len(report.failed),
+        unreadable=faults[Fault.UNREADABLE],
+        unsafe=faults[Fault.UNSAFE],
+        foreign=faults[Fault.FOREIGN],
+        ambiguous=faults[Fault.AMBIGUOUS],
+        whole_file_blocks=whole_files,
+    )
+
+
+# Tokens of the sentence around the files when earlier rounds were removed.
+_FOR_WORDS = 80
+
+
+class ContextFullError(Exception):
+    """The next message cannot be made to fit the model's window."""
+
+
+def fitted(
+    request: list[Message], window: ContextWindow, count: Count, files: ShownFiles, opening: str
+) -> list[Message]:
+    """Return ``request``, without its oldest rounds when it does not fit the window.
+
+    Args:
+        request: the messages.
+        window: of the model that answers them.
+        count: the model's.
+        files: the files of the conversation, which come with the last message after a cut.
+        opening: the first message without the map.
+
+    Raises:
+        ContextFullError: the request fits in no way.
+    """
+    if window.tokens is None or window.holds(request, count):
+        return request
+    last = request[-1]
+    if len(request) < 3:
+        raise ContextFullError
+    if last.role == "assistant":
+        # A prefill stays as the model wrote it.
+        kept = without_oldest(request[:-1], window.tokens // 2, count)
+        return _first_that_fits([[*kept, last]], window, count)
+    missing = files.not_in(last.content)
+    wanted = count(files.contents(missing)) + size([last], count) + _FOR_WORDS
+    room = min(int(window.tokens * AFTER_CUT), window.tokens - wanted)
+    kept = without_oldest(request[:-1], room, count)
+    left = max(0, window.tokens - size([*kept, last], count) - _FOR_WORDS)
+    shown = files.contents(missing, left)
+    full = replace(last, content=render("rounds_dropped", files=shown, message=last.content))
+    bare = [kept[0], replace(kept[1], content=opening), *kept[2:]]
+    choices = [[*kept, full], [*bare, full], [*kept, last], [*bare, last]]
+    return _first_that_fits(choices, window, count)
+
+
+def _first_that_fits(
+    requests: Sequence[list[Message]], window: ContextWindow, count: Count
+) -> list[Message]:
+    for request in requests:
+        if window.holds(request, count):
+            return request
+    raise ContextFullError
+
+
+# The limit of one message when the window is unknown: about 80,000 tokens.
+_MOST_CHARACTERS = 320_000
+
+
+def show_files(
+    paths: Iterable[str],
+    read: Callable[[str], str | None],
+    room: int | None = None,
+    count: Count = len,
+    *,
+    inside: bool = False,
+) -> str:
+    """Return the files in fences; unreadable files, and those without room, are only named.
+
+    Args:
+        paths: the files, the most important first.
+        read: returns the text of a file, None where it is no text.
+        room: the limit, in the unit of ``count``; None for 320,000 characters.
+        count: the size of a text.
+        inside: the path is the first line in the fence, not the line above it.
+    """
+    shown: dict[str, str] = {}
+    notes: list[str] = []
+    if room is None:
+        room, count = _MOST_CHARACTERS, len
+    texts = {path: read(path) for path in paths}
+    if sum(map(most_tokens, filter(None, texts.values()))) <= room:
+        count = most_tokens  # all fit: no exact count is needed
+    for path, text in texts.items():
+        if text is None or "\0" in text:
+            notes.append(f"{path} is not a text file.")
+        elif (needed := count(text)) > room:
+            notes.append(f"{path} is too long to be shown ({len(text)} characters).")
+        else:
+            shown[path] = text
+            room -= needed
+    fence = shortest_fence(shown.values())
+    heads = {path: f"{fence}\n{path}" if inside else f"{path}\n{fence}" for path in shown}
+    blocks = [f"{heads[path]}\n{_end(text)}{fence}" for path, text in shown.items()]
+    return "\n\n".join([*blocks, *notes])
+
+
+def _end(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+@dataclass
+class ShownFiles:
+    """The files of one conversation: those that the model was shown or has edited, in order.
+
+    Attributes:
+        inside: the path is the first line in a fence, not the line above it.
+    """
+
+    workspace: Workspace
+    model: ChatModel
+    inside: bool = False
+    paths: dict[str, None] = field(default_factory=dict)
+    _sent: dict[str, str | None] = field(default_factory=dict)
+
+    def add(self, paths: Iterable[str]) -> list[str]:
+        """Add ``paths`` and return those that are new."""
+        new = [path for path in dict.fromkeys(paths) if path not in self.paths]
+        self.paths.update(dict.fromkeys(new))
+        return new
+
+    def contents(self, paths: Iterable[str], room: int | None = None) -> str:
+        """Return the files in fences; ``room`` in tokens is half of the window by default."""
+        if room is None:
+            tokens = ContextWindow.of(self.model.traits).tokens
+            room = None if tokens is None else tokens // 2
+        read = self.workspace.read
+        return show_files(paths, read, room, self.model.count, inside=self.inside)
+
+    def changed(self) -> list[str]:
+        """Return the files that are not as they were when ``sent`` was last called."""
+        return [path for path in self.paths if self._sent.get(path) != self.workspace.read(path)]
+
+    def sent(self) -> None:
+        """Keep the texts of all files: the model has them now."""
+        self._sent = {path: self.workspace.read(path) for path in self.paths}
+
+    def not_in(self, message: str) -> list[str]:
+        """Return the files that ``message`` does not show: edited ones, then those named last."""
+        edited, read = self.workspace.edited(), self.workspace.read
+        newest_first = [*self.paths][::-1]
+        ordered = sorted(newest_first, key=lambda path: path not in edited)
+        return [path for path in ordered if (read(path) or "") not in message]

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ast
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from agent.grammars import language_of
+from pyflakes import checker, messages
+
+from agent.grammars import language_of, parser
 from agent.lint.compilers import (
     Compiler,
     CompilerFailedError,
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.lint.exempt import excuses_syntax, is_exempt
 from agent.lint.findings import Change, Finding
-from agent.lint.names import new_names
-from agent.lint.syntax import new_errors
+from agent.lint.source import SourceText, encoded
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 
 @dataclass(frozen=True)
@@ -90,3 +100,303 @@ def _check_python(change: Change, theirs: _Compiled, ours: _Compiled) -> tuple[F
         return () if excuses_syntax(change) else (fitting.after,)
     compiles_here = ours.before is None and ours.after is None
     return new_names(change) if compiles_here else ()
+
+
+_HEAD_LINES = 15
+_LONG_LINE = 5_000
+_TOO_BIG = 2_000_000
+# Marks and tags stand at the beginning of short lines.
+_LOOKED_AT = 400
+_GENERATED_NAMES = re.compile(
+    r"(_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|(^|/)(parsetab|lextab|yacctab)\.py|[.-]min\.[cm]?js"
+    r"|\.bundle\.js)$"
+)
+# Only at the start of a comment: much code mentions generated files.
+_GENERATED_MARK = re.compile(
+    r"^\s*(#|//|/?\*|<!--|;)[\s*#-]*(.*@generated\b|.*\bdo not (edit|modify)\b"
+    r"|((this|the) [\w ]{2,30}(is|was|has been) )?(code )?(auto(matically)?[- ]?)?generated\b)",
+    re.IGNORECASE,
+)
+_TEMPLATE_MARK = re.compile(r"\{\{-?\s*cookiecutter\.|^# In\[[\d ]*\]:$", re.MULTILINE)
+# A tag alone on its line, perhaps behind a comment sign; a magic or shell command of a notebook.
+_TEMPLATE_LINE = re.compile(
+    r"\s*(#|//)?\s*\{%-?\s*(if|for|block|extends|include|import|from|set|macro|raw|end\w+|else"
+    r"|elif)\b.*%\}\s*$|[%!]\w+ "
+    # A placeholder, where no string can be open before it.
+    r"|[^'\"`#]*\{\{-?\s*[A-Za-z_][\w.]*\s*(\|.*)?-?\}\}"
+)
+
+
+def is_exempt(change: Change) -> bool:
+    """Return whether the file of ``change`` is not checked at all.
+
+    For an existing file the text before the edit counts: an edit cannot excuse itself by adding a
+    mark.
+    """
+    text = change.after if change.before is None else change.before
+    return (
+        max(len(text), len(change.after)) > _TOO_BIG
+        or _is_template_path(change.path)
+        or _is_generated(change.path, text)
+        or bool(_TEMPLATE_MARK.search(text))
+        or _is_other_format(text)
+    )
+
+
+def excuses_syntax(change: Change) -> bool:
+    """Return whether a new file that cannot be parsed is likely a template or a notebook.
+
+    Such lines are common inside strings, so they do not count in files that can be parsed. An
+    existing template is excused because it could not be parsed before the edit either.
+    """
+    if change.before is not None:
+        return False
+    return any(_TEMPLATE_LINE.match(line[:_LOOKED_AT]) for line in change.after.split("\n"))
+
+
+def _is_template_path(path: str) -> bool:
+    return "{{" in path or "{%" in path
+
+
+def _is_generated(path: str, text: str) -> bool:
+    if _GENERATED_NAMES.search(path):
+        return True
+    lines = text.split("\n")
+    if any(_GENERATED_MARK.search(line[:_LOOKED_AT]) for line in lines[:_HEAD_LINES]):
+        return True
+    is_script = PurePosixPath(path).suffix in (".js", ".mjs", ".cjs")
+    return is_script and any(len(line) > _LONG_LINE for line in lines)
+
+
+def _is_other_format(text: str) -> bool:
+    """Return whether the file is XML: translations of Qt are called ``.ts``, too."""
+    return text.lstrip().startswith(("<?xml", "<!DOCTYPE TS"))
+
+
+_FATAL = (
+    messages.UndefinedName,
+    messages.UndefinedLocal,
+    messages.DuplicateArgument,
+    messages.ImportStarNotPermitted,
+    messages.FutureFeatureNotDefined,
+    messages.ContinueOutsideLoop,
+    messages.BreakOutsideLoop,
+    messages.YieldOutsideFunction,
+    messages.ReturnOutsideFunction,
+)
+# A file that checks Python's version may use the names of Python 2 and 3.
+_FOR_BOTH = re.compile(r"\bversion_info\b|\bPY[23]\b|\bis_py[23]\b|\bhexversion\b")
+_PYTHON_2_BUILTINS = frozenset(
+    {"apply", "basestring", "buffer", "cmp", "coerce", "execfile", "file", "intern", "long"}
+    | {"raw_input", "reduce", "reload", "unichr", "unicode", "xrange"}
+)
+# Of one name, of `global`, or of `import *` in one file; no real file has a tenth of it.
+_MOST_REPEATED = 500
+# Statements directly below an `if` or a `try`: pyflakes compares each rebound name with all.
+_LONGEST_FORK = 200
+# Each is searched for among all definitions of its file.
+_MOST_PLACED = 300
+# Texts: each attempt edits the same few files and often restores an earlier text.
+_REMEMBERED = 256
+_Key = Callable[[Finding, SourceText], Hashable]
+
+
+def new_names(change: Change) -> tuple[Finding, ...]:
+    """Return the findings of ``change.after`` that ``change.before`` does not have.
+
+    A finding is old when the same problem was on an equal line, else in the same scope: lines,
+    functions and classes may move or be renamed. One old finding excuses one new finding. Both
+    texts must be Python that compiles here.
+    """
+    after = SourceText(change.path, change.after)
+    found = list(_findings(change.path, change.after))
+    if change.before is None or not found:
+        return tuple(found)
+    before = SourceText(change.path, change.before)
+    old = list(_findings(change.path, change.before))
+    found, old = _without_pairs(found, after, old, before, _by_line)
+    if max(len(found), len(old)) <= _MOST_PLACED and old:
+        found, old = _without_pairs(found, after, old, before, _by_scope)
+    return tuple(found)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _findings(path: str, text: str) -> tuple[Finding, ...]:
+    """Return the fatal findings of pyflakes in order of lines; none where pyflakes fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, path)
+        if _repeats_itself(tree):
+            return ()
+        found = checker.Checker(tree, filename=path).messages
+    except RecursionError:
+        return ()
+    both = bool(_FOR_BOTH.search(text))
+    fatal = sorted(
+        (m for m in found if isinstance(m, _FATAL) and not (both and _is_of_python_2(m))),
+        key=lambda m: (m.lineno, m.col),
+    )
+    return tuple(Finding(path, m.lineno, m.message % m.message_args) for m in fatal)
+
+
+def _repeats_itself(tree: ast.AST) -> bool:
+    """Return whether pyflakes would take quadratic time, as it looks back at each of these."""
+    kinds: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            kinds[node.name] += 1
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            kinds["global"] += 1
+        elif isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            kinds["import *"] += 1
+        elif isinstance(node, ast.If | ast.Try | ast.match_case) and len(node.body) > _LONGEST_FORK:
+            return True
+    return max(kinds.values(), default=0) > _MOST_REPEATED
+
+
+def _is_of_python_2(message: messages.Message) -> bool:
+    undefined = isinstance(message, messages.UndefinedName)
+    return undefined and message.message_args[0] in _PYTHON_2_BUILTINS
+
+
+def _by_line(finding: Finding, source: SourceText) -> Hashable:
+    return finding.problem, source.line(finding.line)
+
+
+def _by_scope(finding: Finding, source: SourceText) -> Hashable:
+    return finding.problem, source.scope(finding.line)
+
+
+def _without_pairs(
+    found: list[Finding], after: SourceText, old: list[Finding], before: SourceText, key: _Key
+) -> tuple[list[Finding], list[Finding]]:
+    """Return both lists without the findings that have a partner of the same key in the other."""
+    known = Counter(key(finding, before) for finding in old)
+    present = Counter(key(finding, after) for finding in found)
+    return _surplus(found, after, key, known), _surplus(old, before, key, present)
+
+
+def _surplus(
+    findings: list[Finding], source: SourceText, key: _Key, partners: Counter[Hashable]
+) -> list[Finding]:
+    left = Counter(partners)
+    alone = []
+    for finding in findings:
+        left[key(finding, source)] -= 1
+        if left[key(finding, source)] < 0:
+            alone.append(finding)
+    return alone
+
+
+_HAS_MACROS = frozenset({"c", "cpp"})
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+_SHOWN = 60
+
+
+def new_errors(change: Change) -> tuple[Finding, ...]:
+    """Return the syntax errors that ``change`` introduces; none for files without a grammar."""
+    languages = _languages(change)
+    fitting = [language for language in languages if _took_before(language, change)]
+    if any(not _parse(language, change.after).has_error for language in fitting) or not languages:
+        return ()
+    language = (fitting or languages)[0]
+    found = _errors(_parse(language, change.after), change)
+    if fitting and change.before is not None:
+        return found
+    if language in _HAS_MACROS:
+        return _lost_balance(change, language)
+    return found if change.before is None else _written(found, change, language)
+
+
+def _took_before(language: str, change: Change) -> bool:
+    """Return whether ``language`` parsed the file before the edit; in a new file any counts."""
+    return change.before is None or not _parse(language, change.before).has_error
+
+
+def _languages(change: Change) -> list[str]:
+    """Return the grammars that may fit, the likeliest first."""
+    language = language_of(change.path)
+    if language is None:
+        return []
+    if change.path.lower().endswith(".h"):
+        return ["cpp", "c", "objc"]
+    if language == "javascript" and "@flow" in (change.before or change.after):
+        # There is no grammar for the types of Flow; that of TypeScript reads most of them.
+        return ["tsx", language]
+    return [language]
+
+
+def _parse(language: str, text: str) -> Node:
+    return parser(language).parse(encoded(text)).root_node
+
+
+def _errors(root: Node, change: Change) -> tuple[Finding, ...]:
+    """Return one finding for each line in which an error begins, in order."""
+    by_line: dict[int, Finding] = {}
+    for node in _innermost(root):
+        line = node.start_point.row + 1
+        by_line.setdefault(line, Finding(change.path, line, _problem(node)))
+    return tuple(by_line[line] for line in sorted(by_line))
+
+
+def _innermost(root: Node) -> Iterator[Node]:
+    """Yield the missing tokens and the innermost errors."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        inner = [child for child in node.children if child.has_error or child.is_missing]
+        waiting += inner
+        if node.is_missing or (node.type == "ERROR" and not inner):
+            yield node
+
+
+def _problem(node: Node) -> str:
+    if node.is_missing:
+        return f"syntax error: `{node.type}` is missing"
+    text = (node.text or b"").decode("utf-8", "replace").strip()
+    if "\n" in text:
+        return f"syntax error: cannot be parsed from here to line {node.end_point.row + 1}"
+    return f"syntax error at `{text[:_SHOWN]}`"
+
+
+def _written(found: tuple[Finding, ...], change: Change, language: str) -> tuple[Finding, ...]:
+    """Return those of ``found`` on lines of the edit, if there are more than before."""
+    before = change.before or ""
+    if len(found) <= len(_errors(_parse(language, before), change)):
+        return ()
+    known = set(before.split("\n"))
+    lines = change.after.split("\n")
+    return tuple(finding for finding in found if lines[finding.line - 1] not in known)
+
+
+def _lost_balance(change: Change, language: str) -> tuple[Finding, ...]:
+    if change.before is not None and _unbalanced(_parse(language, change.before)):
+        return ()
+    if change.before is None and "#el" in change.after:
+        return ()  # each branch of an `#if` may open the same bracket
+    line = _unbalanced(_parse(language, change.after))
+    if line is None:
+        return ()
+    return (Finding(change.path, line, "syntax error: a bracket without its partner"),)
+
+
+def _unbalanced(root: Node) -> int | None:
+    """Return the line (from 1) of the first bracket without a partner, None when all have one."""
+    stack: list[Node] = []
+    for node in _leaves(root):
+        if node.type in _CLOSES.values():
+            stack.append(node)
+        elif node.type in _CLOSES and (not stack or stack.pop().type != _CLOSES[node.type]):
+            return node.start_point.row + 1
+    return stack[-1].start_point.row + 1 if stack else None
+
+
+def _leaves(root: Node) -> Iterator[Node]:
+    """Yield the tokens in order, without those that the parser inserted."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += reversed(node.children)
+        if node.child_count == 0 and not node.is_missing:
+            yield node

@@ -1,11 +1,12 @@
-"""The map of one commit: built once, ranked for many texts."""
+"""Store maps as texts between runs, by tree, text, budget and tokenizer."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -13,12 +14,106 @@ from pathlib import Path
 from agent.grammars import grammars_version
 from agent.repomap.ranking.index import LAYOUT, Index, IndexBuilder
 from agent.repomap.ranking.rank import RankedFile, Ranker, Ranking
-from agent.repomap.rendering import FileEntry, Form, render_file
 from agent.repomap.scanning.store import TagStore
 from agent.repomap.scanning.tags import SCANNER, Definition
-from agent.repomap.select import MapChoice, Material, choices
 from llm.chat import estimate_tokens
 from llm.tokens import Count
+
+_WIDTH = 100
+_NAMES_WIDTH = 100
+_MOST_DECORATORS = 3
+
+
+class Form(IntEnum):
+    """How much of a definition is shown."""
+
+    NAME = 1
+    SIGNATURE = 2
+    DOCUMENTED = 3
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file of the map.
+
+    Attributes:
+        definitions: by place in the file, at least those that are shown and those around them.
+        shown: place to form; definitions around a shown one are shown at least by name.
+    """
+
+    path: str
+    definitions: Mapping[int, Definition]
+    shown: Mapping[int, Form]
+
+    def visible(self) -> set[int]:
+        """Return the places of all definitions that the map names: shown ones and those around."""
+        wanted = set(self.shown)
+        for number in self.shown:
+            parent = self.definitions[number].parent
+            while parent >= 0 and parent not in wanted:
+                wanted.add(parent)
+                parent = self.definitions[parent].parent
+        return wanted
+
+
+def render_file(entry: FileEntry) -> list[str]:
+    """Return the lines for one file: its path, then definitions in their order, nested by indent.
+
+    Definitions that are shown by name share lines after those with signatures.
+    """
+    children: dict[int, list[int]] = {}
+    for number in sorted(entry.visible()):
+        children.setdefault(entry.definitions[number].parent, []).append(number)
+    lines = [f"{_printable(entry.path)}:"]
+    _render_level(entry, children, -1, " ", lines)
+    return lines
+
+
+def _render_level(
+    entry: FileEntry, children: Mapping[int, list[int]], parent: int, indent: str, lines: list[str]
+) -> None:
+    plain: list[str] = []
+    for number in children.get(parent, ()):
+        definition = entry.definitions[number]
+        form = entry.shown.get(number, Form.NAME)
+        if form is Form.NAME and number not in children:
+            plain.append(definition.name)
+            continue
+        lines += _head(definition, form, indent)
+        _render_level(entry, children, number, indent + " ", lines)
+    lines += _wrapped(plain, indent)
+
+
+def _head(definition: Definition, form: Form, indent: str) -> list[str]:
+    if form is Form.NAME:
+        before = definition.signature.partition(definition.name)[0]
+        return [_clipped(f"{indent}{before}{definition.name}")]
+    lines = [_clipped(indent + d) for d in definition.decorators[:_MOST_DECORATORS]]
+    lines.append(_clipped(indent + definition.signature))
+    if form is Form.DOCUMENTED and definition.doc:
+        lines.append(_clipped(f"{indent}  # {definition.doc}"))
+    return lines
+
+
+def _wrapped(names: Sequence[str], indent: str) -> list[str]:
+    """Return ``names`` after ``+``, in lines of a limited width."""
+    lines: list[str] = []
+    for name in dict.fromkeys(names):
+        if lines and len(lines[-1]) + len(name) < _NAMES_WIDTH:
+            lines[-1] += f", {name}"
+        else:
+            lines.append(f"{indent}+ {name}")
+    return lines
+
+
+def _printable(path: str) -> str:
+    """Return ``path`` for a model: on one line, with ``?`` for bytes that are no UTF-8."""
+    return "?".join(path.splitlines()).encode("utf-8", "replace").decode()
+
+
+def _clipped(line: str) -> str:
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+
 
 CHARACTERS_PER_TOKEN = 4
 """The estimate without a counter of the model."""
@@ -178,4 +273,155 @@ def tree_key(blobs: Mapping[str, str]) -> str:
     digest = hashlib.sha256(f"{LAYOUT}:{SCANNER}:{grammars_version()}".encode())
     for path, blob in sorted(blobs.items()):
         digest.update(f"\0{path}\0{blob}".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+# Shares of the budget that go to signatures with documentation, and to signatures alone; the rest
+# goes to bare names, which cost a quarter and still tell a model where to look.
+DOCUMENTED_SHARE = 0.15
+SIGNATURE_SHARE = 0.55
+# How fast the worth of a file falls with its rank, and its ratio to that of a definition.
+FILE_WORTH = 1.0
+FILE_RANK = 2.0
+UNIT_RANK = 10.0
+
+
+@dataclass(frozen=True)
+class MapChoice:
+    """A file's path (``unit`` is None) or one of its definitions to be shown in ``form``."""
+
+    file: int
+    unit: int | None = None
+    form: Form = Form.NAME
+
+
+@dataclass(frozen=True)
+class Material:
+    """The files and definitions to choose from, best first.
+
+    Attributes:
+        files: numbers of files; ``units``: numbers of definitions, only of these files.
+        paths, file_of, definition: look-ups by these numbers.
+    """
+
+    files: Sequence[int]
+    units: Sequence[int]
+    paths: Sequence[str]
+    file_of: Sequence[int]
+    definition: Callable[[int], Definition]
+
+
+def choices(material: Material, characters: int) -> Iterator[MapChoice]:
+    """Yield choices for about ``characters`` and beyond, the most valuable first.
+
+    The first definitions come with documentation or signature until their share is used. Files
+    and names follow, merged by worth per character (the greedy rule for the knapsack problem,
+    Dantzig 1957); worth falls with the rank.
+    """
+    used, taken = 0.0, 0
+    seen: set[int] = set()
+    for unit in material.units:
+        share = used / max(1, characters)
+        if share >= SIGNATURE_SHARE:
+            break
+        form = Form.DOCUMENTED if share < DOCUMENTED_SHARE else Form.SIGNATURE
+        file = material.file_of[unit]
+        used += _cost(material, unit, form) + _heading(material, file, seen)
+        seen.add(file)
+        taken += 1
+        yield MapChoice(file, unit, form)
+    yield from _merged(material, taken)
+
+
+def _merged(material: Material, taken: int) -> Iterator[MapChoice]:
+    """Yield files and names, in the order of worth per character."""
+    paths, definition = material.paths, material.definition
+    offers = [
+        (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, MapChoice(file))
+        for rank, file in enumerate(material.files)
+    ]
+    offers += [
+        (
+            1 / (rank + UNIT_RANK) / (len(definition(unit).name) + 2),
+            0,
+            MapChoice(material.file_of[unit], unit),
+        )
+        for rank, unit in enumerate(material.units)
+        if rank >= taken
+    ]
+    offers.sort(key=lambda offer: (-offer[0], offer[1]))
+    return (choice for _, _, choice in offers)
+
+
+def _cost(material: Material, unit: int, form: Form) -> int:
+    definition = material.definition(unit)
+    cost = len(definition.signature) + 4 + sum(map(len, definition.decorators))
+    return cost + (len(definition.doc) if form is Form.DOCUMENTED else 0)
+
+
+def _heading(material: Material, file: int, seen: set[int]) -> int:
+    return 0 if file in seen else len(material.paths[file]) + 2
+
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class RenderedMaps:
+    """The maps of one tree, which is ranked only for maps that are not stored.
+
+    Attributes:
+        blobs: the tree's files, path to git blob hash.
+    """
+
+    blobs: Mapping[str, str]
+    store: TagStore
+    _maps: list[RepoMap] = field(default_factory=list)
+    _texts: dict[str, str] = field(default_factory=dict)
+
+    def render(self, root: Path, text: str, tokens: int, *, count: Count, counter: str) -> str:
+        """Return the map for ``text``, at most ``tokens`` long by ``count``.
+
+        Args:
+            root: a folder with the tree's files; read only where the store lacks their tags.
+            counter: names the tokenizer of ``count`` with its version, as maps are stored by it;
+                empty where it is unknown: the map is not stored then.
+        """
+        if not counter:
+            return self._made(root).render(text, tokens, count=count)
+        key = _hash([self._tree, code_version(), str(tokens), counter, text])
+        if key not in self._texts:
+            kept = self.store.text(key)
+            if kept is None:
+                kept = self._made(root).render(text, tokens, count=count)
+                self.store.keep_text(key, kept)
+            self._texts[key] = kept
+        return self._texts[key]
+
+    @cached_property
+    def _tree(self) -> str:
+
+        return tree_key(self.blobs)
+
+    def _made(self, root: Path) -> RepoMap:
+        # Imported here because it loads numpy.
+
+        if not self._maps:
+            self._maps.append(RepoMap.of(self.blobs, root, self.store))
+        return self._maps[0]
+
+
+@cache
+def code_version() -> str:
+    """Return a hash of the code that ranks and renders, as any change may change a map."""
+    mentions = _PACKAGE.parent / "conversation" / "mentions.py"
+    files = [*sorted(_PACKAGE.rglob("*.py")), mentions]
+    return _hash(path.read_text(encoding="utf-8") for path in files)
+
+
+def _hash(parts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data) + data)
     return digest.hexdigest()

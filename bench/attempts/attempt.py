@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,13 +13,20 @@ from agent.builtin import BuiltinAgent
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
-from agent.lint import Compiler, InterpreterCompiler, Linter, OwnCompiler, RememberingCompiler
+from agent.lint import (
+    Change,
+    Compiler,
+    Finding,
+    InterpreterCompiler,
+    Linter,
+    OwnCompiler,
+    RememberingCompiler,
+)
 from agent.protocol import Task, Transcript, Work
 from agent.repomap import RenderedMaps
-from bench.attempts.candidates import AttemptStatus, Candidate, attempt_status
-from bench.attempts.endings import ended_early, faults_of, status_of
-from bench.attempts.outcomes import check_outcomes
-from bench.attempts.predicted import examine, files_in_submodules
+from agent.workspace import TextFile
+from bench.attempts.candidates import BROKEN, AttemptStatus, Candidate, attempt_status
+from bench.attempts.predicted import Examined, examine, files_in_submodules
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
 from bench.instances.instance import Instance
@@ -29,6 +36,7 @@ from bench.repos.checkout import Checkout
 from bench.repos.lefttree import Dropped, UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
+from core.git import git
 from core.worktree import Changes
 from environments.base import EnvironmentKind
 from environments.local.venvs import find_python
@@ -279,3 +287,106 @@ def _compiler(version: str) -> Compiler | None:
         return OwnCompiler(version)  # no process has to be started
     python = find_python(version) if version else None
     return InterpreterCompiler(python) if python else None
+
+
+_NAMED = 3
+_EARLY = {
+    Ending.REFUSED: AttemptStatus.ERROR,
+    Ending.CONTEXT: AttemptStatus.CONTEXT,
+    Ending.BUDGET: AttemptStatus.BUDGET,
+    Ending.TIME: AttemptStatus.TIMEOUT,
+    Ending.FAILED: AttemptStatus.ERROR,
+}
+
+
+def status_of(found: Examined, ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:
+    """Return the status of a patch that is never plausible, else how the conversation ended."""
+    early = ended_early(ending, limits)
+    if early in BROKEN or not found.applies:
+        return early
+    if found.differing:
+        return AttemptStatus.TREE_DIFFERS
+    if found.edits is ConfigurationEdits.ALL:
+        return AttemptStatus.ONLY_TEST_CONFIGURATION
+    return early
+
+
+def faults_of(found: Examined, lost: Sequence[str]) -> str:
+    """Return in words what is wrong with a tree; ``lost`` are its files in submodules."""
+    words = [f"not predicted, in a submodule: {_some(lost)}"] if lost else []
+    if found.differing:
+        words.append(f"the tested tree is not the predicted one: {_some(found.differing)}")
+    return "; ".join(words)
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return ", ".join(map(ascii, paths[:_NAMED])) + more
+
+
+def ended_early(ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:
+    """Return the status of a conversation that did not end by its outcomes."""
+    if ending in _EARLY:
+        return _EARLY[ending]
+    exhausted = ending is Ending.REPLAY_EXHAUSTED and not limits.until_exhausted
+    return AttemptStatus.REPLAY_EXHAUSTED if exhausted else None
+
+
+def check_outcomes(
+    checkout: Checkout, linter: Linter, run_tests: Callable[[Changes], TestReport] | None
+) -> Result:
+    """Return the outcomes of the tree: changed at all, no new fatal finding, no newly failing test.
+
+    ``take_over`` must have prepared the tree.
+    """
+    changes = changes_of(checkout)
+    clean = not _findings(checkout, linter, changes) if changes else None
+    test = run_tests(changes).outcome if clean and run_tests else None
+    return Result(
+        ending=Ending.DONE,
+        edit=True if changes else None,
+        lint=clean,
+        test=test,
+        chat_files=(),
+        edited_files=tuple(changes),
+        reflections=0,
+    )
+
+
+def changes_of(checkout: Checkout) -> Changes:
+    """Return the present bytes of every file that differs from the base commit, by path, sorted.
+
+    New files that the tree ignores are left out; a file that became a link counts as gone.
+    """
+    root = checkout.root
+    git("add", "--all", ".", cwd=root)
+    listing = git(
+        "diff", "--cached", "--name-status", "--no-renames", "-z", checkout.base_commit, cwd=root
+    )
+    words = listing.decode("utf-8", "surrogateescape").split("\0")
+    changes: dict[str, bytes | None] = {}
+    for status, path in sorted(zip(words[::2], words[1::2], strict=False), key=lambda w: w[1]):
+        place = root / path
+        there = status != "D" and place.is_file() and not place.is_symlink()
+        changes[path] = place.read_bytes() if there else None
+    return changes
+
+
+def _findings(checkout: Checkout, linter: Linter, changes: Changes) -> tuple[Finding, ...]:
+    tracked = set(checkout.tracked_files())
+    return linter.new_findings(
+        [
+            Change(
+                path,
+                _base_text(checkout, path) if path in tracked else None,
+                TextFile.decode(data).text,
+            )
+            for path, data in changes.items()
+            if data is not None
+        ]
+    )
+
+
+def _base_text(checkout: Checkout, path: str) -> str:
+    data = git("cat-file", "blob", f"{checkout.base_commit}:{path}", cwd=checkout.root)
+    return TextFile.decode(data).text

@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from agent.agents import is_command
+from agent.conversation.mentions import FileIndex
+from agent.conversation.outcomes import ConversationLimits
 from agent.formats import format_names
+from agent.lint import Linter
+from agent.protocol import Task, Transcript, Work
+from agent.repomap import RenderedMaps, TagStore
+from bench.assembly import make_agent, make_mirrors
 from bench.cli.cli import About
-from bench.cli.config import RunConfig
+from bench.cli.config import RunConfig, validated
 from bench.cli.configfile import options_given
 from bench.cli.options import Options, TryAgent
 from bench.cli.selection import INSTANCES
 from bench.instances.bundled import BUNDLED
-from bench.instances.dataset import ALIASES
+from bench.instances.dataset import ALIASES, load_dataset
+from bench.instances.instance import Instance
+from bench.repos.checkout import Checkout, Snapshots, make_checkout
+from bench.repos.lefttree import UnusableTreeError, take_over
+from bench.repos.patches import submittable_patch, take_patch
+from bench.repos.snapshots import Snapshot
+from core import plaintext
 from core.address import Address, without_logins
 from core.errors import UserError
+from core.money import in_words, total
 from core.options import built, command
+from core.processes import remove_tree
 from environments.base import EnvironmentKind
 from environments.options import AGENT, TESTS
+from llm.gate import OpenGate
 from llm.options import LIMITS, MODELS, ModelBook, ModelChoice, names_of
-from llm.settings import SettingsBook, load_settings
+from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
+from llm.settings import ModelSettings, SettingsBook, load_settings
 from runs.calls.budget import MONEY
+from runs.calls.modelsource import LiveModels, Turn
 from runs.calls.rate_limiter import SCALE
+from runs.checks import check_models
 from runs.given import address_given, models_given
 from runs.options import RUN
 
@@ -55,8 +77,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
     """Do what is asked for; the modules of a command are imported when it runs."""
     if values["try_agent"] is not None:
-        from bench.cli.tryagent import try_agent
-
         return try_agent(replace(config, agent=values["try_agent"]), options, print)
     if options.clean:
         from runs.storage.store import RunStore
@@ -78,7 +98,6 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
 
 
 def _list_models(values: dict[str, Any], book: SettingsBook) -> int:
-    from bench.cli.listing import list_models
 
     names = [name.strip() for name in values["models"].split(",")] if values["models"] else []
     list_models(names, book, values["api_base"], print, as_json=values["json"])
@@ -112,3 +131,235 @@ def _given(context: typer.Context, address: Address | None) -> dict[str, Any]:
         if name in given and named.startswith(mark) and not known and path.exists():
             given[name] = f"{mark}{path.resolve()}"
     return given
+
+
+Say = Callable[[str], None]
+
+_COLUMNS = (
+    "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",
+    "temperature", "key",
+)  # fmt: skip
+_NUMBERS = range(3, 7)
+_UNKNOWN = "-"
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A model of the table: litellm's name, its aliases, and its settings."""
+
+    name: str
+    aliases: tuple[str, ...]
+    settings: ModelSettings
+
+
+@dataclass(frozen=True)
+class ListedRow:
+    """A row of the table; None is unknown.
+
+    Attributes:
+        edit_format: the one that it writes when no other is named.
+        context, output: tokens of its window, and of its longest reply.
+        usd_per_million_in, usd_per_million_out: prices of litellm's map.
+        temperature: whether it takes one.
+        key: ``set``, ``missing NAME``, or None where the provider wants none.
+    """
+
+    model: str
+    aliases: tuple[str, ...]
+    edit_format: str | None
+    context: int | None
+    output: int | None
+    usd_per_million_in: float | None
+    usd_per_million_out: float | None
+    cache_markers: bool
+    temperature: bool
+    key: str | None
+
+
+def list_models(
+    names: Sequence[str],
+    book: SettingsBook,
+    api_base: str | None,
+    say: Say,
+    *,
+    as_json: bool = False,
+) -> None:
+    """Say the table of ``names``, and without any that of all aliases and the default models.
+
+    Raises:
+        UserError: litellm knows no provider for a name.
+    """
+
+    def parsed(name: str) -> ModelChoice:
+        return ModelChoice.parse(name, book=book, any_name=bool(api_base))
+
+    aliases: dict[str, list[str]] = {}
+    for alias in book.aliases:
+        aliases.setdefault(parsed(alias).name, []).append(alias)
+    listed = [
+        Listed(
+            choice.name,
+            tuple(aliases.get(choice.name, ())),
+            replace(choice.settings, edit_format=choice.edit_format),
+        )
+        for choice in map(parsed, names or aliases)
+    ]
+    rows = [listed_row(model, api_base) for model in listed]
+    if as_json:
+        say(json.dumps([asdict(row) for row in rows]))
+        return
+    for line in table(rows):
+        say(line)
+
+
+def listed_row(model: Listed, api_base: str | None) -> ListedRow:
+    """Return what is known of a model."""
+    known = filled(model.settings, model.name, api_base)
+    entry = map_entry(model.name)
+    return ListedRow(
+        model=model.name,
+        aliases=model.aliases,
+        edit_format=known.edit_format,
+        context=known.context,
+        output=known.max_output,
+        usd_per_million_in=_price(entry.get("input_cost_per_token")),
+        usd_per_million_out=_price(entry.get("output_cost_per_token")),
+        cache_markers=bool(known.cache_markers),
+        temperature=takes_temperature(known, model.name, 0.0, api_base),
+        key=_key(model.name, api_base),
+    )
+
+
+def table(listed: Sequence[ListedRow]) -> Iterator[str]:
+    """Yield the lines of the table in plain columns; what is unknown is ``-``."""
+    return plaintext.table(_COLUMNS, map(_cells, listed), numbers=_NUMBERS)
+
+
+def _cells(row: ListedRow) -> tuple[str, ...]:
+    return (
+        row.model,
+        ",".join(row.aliases) or _UNKNOWN,
+        row.edit_format or _UNKNOWN,
+        str(row.context or _UNKNOWN),
+        str(row.output or _UNKNOWN),
+        *(
+            _UNKNOWN if price is None else f"{price:.2f}"
+            for price in (row.usd_per_million_in, row.usd_per_million_out)
+        ),
+        "yes" if row.cache_markers else "no",
+        "yes" if row.temperature else "no",
+        row.key or _UNKNOWN,
+    )
+
+
+def _price(dollars: float | None) -> float | None:
+    return None if dollars is None else round(dollars * _MILLION, 6)
+
+
+def _key(name: str, api_base: str | None) -> str | None:
+    if missing := missing_key(name, api_base):
+        return f"missing {missing}"
+    if api_base or not the_litellm().validate_environment(model=name)["keys_in_environment"]:
+        return None
+    return "set"
+
+
+_INSTANCE = "demo__textkit-1"
+
+
+def try_agent(config: RunConfig, options: Options, say: Say) -> int:
+    """Run the agent of ``config`` on one demo instance and say how it ended; return the exit code.
+
+    Nothing is tested, and nothing is written but to a folder that is removed.
+
+    Returns:
+        0 when it ended normally and left a change, else 1.
+
+    Raises:
+        UserError: there is no such agent.
+        InfrastructureError: it cannot be run, or the model was not reached.
+    """
+    config = validated(config)
+    check_models(config, options.money)
+    agent = make_agent(config)
+    rows = load_dataset("demo", "test").instances()
+    instance = next(row for row in rows if row.instance_id == _INSTANCE)
+    mirrors = make_mirrors(replace(options, dataset="demo"))
+    mirror = mirrors.get(instance.repo, instance.base_commit)
+    snapshots = Snapshots(options.cache / "snapshots")
+    snapshot = snapshots.get(mirror, instance.repo, instance.base_commit)
+    folder = Path(tempfile.mkdtemp())
+    try:
+        checkout = make_checkout(snapshot, folder / "checkout")
+        task = _task(config, options, instance, snapshot, checkout, say)
+        started = time.monotonic()
+        work = agent.work(task)
+        seconds = time.monotonic() - started
+        patch, notes = _left(checkout, ours=work.result is not None)
+    finally:
+        remove_tree(folder)
+    for line in (*_lines(config, work, task, seconds, patch), *notes):
+        say(line)
+    return 0 if work.ending is None and patch.strip() else 1
+
+
+def _left(checkout: Checkout, *, ours: bool) -> tuple[str, tuple[str, ...]]:
+    """Return the patch that would be predicted, and in words what is wrong with the tree."""
+    try:
+        dropped = () if ours else take_over(checkout)
+    except UnusableTreeError as error:
+        return "", (str(error),)
+    fit = submittable_patch(take_patch(checkout, ignored=ours))
+    return fit.patch, tuple(f"dropped: {found}" for found in dropped)
+
+
+def _task(
+    config: RunConfig,
+    options: Options,
+    instance: Instance,
+    snapshot: Snapshot,
+    checkout: Checkout,
+    say: Say,
+) -> Task:
+    choice, files = config.models[0], FileIndex.of(snapshot.blobs)
+    models = LiveModels(config, options.retries, say, options.money.prices)
+    turn = models.turn(_INSTANCE, 1, choice, config.temperature(1), OpenGate())
+    return Task(
+        root=checkout.root,
+        message=instance.problem_statement,
+        repo_map="" if config.outside_agent else _map(config, options, instance, checkout, turn),
+        files=files,
+        model=turn.model,
+        model_name=turn.name,
+        edit_format=turn.edit_format,
+        temperature=config.temperature(1),
+        limits=ConversationLimits(config.max_reflections),
+        run_tests=None,
+        transcript=Transcript(),
+        log=lambda _: None,
+        linter=Linter(),
+    )
+
+
+def _map(
+    config: RunConfig, options: Options, instance: Instance, checkout: Checkout, turn: Turn
+) -> str:
+    maps = RenderedMaps(checkout.snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
+    text, tokens = instance.problem_statement, config.map_tokens
+    return maps.render(checkout.root, text, tokens, count=turn.model.count, counter=turn.counter)
+
+
+def _lines(config: RunConfig, work: Work, task: Task, seconds: float, patch: str) -> Iterator[str]:
+    replies = [call.reply for call in task.transcript.calls]
+    usages = [reply.usage for reply in replies if reply.usage]
+    yield f"agent     {config.agent}"
+    yield f"instance  {_INSTANCE}"
+    yield f"ended     {work.error or ('exit code 0' if config.outside_agent else 'normally')}"
+    yield f"time      {seconds:.1f} s"
+    yield f"cost      {in_words(total(reply.cost for reply in replies))}"
+    into, out = sum(u.prompt_tokens for u in usages), sum(u.completion_tokens for u in usages)
+    yield f"tokens    {f'{into:,} in, {out:,} out' if usages else 'unknown'}"
+    for message in task.transcript.messages[1:]:
+        yield f"\n--- {message.role} ---\n{message.content.rstrip()}"
+    yield f"\n--- the predicted patch ---\n{patch.rstrip() or 'none: no change is left'}"

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import json
 import os
+import platform
+import resource
+import secrets
+import selectors
+import signal
+import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from core.errors import InfrastructureError
 from core.output import Tail
@@ -21,7 +32,7 @@ from environments.folders import (
 )
 from environments.layout import read_collected, write_files
 from environments.limits import ResourceLimits
-from environments.local.bubblewrap import HOME, View, bubblewrap_works, bubblewrapped
+from environments.local.bubblewrap import HARNESS, HOME, View, bubblewrap_works, bubblewrapped
 from environments.local.confinement import (
     Confinement,
     find_confinement,
@@ -29,7 +40,7 @@ from environments.local.confinement import (
     other_user,
     rlimits,
 )
-from environments.local.gate import Gated, gated
+from environments.local.launcher import key_filter
 from environments.local.sandbox import Confined, command_variables
 
 _SYSTEM = Path("/usr")
@@ -155,3 +166,215 @@ class LocalFolders:
     def _tail(self) -> Tail:
         size = self.confined.limits.output
         return Tail(size // 5, size - size // 5)
+
+
+_PIDFD_OPEN = 434  # asm-generic/unistd.h: the same on all architectures
+_SET_UP_SECONDS = 60.0
+_BREATH = 0.0005
+_POLL = 0.2
+_DEATH_SECONDS = 30.0
+_CHUNK = 1 << 16
+_SHOWN = 300
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A sandbox that waits to start its command.
+
+    Attributes:
+        process: bubblewrap itself.
+        pid: the first process in the sandbox; all others end with it.
+        folder: a descriptor of the command's folder.
+    """
+
+    process: subprocess.Popen[bytes]
+    pid: int
+    folder: int
+    _watched: tuple[int, int]
+    _gate: IO[bytes]
+    _status: IO[bytes]
+
+    def limit(self, limits: dict[str, int]) -> None:
+        """Set resource limits for the command; keys are ``FSIZE`` for RLIMIT_FSIZE.
+
+        Raises:
+            OSError: the process has ended.
+        """
+        for name, value in limits.items():
+            number = getattr(resource, f"RLIMIT_{name}")
+            _, hard = resource.prlimit(self.pid, number)
+            least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.prlimit(self.pid, number, (least, least))
+
+    def run(
+        self, tail: Tail, errors: Tail | None, timeout: float, check: Callable[[], None]
+    ) -> bool:
+        """Start the command and collect its output; tell whether it ended in time.
+
+        ``check`` may end the wait by raising.
+        """
+        self._gate.write(b"x")
+        end = time.monotonic() + timeout
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._watched[0], selectors.EVENT_READ)
+            for stream, kept in ((self.process.stdout, tail), (self.process.stderr, errors)):
+                if stream is not None and kept is not None:
+                    waiting.register(stream, selectors.EVENT_READ, kept)
+            while (left := end - time.monotonic()) > 0:
+                check()
+                for key, _ in waiting.select(min(left, _POLL)):
+                    if key.data is None:
+                        return True
+                    if not _read_once(key.fd, key.data):
+                        waiting.unregister(key.fileobj)
+        return False
+
+    def kill(self) -> None:
+        """Kill everything in the sandbox, and wait until the kernel has ended it.
+
+        Raises:
+            InfrastructureError: it does not end.
+        """
+        for pidfd in reversed(self._watched):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._watched[1], selectors.EVENT_READ)
+            if not waiting.select(_DEATH_SECONDS):
+                raise InfrastructureError(f"process {self.pid} of a sandbox cannot be killed")
+        self.process.wait()
+
+    def exit_code(self) -> int | None:
+        """Return the code of the command, after its end; None if it could not be started."""
+        for line in self._status.read().splitlines():
+            code = json.loads(line).get("exit-code")
+            if code is not None:
+                return int(code)
+        return None
+
+    def drain(self, tail: Tail, errors: Tail | None) -> None:
+        """Collect what the command wrote last; all writers have ended."""
+        for stream, kept in ((self.process.stdout, tail), (self.process.stderr, errors)):
+            while stream is not None and kept is not None and _read_once(stream.fileno(), kept):
+                pass
+
+
+@contextmanager
+def gated(
+    make_argv: Callable[[tuple[str, ...]], Sequence[str]],
+    folder: str,
+    stdin: bytes,
+    separate: bool,
+    inside: Callable[[int], None],
+) -> Iterator[Gated]:
+    """Set a sandbox up that waits before its command; at the end nothing of it is left.
+
+    Args:
+        make_argv: takes options, and returns bubblewrap's command line with them.
+        folder: path of the command's folder in the sandbox.
+        stdin: what the command reads.
+        separate: whether standard error has a pipe of its own.
+        inside: called with the process id of the sandbox before anything runs in it.
+
+    Raises:
+        InfrastructureError: the sandbox cannot be set up.
+        OSError: the same.
+    """
+    marker = f"{HARNESS}/{secrets.token_hex(16)}"
+    with contextlib.ExitStack() as stack:
+        blocked, gate = _pipe(stack)
+        status, reports = _pipe(stack)
+        filtered = _as_file(stack, key_filter(platform.machine()))
+        read = _as_file(stack, stdin)
+        # The folder of the marker exists when all is mounted. Keys of others have names.
+        options = ["--dir", marker, "--ro-bind", "/dev/null", "/proc/keys"]
+        options += ["--block-fd", str(blocked.fileno()), "--json-status-fd", str(reports.fileno())]
+        passed = [blocked.fileno(), reports.fileno()]
+        if filtered is not None:
+            options += ["--seccomp", str(filtered)]
+            passed.append(filtered)
+        process = subprocess.Popen(
+            make_argv(tuple(options)), pass_fds=passed, start_new_session=True, bufsize=0,
+            stdin=subprocess.DEVNULL if read is None else read, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if separate else subprocess.STDOUT,
+        )  # fmt: skip
+        stack.enter_context(process)
+        stack.callback(process.kill)
+        blocked.close()
+        reports.close()
+        pid = _first_pid(status, process)
+        inside(pid)
+        watched = (_pidfd(stack, process.pid), _pidfd(stack, pid))
+        root = _root(stack, process, pid, marker)
+        opened = os.open(root + folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, opened)
+        made = Gated(process, pid, opened, watched, gate, status)
+        stack.callback(made.kill)
+        yield made
+
+
+def _first_pid(status: IO[bytes], process: subprocess.Popen[bytes]) -> int:
+    try:
+        return int(json.loads(status.readline())["child-pid"])
+    except (ValueError, KeyError) as error:
+        raise _not_set_up(process) from error
+
+
+def _root(
+    stack: contextlib.ExitStack, process: subprocess.Popen[bytes], pid: int, marker: str
+) -> str:
+    """Return the path of the sandbox's root when all is mounted in it.
+
+    There is no event for that. Before, the root is that of the machine, which has no marker.
+    """
+    end = time.monotonic() + _SET_UP_SECONDS
+    root = f"/proc/{pid}/root"
+    while not os.path.exists(root + marker):  # noqa: PTH110 - quick
+        if process.poll() is not None or time.monotonic() > end:
+            raise _not_set_up(process)
+        time.sleep(_BREATH)
+    return root
+
+
+def _not_set_up(process: subprocess.Popen[bytes]) -> InfrastructureError:
+    process.kill()
+    stream = process.stderr or process.stdout
+    words = stream.read().decode("utf-8", "replace").split() if stream else []
+    said = " ".join(words)[:_SHOWN] or "bubblewrap says nothing"
+    return InfrastructureError(f"cannot start the sandbox: {said}")
+
+
+def _pipe(stack: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
+    reading, writing = os.pipe()
+    return (
+        stack.enter_context(os.fdopen(reading, "rb", 0)),
+        stack.enter_context(os.fdopen(writing, "wb", 0)),
+    )
+
+
+def _as_file(stack: contextlib.ExitStack, data: bytes) -> int | None:
+    """Return a descriptor of a file in memory with ``data``; None without data."""
+    if not data:
+        return None
+    descriptor = os.memfd_create("harness")
+    stack.callback(os.close, descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _pidfd(stack: contextlib.ExitStack, pid: int) -> int:
+    """Return a descriptor of a process; not all Pythons have ``os.pidfd_open``."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = int(libc.syscall(_PIDFD_OPEN, pid, 0))
+    if found < 0:
+        raise OSError(ctypes.get_errno(), "cannot watch a process (Linux 5.3 can)")
+    stack.callback(os.close, found)
+    return found
+
+
+def _read_once(descriptor: int, tail: Tail) -> bool:
+    chunk = os.read(descriptor, _CHUNK)
+    tail.add(chunk)
+    return bool(chunk)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,10 +19,37 @@ from bench.cli.selection import Selection
 from core.atomic import check_folder
 from core.errors import UserError
 from core.options import built, command
+from core.redaction import Redactor
 from reports.cli.options import Asked, EvaluatorKind, ReportOptions, Say, SubmissionOptions
 from reports.data.jsonvalues import mapping
+from reports.pages.markdown import comparison_table, run_tables
+from reports.statsfile import comparison_json, stats_json
 from runs.signals import sigterm_as_interrupt
 from runs.storage.store import RunStore
+
+if TYPE_CHECKING:
+    from reports.statistics.comparing import RunComparison
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench.instances.dataset import Dataset
+from bench.instances.validity import read_validity
+from core.atomic import write_json_atomic
+from core.money import UNKNOWN, column, dollars, in_words
+from core.plaintext import one_line
+from reports.data.jsonvalues import texts
+from reports.data.predictions import ALL_PREDS, Prediction, read_predictions, write_all_preds
+from reports.data.provenance import evaluation
+from reports.data.rundata import RunData, read_run
+from reports.evaluation.evaluators.base import Verdict
+from reports.evaluation.requested import RequestedEvaluation
+from reports.evaluation.results import leaderboard_lists
+from reports.pages.markdown import percent, within
+from reports.statistics.collect import RunStats, collect
+from reports.statistics.denominators import UsedValidity, short_split
+from reports.statistics.effort import Money
+from runs.storage.layouts import RESULTS_FILE, STATS_FILE
+from runs.storage.manifest import note_evaluation
 
 
 @command(ReportOptions, Asked, SubmissionOptions, Selection, About)
@@ -66,7 +96,6 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
         return _package(asked, built(SubmissionOptions, values | {"cache": options.cache}))
     if not asked.runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
-    from reports.cli.commands import report_command
 
     return report_command(asked.runs, options, say, print)
 
@@ -136,3 +165,272 @@ def _given(runs: Sequence[Path], option: str) -> object:
         return None
     described = RunStore.of_folder(runs[0]).read_run() or {}
     return mapping(described.get("options")).get(option)
+
+
+__all__ = ["EvaluatorKind", "ReportOptions", "report_command"]
+
+
+def report_command(
+    runs: Sequence[Path], options: ReportOptions, say: Say, show: Say | None = None
+) -> int:
+    """Report on a run, on the combination of several, or compare them; return the exit code.
+
+    Args:
+        runs: their folders.
+        options: of the command line.
+        say: takes the lines that tell how it goes.
+        show: takes what was asked for; as ``say`` when None.
+
+    Returns:
+        1 when something was to be evaluated and was not, else 0.
+
+    Raises:
+        UserError, InfrastructureError: a run cannot be read or nothing can be evaluated.
+    """
+    if options.verify:
+        # Imported here, and the page below: they need most of the harness, numpy or matplotlib.
+        from reports.verification.verify import verify_command
+
+        return verify_command(runs, options, show or say)
+    stores = [RunStore.of_folder(run) for run in runs]
+    _check(stores, options)
+    show = show or say
+    if options.compare:
+        return _compare(stores, options, say, show)
+    store = stores[0]
+    if len(stores) > 1:
+        from reports.combine.write import combine
+
+        store = combine(stores, options.name, say)
+    if options.follow:
+        from reports.following import follow
+
+        follow(store, options, say)
+    report = report_on(store, options, say)
+    _show(_asked_for(report, options), show)
+    return report.exit_code
+
+
+def _check(stores: Sequence[RunStore], options: ReportOptions) -> None:
+    folders = [store.folder for store in stores]
+    if len({*folders}) < len(folders):
+        raise UserError("a run is given twice; name each once")
+    if options.compare and (len(stores) < 2 or options.name):
+        raise UserError("--compare takes two runs or more, and no --name")
+    if options.name and len(stores) < 2:
+        raise UserError("--name is for the combination of several runs; give two runs or more")
+    if options.follow and (len(stores) > 1 or options.only_reads or options.regrade):
+        raise UserError(
+            "--follow evaluates one run; give no second run and no --compare, --table, "
+            "--json or --regrade"
+        )
+    if options.table and options.as_json:
+        raise UserError("--table and --json exclude each other; give one")
+
+
+def _asked_for(report: Report, options: ReportOptions) -> Iterator[str]:
+    if options.as_json:
+        yield _text(stats_json(report.stats))
+    elif options.table:
+        yield from run_tables(report.stats)
+    else:
+        yield from report.lines()
+        yield from count_lines(report.stats)
+        yield f"predictions    {report.all_preds}"
+        if report.page:
+            yield f"page           {report.page}"
+
+
+def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say) -> int:
+    """Report on each run, then compare each with each."""
+    from reports.combine.merge import labels
+    from reports.statistics.comparing import compare
+
+    reports = [report_on(store, options, say) for store in stores]
+    runs = [
+        replace(report.run, name=label)
+        for report, label in zip(reports, labels(stores), strict=True)
+    ]
+    found = [compare(a, b) for a, b in combinations(runs, 2)]
+    _show(_compared(reports, found, options), show)
+    if options.page:
+        from reports.pages.comparison import Compared
+        from reports.pages.write import write_comparison
+
+        compared = [
+            Compared(run, replace(report.stats, run=run.name))
+            for report, run in zip(reports, runs, strict=True)
+        ]
+        redact = Redactor.of_environment(os.environ)
+        say(f"page           {write_comparison(stores[0].out, compared, found, redact)}")
+    return max(report.exit_code for report in reports)
+
+
+def _compared(
+    reports: Sequence[Report], found: Sequence[RunComparison], options: ReportOptions
+) -> Iterator[str]:
+    if options.as_json:
+        every = [stats_json(report.stats) for report in reports]
+        yield _text({"runs": every, "comparisons": [comparison_json(one) for one in found]})
+        return
+    for report in reports:
+        yield f"## {report.run.name}\n"
+        yield from run_tables(report.stats)
+        yield ""
+    for one in found:
+        yield f"## {one.a} and {one.b}\n"
+        yield from comparison_table(one)
+        yield ""
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=True)
+
+
+def _show(lines: Iterable[str], show: Callable[[str], None]) -> None:
+    for line in lines:
+        show(line)
+
+
+def count_lines(stats: RunStats) -> Iterator[str]:
+    """Yield the counts in words."""
+    counts, scores = stats.counts, stats.scores
+    yield f"selected       {counts.selected:5d}"
+    yield f"generated      {counts.generated:5d}"
+    yield f"no generation  {counts.no_generation:5d}"
+    if counts.patch_unknown:
+        yield f"patch unknown  {counts.patch_unknown:5d}"
+    if counts.plausible is None:
+        yield "plausible          –  unknown: the other harness does not say"
+    else:
+        yield f"plausible      {counts.plausible:5d}"
+    if scores.selected.share is None:
+        yield "resolved           –  not evaluated"
+        yield f"cost           {_dollars(stats.effort.dollars)}"
+        return
+    score = f"{percent(scores.selected.share)} of the selected"
+    yield f"resolved       {counts.resolved:5d}  {score}"
+    yield f"               {'':5s}  95 % interval {within(scores.selected.interval)}"
+    if not stats.official:
+        yield f"               {'':5s}  UNOFFICIAL: not evaluated by swebench in its images"
+    if scores.evaluated.of < counts.selected:
+        of = f"{scores.evaluated.of} evaluated"
+        yield f"               {'':5s}  {percent(scores.evaluated.share)} of the {of}"
+    if scores.split and scores.split.of != counts.selected:
+        of = f"{scores.split.of} of {short_split(scores.split_name)}"
+        yield f"               {'':5s}  {percent(scores.split.share)} of the {of}"
+    if scores.valid and stats.validity:
+        of = f"{scores.valid.of} valid by {one_line(stats.validity.file)}"
+        yield f"  of them valid {scores.valid.count:4d}  {percent(scores.valid.share)} of the {of}"
+        yield f"               {'':5s}  95 % interval {within(scores.valid.interval)}"
+    yield f"unresolved     {counts.unresolved:5d}"
+    yield f"not evaluated  {counts.not_evaluated:5d}"
+    yield f"cost           {_dollars(stats.effort.dollars)}"
+
+
+def _dollars(money: Money) -> str:
+    if not money.complete:
+        return f"unknown, at least {in_words(money.known)}" if money.known else UNKNOWN
+    if not money.per_resolved:
+        return in_words(money.known)
+    whole, each = column([money.known, dollars(money.per_resolved)])
+    return f"{whole}, {each} per resolved instance"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was learned of a run.
+
+    Attributes:
+        all_preds: where the predictions for the evaluator lie.
+        page: ``report.html``; None where none was asked for.
+        verdicts: by instance id.
+        exit_code: 1 when something was to be evaluated and was not.
+    """
+
+    run: RunData
+    stats: RunStats
+    all_preds: Path
+    page: Path | None
+    verdicts: Mapping[str, Verdict]
+    exit_code: int
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each instance: its verdict, by whom, and why there is none."""
+        for instance in self.run.instances:
+            verdict = self.verdicts[instance.instance_id]
+            words = [verdict.status.value.replace("_", " "), f"({verdict.evaluator})"]
+            words += [verdict.reason] if verdict.reason else []
+            words += ["(edits test configuration)"] if instance.edits_test_configuration else []
+            words += [f"(tests: {instance.test_note})"] if instance.test_note else []
+            yield (
+                one_line(f"{instance.instance_id:32s}").ljust(32) + f" {one_line(' '.join(words))}"
+            )
+
+
+def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
+    """Evaluate a run; write ``all_preds.jsonl``, verdicts, ``results.json``, ``stats.json``.
+
+    With ``options.only_reads`` nothing is evaluated and nothing is written.
+
+    Raises:
+        UserError, InfrastructureError: it cannot be read, or nothing can be evaluated.
+    """
+    predictions = read_predictions(store)
+    described = store.read_run() or {}
+    used = _validity(options, described, predictions)
+    reads = options.only_reads
+    requested = RequestedEvaluation(store, options, described, say)
+    path = store.folder / ALL_PREDS
+    if not reads:
+        write_all_preds(store, predictions, requested.official_ids())
+    evaluated = requested.evaluate(predictions)
+    verdicts = evaluated.verdicts
+    dataset = requested.dataset_at_hand()
+    run = read_run(store, _rows(dataset))
+    for damage in run.damaged:
+        say(f"note: {damage}; costs are shown without it")
+    lacking = 0
+    if options.all_attempts:
+        lacking = requested.evaluate_others(run)
+        run = read_run(store, _rows(dataset))
+    stats = collect(run, requested.split(), used)
+    if not reads:
+        _write(store, predictions, verdicts, stats)
+        note_evaluation(store, evaluation(run.instances))
+    asked = requested.kind != EvaluatorKind.NONE
+    lacking = lacking + stats.counts.not_evaluated + len(evaluated.failed)
+    page = None
+    if options.page and not reads:
+        # Imported here: matplotlib takes half a second, which only pages need.
+        from reports.pages.write import write_pages
+
+        issues = dataset.statements(p.instance_id for p in predictions) if dataset else {}
+        redact = Redactor.of_environment(os.environ)
+        page = write_pages(store, run, stats, issues=issues, redact=redact)
+    return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))
+
+
+def _validity(
+    options: ReportOptions, described: Mapping[str, Any], predictions: Sequence[Prediction]
+) -> UsedValidity | None:
+    """Return what ``--validity`` says of the selected instances; read before any evaluation."""
+    if options.validity is None:
+        return None
+    predicted = {prediction.instance_id for prediction in predictions}
+    selected = {*texts(described.get("selected")), *predicted}
+    return UsedValidity.of(read_validity(options.validity), selected)
+
+
+def _rows(dataset: Dataset | None) -> Sequence[Mapping[str, Any]]:
+    return dataset.rows if dataset else ()
+
+
+def _write(
+    store: RunStore,
+    predictions: Sequence[Prediction],
+    verdicts: Mapping[str, Verdict],
+    stats: RunStats,
+) -> None:
+    write_json_atomic(store.folder / RESULTS_FILE, leaderboard_lists(predictions, verdicts))
+    write_json_atomic(store.folder / STATS_FILE, stats_json(stats))

@@ -6,13 +6,13 @@ are left out.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from core.plaintext import counted
 from reports.data.jsonvalues import mapping, objects, text, texts
-from reports.data.plainvalues import flat
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData
 from reports.evaluation.evaluators.base import Verdict
@@ -170,3 +170,30 @@ def _evaluation_images(verdicts: Mapping[str, Any]) -> NamedValues:
 
 def _facts(values: Mapping[str, Any]) -> NamedValues:
     return tuple((name, text(value) or UNKNOWN) for name, value in sorted(values.items()))
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted name and the text of each value in ``value`` that is not empty."""
+    for key, part in value.items():
+        name = f"{prefix}{key}"
+        if _is_empty(part):
+            continue
+        if isinstance(part, Mapping):
+            yield from flat(part, f"{name}.")
+        elif isinstance(part, list) and any(isinstance(one, Mapping) for one in part):
+            numbered = {str(number): one for number, one in enumerate(part, 1)}
+            yield from flat(numbered, f"{name}.")
+        else:
+            yield name, _text(part)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return json.dumps(value)
+
+
+def _is_empty(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return value is None or value in ("", [], {})

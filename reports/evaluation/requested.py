@@ -19,15 +19,33 @@ from reports.data.predictions import Prediction
 from reports.data.rundata import RunData
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator, make_images, make_swebench
-from reports.evaluation.imagebatches import image_batches
-from reports.evaluation.regrading import Regrading
-from reports.evaluation.run_evaluation import Evaluated, RunEvaluation
 from reports.evaluation.verdicts import forget_others
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
     from environments.docker.imagestore.store import ImageStore
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from core.errors import InfrastructureError
+
+if TYPE_CHECKING:
+    from environments.docker.imagestore.store import ImageStore
+import re
+from collections.abc import Callable
+from importlib.metadata import version
+
+from bench.instances.instance import split_row
+from core.errors import UserError
+from reports.data.predictions import run_id
+from reports.evaluation.evaluators.base import BY_SWEBENCH, Verdict, VerdictStatus
+from reports.evaluation.evaluators.grading import grade_output
+from reports.evaluation.evaluators.localoutput import grade_saved, is_saved
+from reports.evaluation.evaluators.swebench import Swebench, saved_output, tests_ended
+from reports.evaluation.verdicts import eval_log, known_verdict, save_verdict
+from runs.storage.manifest import timestamp
 
 # A process of swebench takes seconds to start, and all its images stay until it ends.
 _IMAGES_PER_WORKER = 2
@@ -164,3 +182,258 @@ class RequestedEvaluation:
 
 def _patches(count: int) -> str:
     return counted(count, "patch", "patches")
+
+
+def image_batches(
+    store: ImageStore, tasks: Sequence[EvaluationTask], most: int
+) -> Iterator[Sequence[EvaluationTask]]:
+    """Yield ``tasks`` in parts of at most ``most``, whose images stay until the next part.
+
+    The images of the others are pulled meanwhile, where there is room. Nothing is waited for while
+    an image is pinned: a harness that uses the same engine may wait for the same room. What cannot
+    be pulled is yielded as well, for the evaluator to say why.
+    """
+    left = sorted(tasks, key=lambda task: (task.instance.repo, task.instance.version))
+    with store.fetching_ahead([task.instance.image for task in left]):
+        while left:
+            with store.pinned_present(_images(left), most) as held:
+                part = [task for task in left if task.instance.image in held][:most]
+                if part:
+                    yield part
+            if not part:
+                part = [task for task in left if task.instance.image == left[0].instance.image]
+                yield from _one_image(store, part)
+            done = {task.instance.instance_id for task in part}
+            left = [task for task in left if task.instance.instance_id not in done]
+
+
+def _images(tasks: Sequence[EvaluationTask]) -> list[str]:
+    return [*dict.fromkeys(task.instance.image for task in tasks)]
+
+
+def _one_image(
+    store: ImageStore, tasks: Sequence[EvaluationTask]
+) -> Iterator[Sequence[EvaluationTask]]:
+    """Yield ``tasks``, which have one image, when it is there."""
+    image = tasks[0].instance.image
+    with suppress(InfrastructureError):
+        store.fetch(image)
+    with store.pinned_present([image], 1):
+        yield tasks
+
+
+# The end of evaluation ids of ``ModalEvaluator``.
+_MODAL_RUN = re.compile(r"-[0-9a-f]{12}-modal$")
+
+
+@dataclass(frozen=True)
+class Regrading:
+    """Grades the saved test output of a run.
+
+    Attributes:
+        swebench: finds its own logs, which are preferred to copies.
+    """
+
+    store: RunStore
+    swebench: Swebench
+
+    def __call__(self, task: EvaluationTask, known: Verdict | None) -> Verdict | None:
+        """Return the verdict on the saved output of ``task``; None if there is no output.
+
+        ``known`` is the current verdict. Without it, the copy in ``logs/<run>/`` is not used, for
+        it may be of another patch.
+        """
+        image = known.image if known else ""
+        if folder := self.swebench.saved(task):
+            verdict = grade_output(task, saved_output(folder), _evaluator(folder))
+            return replace(verdict, image=image)
+        log = eval_log(self.store, task.prediction)
+        if known is None or not known.conclusive or not log.is_file():
+            return None
+        text = log.read_text("utf-8", "replace")
+        if known.evaluator not in BY_SWEBENCH:
+            return grade_saved(task, text, known.evaluator) if is_saved(text) else None
+        graded = replace(grade_output(task, text, known.evaluator), image=image)
+        return graded if tests_ended(text) else None
+
+
+def _evaluator(folder: Path) -> str:
+    return "modal" if any(map(_MODAL_RUN.search, folder.parts)) else "docker"
+
+
+Regrade = Callable[[EvaluationTask, Verdict | None], Verdict | None]
+"""Grades the saved output of a task with that known verdict; returns None without output."""
+
+Batches = Callable[[Sequence[EvaluationTask]], Iterable[Sequence[EvaluationTask]]]
+
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The verdicts on a run's predictions.
+
+    Attributes:
+        verdicts: one for each prediction, by instance id.
+        failed: ids of the instances whose evaluation failed, even if an older verdict is known.
+    """
+
+    verdicts: Mapping[str, Verdict]
+    failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunEvaluation:
+    """The evaluation of one run's predictions.
+
+    Attributes:
+        load: loads the dataset; called only if a row is needed.
+        say: prints a line for the user.
+        batches: splits tasks into parts that are evaluated one after the other.
+    """
+
+    store: RunStore
+    predictions: Sequence[Prediction]
+    load: Callable[[], Dataset]
+    say: Callable[[str], None]
+    batches: Batches = lambda tasks: (tasks,)
+
+    def evaluate(self, evaluator: Evaluator) -> Evaluated:
+        """Evaluate the predictions whose verdict ``evaluator`` does not accept; save new verdicts.
+
+        Raises:
+            UserError, InfrastructureError: nothing can be evaluated, or the dataset is unavailable.
+        """
+        todo = [p for p in self.predictions if not evaluator.accepts(self._known[p.instance_id])]
+        self._say_kept(todo)
+        given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]
+        # An older verdict stands if the evaluation fails this time.
+        failed = tuple(v.instance_id for v in given if not v.conclusive)
+        for name in failed:
+            known = self._known[name]
+            if known is not None and known.conclusive:
+                self.say(f"{name}: the verdict of {known.evaluator} stands")
+        return Evaluated(self._merged(given), failed)
+
+    def regrade(self, regrade: Regrade) -> Evaluated:
+        """Grade the saved test output of these patches again, without running tests.
+
+        Raises:
+            UserError, InfrastructureError: the dataset is unavailable.
+        """
+        tasks, _ = self._tasks(self.predictions)
+        patched = [task for task in tasks if task.prediction.patch.strip()]
+        given = []
+        for task in patched:
+            verdict = regrade(task, self._known[task.instance.instance_id])
+            if verdict is not None:
+                given.append(self._saved(_stamped(verdict)))
+        self.say(f"graded {len(given)} again; {len(patched) - len(given)} left no test output")
+        for verdict in given:
+            before = self._known[verdict.instance_id]
+            if before is not None and before.status is not verdict.status:
+                self.say(f"{verdict.instance_id}: was {before.status.value}")
+        return Evaluated(self._merged(given))
+
+    @cached_property
+    def _known(self) -> Mapping[str, Verdict | None]:
+        return {p.instance_id: known_verdict(self.store, p) for p in self.predictions}
+
+    def _say_kept(self, todo: Sequence[Prediction]) -> None:
+        left = {prediction.instance_id for prediction in todo}
+        kept = [v for name, v in self._known.items() if v is not None and name not in left]
+        official = sum(verdict.official for verdict in kept)
+        if todo and kept:
+            self.say(
+                f"kept: {counted(len(kept), 'verdict')} on unchanged patches, {official} official"
+            )
+
+    def _given(self, todo: Sequence[Prediction], evaluator: Evaluator) -> Iterator[Verdict]:
+        if not todo:
+            return
+        tasks, unknown = self._tasks(todo)
+        for prediction in todo:
+            if not prediction.patch.strip():
+                yield _presumed(prediction)
+        for name, reason in unknown.items():
+            yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
+        tasks = [task for task in tasks if task.prediction.patch.strip()]
+        if not tasks:
+            return
+        self.say(f"evaluating {len(tasks)} predictions ({evaluator.name})")
+        for part in self.batches(tasks):
+            yield from self._of_part(part, evaluator)
+
+    def _of_part(self, tasks: Sequence[EvaluationTask], evaluator: Evaluator) -> Iterator[Verdict]:
+        missing = evaluator.prepare(tasks)
+        for name, reason in missing.items():
+            yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
+        ready = [task for task in tasks if task.instance.instance_id not in missing]
+        if ready:
+            name = run_id(self.store, [task.prediction for task in ready])
+            yield from map(_stamped, evaluator.evaluate(ready, name))
+
+    def _tasks(
+        self, predictions: Sequence[Prediction]
+    ) -> tuple[list[EvaluationTask], dict[str, str]]:
+        """Return the tasks, and by id the reason why a prediction with a patch has none.
+
+        Raises:
+            UserError: no instance of the run is in the dataset.
+        """
+        rows, dataset = self._rows, self.load()
+        missing = [p.instance_id for p in self.predictions if p.instance_id not in rows]
+        if missing:
+            more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+            words = f"not in the dataset {dataset.name}: {', '.join(missing[:_NAMED])}{more}"
+            if len(missing) == len(self.predictions):
+                raise UserError(f"{words}; check --dataset")
+            self.say(f"{counted(len(missing), 'instance')}: {words}")
+        tasks = [_task(p, rows[p.instance_id]) for p in predictions if p.instance_id in rows]
+        reason = f"not in the dataset {dataset.name}"
+        patched = (p.instance_id for p in predictions if p.patch.strip())
+        return tasks, {name: reason for name in patched if name not in rows}
+
+    @property
+    def _rows(self) -> Mapping[str, Mapping[str, object]]:
+        return self.load().by_any_id
+
+    def _saved(self, verdict: Verdict) -> Verdict:
+        """Save ``verdict``, unless only the known one is conclusive; return it."""
+        known = self._known[verdict.instance_id]
+        if verdict.conclusive or known is None or not known.conclusive:
+            prediction = next(p for p in self.predictions if p.instance_id == verdict.instance_id)
+            row = self._rows.get(verdict.instance_id)
+            evaluation = split_row(row)[1] if row is not None else None
+            save_verdict(self.store, prediction, verdict, evaluation)
+        return verdict
+
+    def _merged(self, given: Sequence[Verdict]) -> dict[str, Verdict]:
+        merged = {
+            p.instance_id: self._known[p.instance_id] or _presumed(p) for p in self.predictions
+        }
+        for verdict in given:
+            if verdict.conclusive or not merged[verdict.instance_id].conclusive:
+                merged[verdict.instance_id] = verdict
+        return merged
+
+
+def _task(prediction: Prediction, row: Mapping[str, object]) -> EvaluationTask:
+    """Return a task under the id of the prediction, which may be the set's own."""
+    instance, evaluation = split_row(row)
+    return EvaluationTask(
+        prediction, replace(instance, instance_id=prediction.instance_id), evaluation
+    )
+
+
+def _presumed(prediction: Prediction) -> Verdict:
+    """Return the verdict on a prediction that was not evaluated."""
+    empty = not prediction.patch.strip() and prediction.patch_known
+    status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
+    why = "" if prediction.patch_known else "its files hold no patch"
+    return Verdict(prediction.instance_id, status, "none", why)
+
+
+def _stamped(verdict: Verdict) -> Verdict:
+    grader = "" if verdict.tool else version("swebench")
+    return replace(verdict, evaluated=timestamp(), swebench=grader)

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
 
 from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
 from reports.pages.budget import Cut, cut
-from reports.pages.diffs import highlighted
-from reports.pages.issues import rendered_issue
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -123,3 +124,108 @@ def _source(text: str) -> str:
     """Return the source expression of the policy that allows only ``text``."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+_HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HEADERS = ("diff --git", "index ", "--- ", "+++ ", "new file", "deleted file", "rename ", "old ")
+_ADDED, _REMOVED, _HEADING = "gi", "gd", "gu"
+
+
+def highlighted(patch: str) -> Markup:
+    """Return ``patch`` as escaped HTML, with classes for added, removed and heading lines."""
+    return Markup("").join(_marked(line, style) for line, style in _styled(patch))
+
+
+@dataclass
+class _Hunk:
+    """The lines of each side still to come: a header between hunks may look like a change."""
+
+    old: int = 0
+    new: int = 0
+
+    def take(self, line: str) -> str:
+        """Return the style of a line of the hunk."""
+        added, removed = line.startswith("+"), line.startswith("-")
+        if not line.startswith("\\"):
+            self.old -= not added
+            self.new -= not removed
+        return _ADDED if added else _REMOVED if removed else ""
+
+    @property
+    def open(self) -> bool:
+        return self.old > 0 or self.new > 0
+
+
+def _styled(patch: str) -> Iterator[tuple[str, str]]:
+    hunk, counted = _Hunk(), False
+    for line in patch.splitlines(keepends=True):
+        start = _HUNK.match(line)
+        if start and not hunk.open:
+            hunk, counted = _Hunk(*(1 if n is None else int(n) for n in start.groups())), True
+            yield line, _HEADING
+        elif hunk.open:
+            yield line, hunk.take(line)
+        elif line.startswith(_HEADERS):
+            counted = True
+            yield line, _HEADING if line.startswith("diff --git") else ""
+        else:
+            # The end of a patch that was cut starts in the middle of a hunk.
+            yield line, "" if counted else _Hunk().take(line)
+
+
+def _marked(line: str, style: str) -> Markup:
+    if not style:
+        return escape(line)
+    text = line.rstrip("\r\n")
+    ending = line[len(text) :]
+    return Markup('<span class="{}">{}</span>{}').format(style, text, ending)
+
+
+# Longer texts are not rendered: a table of 30 kB takes seconds and becomes 20 times longer.
+_LONGEST = 50_000
+_MOST_GROWTH = 4
+_LOWEST_HEADING = 6
+_SHIFT = 2
+
+
+def rendered_issue(text: str) -> Markup | None:
+    """Return ``text`` as HTML; None if it is too long to render.
+
+    HTML in it is shown as text, images are not loaded, and links become text followed by the
+    address. Headings start at level 3, below those of the page.
+    """
+    if len(text) > _LONGEST:
+        return None
+    html = _markdown().render(text)
+    return Markup(html) if len(html) <= _MOST_GROWTH * len(text) + 1000 else None
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": False})
+    markdown.enable(["table", "strikethrough"]).disable("image")
+    for name, rule in (
+        ("heading_open", _heading), ("heading_close", _heading),
+        ("link_open", _nothing), ("link_close", _address),
+    ):  # fmt: skip
+        markdown.add_render_rule(name, rule)
+    return markdown
+
+
+def _heading(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  # noqa: ANN401
+    level = min(int(tokens[index].tag[1]) + _SHIFT, _LOWEST_HEADING)
+    return f"<{'/' if tokens[index].nesting < 0 else ''}h{level}>"
+
+
+def _nothing(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  # noqa: ANN401
+    return ""
+
+
+def _address(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  # noqa: ANN401
+    """Return the address of the link that ends here; empty if it is the text of the link."""
+    start = next(n for n in range(index - 1, -1, -1) if tokens[n].type == "link_open")
+    address = str(tokens[start].attrGet("href") or "")
+    text = "".join(token.content for token in tokens[start + 1 : index])
+    if address.removeprefix("mailto:") == text:
+        return ""
+    return f' <span class="address">({escape(address)})</span>'

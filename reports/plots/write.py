@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
 from core.atomic import write_bytes_atomic, write_text_atomic
+from core.money import column
+from core.plaintext import counted
 from core.redaction import Redactor
-from reports.plots.attempts import draw_cost_against_score, draw_score_by_attempt
-from reports.plots.comparison import draw_comparison
-from reports.plots.confusion import draw_confusion
-from reports.plots.data import FigureData, redacted
-from reports.plots.repositories import draw_models_by_repository
-from reports.plots.style import DARK, LIGHT, Theme, as_png, as_svg, drawing
-from reports.plots.words import (
-    words_of_attempts,
-    words_of_confusion,
-    words_of_repositories,
-    words_of_scores,
-    words_of_steps,
+from reports.plots.data import (
+    AttemptBar,
+    CostStep,
+    FigureData,
+    RepositoryBar,
+    Score,
+    ScoreDifference,
+    redacted,
 )
+from reports.plots.style import (
+    DARK,
+    HATCHES,
+    LIGHT,
+    Theme,
+    as_png,
+    as_svg,
+    drawing,
+    label,
+    new_figure,
+    percent_axis,
+)
+from reports.statistics.confusion import Confusion
+from reports.statistics.methods.intervals import Interval
 
 Draw = Callable[[Theme], Figure]
 
@@ -114,3 +133,280 @@ def drawn(name: str, title: str, words: str, draw: Draw) -> Picture:
     with drawing(DARK):
         dark = as_svg(draw(DARK))
     return Picture(name, title, words, light, dark, png)
+
+
+def draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
+    """Draw predictions by attempt number, stacked by verdict, and the score so far as a line."""
+    figure, axes = new_figure()
+    places = [bar.attempt for bar in bars]
+    parts = (
+        ("resolved", [bar.resolved for bar in bars], theme.good, ""),
+        ("not resolved", [bar.unresolved for bar in bars], theme.bad, "////"),
+        ("not evaluated", [bar.not_evaluated for bar in bars], theme.unknown, "\\\\\\\\"),
+    )
+    below = [0] * len(bars)
+    for name, heights, colour, hatch in parts:
+        if not any(heights):
+            continue
+        axes.bar(places, heights, 0.65, below, color=colour, hatch=hatch, label=name)
+        below = [low + height for low, height in zip(below, heights, strict=True)]
+    axes.set(xlabel="attempt that gave the prediction", ylabel="instances", xticks=places)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(0, max(below, default=0) * 1.18 + 0.5)
+    _score_line(axes, places, [bar.score for bar in bars], theme)
+    figure.legend(loc="outside upper center", ncols=4)
+    return figure
+
+
+def _score_line(axes: Axes, places: Sequence[int], scores: Sequence[float], theme: Theme) -> None:
+    line = axes.twinx()
+    line.plot(places, scores, color=theme.ink, marker="o", markersize=4, label="score so far")
+    line.set_ylabel("score so far")
+    line.spines["right"].set_visible(True)
+    percent_axis(line.yaxis, 0, max(scores, default=0.0) * 1.25)
+    if scores:
+        _note(line, f"{scores[-1]:.1%}", (places[-1], scores[-1]), theme)
+
+
+def draw_cost_against_score(steps: Sequence[CostStep], theme: Theme) -> Figure:
+    """Draw the score over the cost, with a point for each limit of attempts."""
+    figure, axes = new_figure()
+    dollars, scores = [float(step.dollars) for step in steps], [step.score for step in steps]
+    axes.plot(dollars, scores, color=theme.good, marker="o", linewidth=1.6)
+    for step, x, y in zip(steps, dollars, scores, strict=True):
+        _note(axes, str(step.attempts), (x, y), theme)
+    axes.set(
+        xlabel="dollars in all (numbers: limit of attempts per instance)",
+        ylabel="score",
+    )
+    axes.set_xlim(0, max(dollars, default=0.0) * 1.08 or 1.0)
+    axes.xaxis.set_major_formatter(StrMethodFormatter(_dollar_format(axes)))
+    percent_axis(axes.yaxis, 0, max(scores, default=0.0) * 1.2)
+    axes.grid(visible=True)
+    axes.set_axisbelow(True)
+    return figure
+
+
+def _dollar_format(axes: Axes) -> str:
+    """Return the format of the x axis: with as many decimals as its step needs."""
+    ticks = axes.get_xticks()
+    step = float(ticks[1] - ticks[0]) if len(ticks) > 1 else 1.0
+    if step >= 1:
+        return "${x:,.0f}"
+    return f"${{x:,.{max(2, math.ceil(-math.log10(step)))}f}}"
+
+
+def _note(axes: Axes, text: str, place: tuple[float, float], theme: Theme) -> None:
+    axes.annotate(
+        text, place, xytext=(0, 6), textcoords="offset points", ha="center", color=theme.ink
+    )
+
+
+_LINE = 0.45  # inches
+_AXIS = 1.0
+_ROOM = 1.4  # for the text after an interval
+
+
+def draw_comparison(
+    scores: Sequence[Score], differences: Sequence[ScoreDifference], theme: Theme
+) -> Figure:
+    """Draw the score of each run, and below the difference of each two runs."""
+    heights = [_AXIS + _LINE * len(scores)]
+    if differences:
+        heights.append(_AXIS + _LINE * len(differences))
+    figure = Figure(figsize=(6.4, sum(heights)), layout="constrained")
+    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)
+    _draw_scores(panels[0][0], scores, theme)
+    if differences:
+        _draw_differences(panels[1][0], differences, theme)
+    return figure
+
+
+def _draw_scores(axes: Axes, scores: Sequence[Score], theme: Theme) -> None:
+    for y, score in enumerate(scores):
+        share = score.share.share or 0.0
+        words = f"{share:.1%} ({score.share.count}/{score.share.of})"
+        _draw_interval(axes, y, share, score.share.interval, words, theme, filled=score.official)
+    highest = max((s.share.interval.high for s in scores if s.share.interval), default=1.0)
+    _label_lines(axes, [label(score.run) for score in scores], 0, highest * _ROOM)
+    axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
+
+
+def _draw_differences(axes: Axes, differences: Sequence[ScoreDifference], theme: Theme) -> None:
+    for y, one in enumerate(differences):
+        words = f"{100 * one.difference:+.1f} points"
+        _draw_interval(axes, y, one.difference, one.interval, words, theme, filled=True)
+    low = min(0.0, *(one.interval.low for one in differences))
+    high = max(0.0, *(one.interval.high for one in differences))
+    # Runs that never differ give an interval without width.
+    width = high - low or 0.1
+    axes.axvline(0, color=theme.ink, linewidth=0.8)
+    names = [f"{label(one.b)}\nless {label(one.a)}" for one in differences]
+    _label_lines(axes, names, low - 0.05 * width, high + (_ROOM - 1) * width)
+    axes.set_xlabel("difference where both have a verdict; 95 % interval (bootstrap)")
+
+
+def _draw_interval(
+    axes: Axes,
+    y: int,
+    value: float,
+    interval: Interval | None,
+    words: str,
+    theme: Theme,
+    *,
+    filled: bool,
+) -> None:
+    """Draw one line; a hollow mark means unofficial verdicts."""
+    around = interval or Interval(value, value)
+    axes.errorbar(
+        value,
+        y,
+        xerr=[[max(value - around.low, 0)], [max(around.high - value, 0)]],
+        markerfacecolor=theme.good if filled else theme.paper,
+        color=theme.good,
+        fmt="o",
+        capsize=4,
+        markersize=7,
+    )
+    axes.annotate(
+        words, (around.high, y), (8, 0), textcoords="offset points", va="center", fontsize=8
+    )
+
+
+def _label_lines(axes: Axes, names: Sequence[str], low: float, high: float) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.7)
+    percent_axis(axes.xaxis, low, high)
+    axes.grid(visible=True, axis="x")
+    axes.set_axisbelow(True)
+
+
+# Weights of Rec. 601 for the brightness of a colour.
+_WEIGHTS = (0.299, 0.587, 0.114)
+
+
+def draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
+    """Draw the table of evaluated predictions, shaded by count, with the shares of each row."""
+    figure, axes = new_figure(4.4, 3.0)
+    rows = (
+        (confusion.plausible_resolved, confusion.plausible_unresolved),
+        (confusion.implausible_resolved, confusion.implausible_unresolved),
+    )
+    most = max(max(row) for row in rows)
+    for y, row in enumerate(rows):
+        for x, count in enumerate(row):
+            _draw_cell(axes, (x, y), count, sum(row), Normalize(0, most * 1.3 or 1), theme)
+    axes.set_xticks([0.5, 1.5], ["resolved", "not resolved"])
+    axes.set_yticks([0.5, 1.5], ["plausible", "not plausible"])
+    axes.set(xlim=(0, 2), ylim=(2, 0))
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def _draw_cell(
+    axes: Axes, place: tuple[int, int], count: int, of: int, norm: Normalize, theme: Theme
+) -> None:
+    x, y = place
+    colour = colormaps[theme.shades](norm(count))
+    light = sum(w * c for w, c in zip(_WEIGHTS, colour, strict=False)) > 0.5
+    axes.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=2))
+    text = f"{count}\n{count / of:.1%} of {of}" if of else str(count)
+    axes.text(
+        x + 0.5, y + 0.5, text, ha="center", va="center", color="#000000" if light else "#ffffff"
+    )
+
+
+_GROUP = 0.8  # share of the space of a repository; the rest separates it from the next
+
+
+def draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Figure:
+    """Draw the resolved share of each model's predictions, by repository."""
+    repositories = sorted({bar.repository for bar in bars}, reverse=True)
+    models = list(dict.fromkeys(bar.model for bar in bars))
+    height = 1.3 + 0.22 * len(repositories) * max(len(models), 1.6)
+    figure, axes = new_figure(height=height)
+    for number, model in enumerate(models):
+        own = {bar.repository: bar for bar in bars if bar.model == model}
+        _draw_model(axes, [own.get(name) for name in repositories], number, len(models), theme)
+    axes.set_yticks(range(len(repositories)), [label(name) for name in repositories])
+    axes.set_xlim(0, 1.12)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
+    axes.set_xlabel("resolved, of the model's evaluated predictions there (counts at the bars)")
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.grid(visible=True, axis="x")
+    axes.set_axisbelow(True)
+    keys = [Patch(**_look(number, theme)) for number in range(len(models))]
+    figure.legend(keys, [label(model) for model in models], loc="outside upper center", ncols=2)
+    return figure
+
+
+def _look(number: int, theme: Theme) -> dict[str, Any]:
+    """Return the colour and hatching of the model with this number."""
+    colour = theme.series[number % len(theme.series)]
+    return {"facecolor": colour, "hatch": HATCHES[number % len(HATCHES)]}
+
+
+def _draw_model(
+    axes: Axes, bars: Sequence[RepositoryBar | None], number: int, models: int, theme: Theme
+) -> None:
+    thickness = _GROUP / models
+    shift = _GROUP / 2 - thickness * (number + 0.5)
+    shares = [bar.resolved / bar.evaluated if bar and bar.evaluated else 0.0 for bar in bars]
+    drawn = axes.barh(
+        [place + shift for place in range(len(bars))],
+        shares,
+        thickness,
+        **_look(number, theme),
+    )
+    counts = [f"{bar.resolved}/{bar.evaluated}" if bar and bar.evaluated else "" for bar in bars]
+    axes.bar_label(drawn, counts, padding=3, fontsize=7)
+
+
+def words_of_attempts(bars: Sequence[AttemptBar]) -> str:
+    """Return the score by attempt as text."""
+    return "; ".join(
+        f"attempt {bar.attempt}: {bar.resolved} resolved, {bar.unresolved} not, "
+        f"{bar.not_evaluated} not evaluated, score so far {bar.score:.1%}"
+        for bar in bars
+    )
+
+
+def words_of_steps(steps: Sequence[CostStep]) -> str:
+    """Return cost against score as text."""
+    return "; ".join(
+        f"{counted(step.attempts, 'attempt')}: {cost}, {step.score:.1%}"
+        for step, cost in zip(steps, column([step.dollars for step in steps]), strict=True)
+    )
+
+
+def words_of_repositories(bars: Sequence[RepositoryBar]) -> str:
+    """Return models by repository as text."""
+    return "; ".join(
+        f"{bar.repository}, {bar.model}: {bar.resolved} of {bar.evaluated}" for bar in bars
+    )
+
+
+def words_of_confusion(confusion: Confusion) -> str:
+    """Return plausible against resolved as text."""
+    return (
+        f"plausible: {confusion.plausible_resolved} resolved, "
+        f"{confusion.plausible_unresolved} not; not plausible: "
+        f"{confusion.implausible_resolved} resolved, {confusion.implausible_unresolved} not"
+    )
+
+
+def words_of_scores(scores: Sequence[Score], differences: Sequence[ScoreDifference]) -> str:
+    """Return the scores of runs and their differences as text."""
+    parts = [
+        f"{score.run}: {_around(score.share.share or 0.0, score.share.interval)}"
+        for score in scores
+    ]
+    parts += [f"{d.b} less {d.a}: {_around(d.difference, d.interval)}" for d in differences]
+    return "; ".join(parts)
+
+
+def _around(value: float, interval: Interval | None) -> str:
+    reach = f" ({interval.low:.1%} to {interval.high:.1%})" if interval else ""
+    return f"{value:.1%}{reach}"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
-from reports.data.rundata import RunData
+from bench.attempts.candidates import AttemptStatus, choose
+from core.money import Dollars, total
+from core.plaintext import one_line, shortened
+from reports.data.jsonvalues import mapping
+from reports.data.rundata import AttemptData, InstanceData, RunData
 from reports.evaluation.evaluators.base import Verdict
-from reports.statistics.bought import Bought, bought
 from reports.statistics.breakdown import (
     AttemptRow,
     Group,
@@ -20,9 +26,242 @@ from reports.statistics.breakdown import (
 from reports.statistics.confusion import Confusion, confusion
 from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
 from reports.statistics.effort import Effort, effort
-from reports.statistics.failures import Failures, failures
-from reports.statistics.gold import GoldFiles, gold_files
-from reports.statistics.samples import PassAtK, pass_at_ks
+from reports.statistics.methods.intervals import Share
+from reports.statistics.methods.passk import mean_pass_at_k
+
+_UNFINISHED = {
+    AttemptStatus.NOT_RECORDED, AttemptStatus.REPLAY_EXHAUSTED, AttemptStatus.INFRA_ERROR,
+    AttemptStatus.INTERRUPTED,
+}  # fmt: skip
+
+IsGood = Callable[[InstanceData, AttemptData], bool | None]
+
+
+@dataclass(frozen=True)
+class PassAtK:
+    """The probability that at least one of ``k`` attempts is good, averaged over instances.
+
+    Attributes:
+        plausible: for plausible attempts; None if a harness does not say which are.
+        resolved: for resolved attempts; None unless every attempt has a verdict.
+    """
+
+    k: int
+    plausible: float | None
+    resolved: float | None
+
+
+def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
+    """Return pass@k for each k up to the number of attempts.
+
+    The result is empty if instances have different numbers of attempts, or one each, because a run
+    that stops at the first plausible candidate does not sample attempts. It is also empty if the
+    harness or a recording, not the model, left an attempt unfinished.
+    """
+    if any(attempt.status in _UNFINISHED for i in instances for attempt in i.attempts):
+        return ()
+    numbers = {len(instance.attempts) for instance in instances}
+    if len(numbers) != 1 or (most := numbers.pop()) < 2:
+        return ()
+    plausible = _sample_counts(instances, lambda _, a: a.plausible if a.outcomes_known else None)
+    resolved = _sample_counts(instances, InstanceData.resolved_by)
+    return tuple(
+        PassAtK(k, *(mean_pass_at_k(good, k) if good else None for good in (plausible, resolved)))
+        for k in range(1, most + 1)
+    )
+
+
+def _sample_counts(
+    instances: Sequence[InstanceData], is_good: IsGood
+) -> list[tuple[int, int]] | None:
+    """Return the numbers of attempts and of good ones by instance; None if one is unknown."""
+    counts = []
+    for instance in instances:
+        good = [is_good(instance, attempt) for attempt in instance.attempts]
+        if None in good:
+            return None
+        counts.append((len(good), good.count(True)))
+    return counts
+
+
+@dataclass(frozen=True)
+class GoldFiles:
+    """Shares of instances, each with all of its gold files.
+
+    Attributes:
+        in_map: in the repository maps that models were shown; of the instances with known maps.
+        added_by_winner: in the conversation of the predicted attempt.
+        added_by_any: in the conversation of at least one attempt.
+        edited_by_winner: edited by the predicted attempt.
+        edited_by_any: edited by at least one attempt.
+    """
+
+    in_map: Share
+    added_by_winner: Share
+    added_by_any: Share
+    edited_by_winner: Share
+    edited_by_any: Share
+
+
+def gold_files(instances: Iterable[InstanceData]) -> GoldFiles:
+    """Return the shares over the instances whose gold files are known."""
+    known = [instance for instance in instances if instance.gold_files]
+    mapped = [instance for instance in known if instance.map_files is not None]
+    return GoldFiles(
+        in_map=_share(_covers(i, i.map_files or ()) for i in mapped),
+        added_by_winner=_share(any(_covers(i, a.added_files) for a in _chosen(i)) for i in known),
+        added_by_any=_share(any(_covers(i, a.added_files) for a in i.attempts) for i in known),
+        edited_by_winner=_share(any(_covers(i, a.edited_files) for a in _chosen(i)) for i in known),
+        edited_by_any=_share(any(_covers(i, a.edited_files) for a in i.attempts) for i in known),
+    )
+
+
+def _chosen(instance: InstanceData) -> Iterable[AttemptData]:
+    return () if instance.chosen is None else (instance.chosen,)
+
+
+def _covers(instance: InstanceData, files: Collection[str]) -> bool:
+    return {*(instance.gold_files or ())} <= {*files}
+
+
+def _share(found: Iterable[bool]) -> Share:
+    every = list(found)
+    return Share.made(sum(every), len(every))
+
+
+_LONGEST_REASON = 100
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A reason and how often it occurs."""
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True)
+class StatusRow:
+    """The instances of one status.
+
+    Attributes:
+        reasons: the status of the predicted attempt; for instances without a prediction, the
+            recorded reason. The most frequent first.
+    """
+
+    status: str
+    instances: int
+    resolved: int
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Reasons by status.
+
+    Attributes:
+        instances: by status, including instances without a prediction.
+        attempts: statuses of attempts, the most frequent first.
+        not_evaluated: why predictions have no verdict, as the evaluator says it.
+    """
+
+    instances: tuple[StatusRow, ...]
+    attempts: tuple[Reason, ...]
+    not_evaluated: tuple[Reason, ...]
+
+
+def failures(run: RunData) -> Failures:
+    """Return the reasons of ``run``, for successes as well."""
+    pairs = [(i.status, _ending(i)) for i in run.instances]
+    pairs += [(entry.status, _short(entry.reason)) for entry in run.unfinished]
+    resolved = Counter(i.status for i in run.instances if i.resolved)
+    statuses = dict.fromkeys(status for status, _ in pairs)
+    return Failures(
+        instances=tuple(_row(status, pairs, resolved[status]) for status in statuses),
+        attempts=_ranked(a.status for i in run.instances for a in i.attempts),
+        not_evaluated=_ranked(_not_evaluated(i) for i in run.instances if i.resolved is None),
+    )
+
+
+def _row(status: str, pairs: Iterable[tuple[str, str]], resolved: int) -> StatusRow:
+    reasons = [reason for other, reason in pairs if other == status]
+    return StatusRow(status, len(reasons), resolved, _ranked(reasons))
+
+
+def _ending(instance: InstanceData) -> str:
+    return instance.chosen.status if instance.chosen else "unknown"
+
+
+def _not_evaluated(instance: InstanceData) -> str:
+    reason = instance.verdict.reason if instance.verdict else ""
+    return _short(reason) or "not evaluated yet"
+
+
+def _short(reason: str) -> str:
+    return one_line(shortened(reason, _LONGEST_REASON))
+
+
+def _ranked(reasons: Iterable[str]) -> tuple[Reason, ...]:
+    counted = sorted(Counter(reasons).items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(Reason(*pair) for pair in counted)
+
+
+@dataclass(frozen=True)
+class Bought:
+    """A run limited to a number of attempts per instance.
+
+    Attributes:
+        attempts: the limit.
+        resolved: selected instances resolved by the harness's choice among these attempts, whose
+            patches are assumed to apply.
+        lower_bound: whether a choice has no verdict; it counts as not resolved.
+        dollars: of these attempts; None if a cost is unknown.
+        further_resolved: the difference to the limit before; negative if the last attempt is chosen
+            and is worse.
+        further_dollars: the cost of the last attempts; None if unknown.
+        dollars_per_further: per further resolved instance; None without any, or if unknown.
+    """
+
+    attempts: int
+    resolved: Share
+    lower_bound: bool
+    dollars: Dollars | None
+    further_resolved: int
+    further_dollars: Dollars | None
+    dollars_per_further: float | None
+
+
+def bought(run: RunData) -> tuple[Bought, ...]:
+    """Return a run's resolved instances and dollars with at most 1, 2, … attempts per instance."""
+    spent: Decimal | None = Decimal()
+    before, rows = 0, []
+    tested = bool(mapping(run.described.get("config")).get("require_tests"))
+    for number in sorted({a.attempt for i in run.instances for a in i.attempts}):
+        verdicts = [_resolved_after(i, number, require_tests=tested) for i in run.instances]
+        found = verdicts.count(True)
+        further, before = found - before, found
+        dollars = _dollars(run.instances, number)
+        spent = None if spent is None or dollars is None else spent + dollars
+        each = float(dollars) / further if further > 0 and dollars is not None else None
+        share = Share.made(found, len(run.selected), known=run.evaluated)
+        rows.append(Bought(number, share, None in verdicts, spent, further, dollars, each))
+    return tuple(rows)
+
+
+def _resolved_after(instance: InstanceData, number: int, *, require_tests: bool) -> bool | None:
+    """Return whether the choice among the first ``number`` attempts resolves an instance."""
+    if instance.winner is None or instance.attempt <= number:
+        # The best of all attempts is also the best of any subset that holds it.
+        return instance.resolved
+    attempts = {a.attempt: a for a in instance.attempts if a.attempt <= number}
+    choice = choose([a.candidate for a in attempts.values()], require_tests=require_tests)
+    return instance.resolved_by(attempts[choice.winner.attempt]) if choice.winner else False
+
+
+def _dollars(instances: Iterable[InstanceData], number: int) -> Decimal | None:
+    costs = [a.cost for i in instances for a in i.attempts if a.attempt == number]
+    return total(costs)
+
 
 SCHEMA = 1
 

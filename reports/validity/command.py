@@ -2,34 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from bench.cli.selection import Selection
-from bench.instances.dataset import Dataset
-from bench.instances.validity import VALIDITY_SCHEMA, Validity
-from core.errors import UserError
-from core.plaintext import one_line
+from bench.instances.dataset import Dataset, DatasetIdentity
+from bench.instances.instance import split_row
+from bench.instances.validity import VALIDITY_FIX, VALIDITY_SCHEMA, Validity, read_validity
+from core.atomic import write_json_atomic, write_text_atomic
+from core.errors import InfrastructureError, UserError
+from core.parsing.untrusted import damage_at, read_object
+from core.plaintext import counted, one_line
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
-from reports.evaluation.evaluators.base import Evaluator
+from reports.data.predictions import Prediction
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator
 from reports.evaluation.requested import RequestedEvaluation
-from reports.validity.file import (
-    DEFAULT_FILE,
-    InstanceTrials,
-    ValidityFile,
-    check_same,
-    read_trials,
-)
-from reports.validity.keeping import Keeper
-from reports.validity.measuring import Measurement
+from reports.validity.trials import PatchKind, Trial, judged, trial_of
 from runs.leftovers import kill_processes
+from runs.progress.state import duration
 from runs.storage.manifest import timestamp
 from runs.storage.store import RunStore
 from runs.storage.versions import versions
+
+DEFAULT_FILE = "validity.json"
+
+
+@dataclass(frozen=True)
+class InstanceTrials:
+    """What is known of one instance.
+
+    Attributes:
+        state: what the trials show; see ``reports.validity.trials.judged``.
+        reason: why it is not valid; empty if it is valid, or not evaluated yet.
+        flaky_tests: deciding tests whose result changed between trials of one patch.
+        seconds: the mean of all trials; None without any.
+        image: of the last trial, as ``NAME@DIGEST``; empty if the tests ran in none.
+        versions: of the programs that made the trials.
+        gold, empty: the trials of each patch.
+    """
+
+    state: Validity = Validity.NOT_EVALUATED
+    reason: str = ""
+    flaky_tests: tuple[str, ...] = ()
+    seconds: float | None = None
+    image: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    gold: tuple[Trial, ...] = ()
+    empty: tuple[Trial, ...] = ()
+
+    def of(self, kind: PatchKind) -> tuple[Trial, ...]:
+        """Return the trials of a patch."""
+        return self.gold if kind is PatchKind.GOLD else self.empty
+
+    def added(self, kind: PatchKind, trial: Trial, repeat: int) -> InstanceTrials:
+        """Return this with one more trial, judged again."""
+        trials = (*self.of(kind), trial)
+        gold = kind is PatchKind.GOLD
+        return (replace(self, gold=trials) if gold else replace(self, empty=trials)).judged(repeat)
+
+    def judged(self, repeat: int) -> InstanceTrials:
+        """Return this with the state that its trials show where ``repeat`` of each are needed."""
+        found = judged(self.gold, self.empty, repeat)
+        times = [trial.seconds for trial in (*self.gold, *self.empty)]
+        return replace(
+            self,
+            state=found.state,
+            reason=found.reason,
+            flaky_tests=found.flaky_tests,
+            seconds=round(sum(times) / len(times), 2) if times else None,
+        )
+
+
+@dataclass(frozen=True)
+class ValidityFile:
+    """Whether one machine and evaluator can judge the instances of a dataset.
+
+    Attributes:
+        schema_version: of this format.
+        evaluator: that made the trials.
+        repeat: trials of each patch that a state other than ``not_evaluated`` needs.
+        started: the time in UTC.
+        instances: by id; those without a trial are not evaluated.
+    """
+
+    schema_version: int
+    dataset: DatasetIdentity
+    evaluator: str
+    repeat: int
+    started: str
+    instances: Mapping[str, InstanceTrials]
+
+
+def write_validity(path: Path, content: ValidityFile) -> None:
+    """Write the file atomically."""
+    write_json_atomic(path, _adapter().dump_python(content, mode="json"))
+
+
+def read_trials(path: Path) -> ValidityFile | None:
+    """Read the whole file; None if there is none.
+
+    Raises:
+        UserError: it is damaged or another kind of file.
+    """
+    if not path.exists():
+        return None
+    read_validity(path)
+    try:
+        return _adapter().validate_python(read_object(path, VALIDITY_FIX))
+    except ValidationError as error:
+        first = error.errors()[0]
+        keys = tuple(first["loc"])
+        words = f"is broken: `{'.'.join(map(str, keys))}`: {first['msg']}"
+        raise damage_at(path, keys, words, VALIDITY_FIX) from error
+
+
+def check_same(path: Path, known: ValidityFile, dataset: DatasetIdentity, evaluator: str) -> None:
+    """Refuse to continue a file of another dataset or evaluator.
+
+    Raises:
+        UserError: naming what differs.
+    """
+    about = known.dataset
+    fix = "give another file with --validity"
+    if (about.name, about.split) != (dataset.name, dataset.split):
+        words = f"{about.name} ({about.split}), not {dataset.name} ({dataset.split})"
+        raise UserError(f"{path} is about {words}; {fix}")
+    if about.sha256 != dataset.sha256:
+        raise UserError(f"the rows of {about.name} changed since {path} was written; {fix}")
+    if known.evaluator != evaluator:
+        raise UserError(f"{path} was made with --evaluator {known.evaluator}; give it, or {fix}")
+
+
+def validity_schema() -> dict[str, Any]:
+    """Return the JSON schema of the file (docs/validity.schema.json)."""
+    return _adapter().json_schema(mode="serialization")
+
+
+def _adapter() -> TypeAdapter[ValidityFile]:
+    return TypeAdapter(ValidityFile)
+
+
+if __name__ == "__main__":
+    print(json.dumps(validity_schema(), indent=1))
+
 
 _PATIENCE = 0.5
 _AT_ONCE = (EvaluatorKind.DOCKER, EvaluatorKind.MODAL)
@@ -170,3 +296,177 @@ def _summary(found: Mapping[str, InstanceTrials]) -> Iterator[str]:
         yield f"{state.value.replace('_', ' '):13s}  {len(names):5d}"
         if state is not Validity.VALID:
             yield from (f"  {name}: {one_line(found[name].reason)}" for name in names)
+
+
+@dataclass
+class Keeper:
+    """Writes the file after each trial, so that a killed command loses only those in work.
+
+    Attributes:
+        content: of the file.
+        say: prints a line.
+    """
+
+    path: Path
+    content: ValidityFile
+    say: Callable[[str], None]
+    _lock: Lock = field(default_factory=Lock)
+    _said: set[str] = field(default_factory=set)
+    _began: float = 0.0
+    _done: int = 0
+    _total: int = 0
+
+    def start(self, total: int) -> None:
+        """Write what is known before the ``total`` trials that are left."""
+        self._began, self._total = time.monotonic(), total
+        write_validity(self.path, self.content)
+        kept = sum(len((*one.gold, *one.empty)) for one in self.content.instances.values())
+        words = f"; {counted(kept, 'trial')} known" if kept else ""
+        count = counted(len(self.content.instances), "instance")
+        self.say(f"{count}, {counted(total, 'evaluation')} to do ({self.content.evaluator}){words}")
+
+    def take(self, name: str, known: InstanceTrials, kind: PatchKind) -> None:
+        """Keep the trials of an instance; the last one was of the patch ``kind``."""
+        trials = known.of(kind)
+        with self._lock:
+            self._store(name, known)
+            self._done += 1
+            spent = time.monotonic() - self._began
+            left = duration(spent / self._done * (self._total - self._done))
+            what = f"{kind.value} {len(trials)} of {self.content.repeat}"
+            result = "resolved" if trials[-1].resolved else "unresolved"
+            self.say(
+                f"[{self._done}/{self._total}] {name}: {what} {result}, "
+                f"{trials[-1].seconds:.1f} s; {left} left"
+            )
+
+    def ended(self, name: str, error: BaseException | None) -> None:
+        """Say what became of an instance; keep why it could not be evaluated.
+
+        Raises:
+            BaseException: ``error``, if it is a mistake of this program.
+        """
+        if error is not None and not isinstance(error, (UserError, InfrastructureError)):
+            raise error
+        with self._lock:
+            known = self.content.instances[name]
+            if error is not None:
+                known = replace(known, reason=str(error))
+                self._store(name, known)
+            words = f"{known.state.value.replace('_', ' ')}: {known.reason}".removesuffix(": ")
+            self.say(f"{name} is {one_line(words)}")
+
+    def say_once(self, line: str) -> None:
+        """Say a line of an evaluator; each instance has one that says the same."""
+        with self._lock:
+            if line not in self._said:
+                self._said.add(line)
+                self.say(line)
+
+    def _store(self, name: str, known: InstanceTrials) -> None:
+        instances = {**self.content.instances, name: known}
+        self.content = replace(self.content, instances=instances)
+        write_validity(self.path, self.content)
+
+
+# swebench evaluates no empty patch, so this adds a file that nothing reads.
+EMPTY_PATCH = """\
+diff --git a/.swe-retry-harness-empty b/.swe-retry-harness-empty
+new file mode 100644
+--- /dev/null
++++ b/.swe-retry-harness-empty
+@@ -0,0 +1 @@
++This patch changes nothing that a test reads.
+"""
+
+Keep = Callable[[str, InstanceTrials, PatchKind], None]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Measures instances, in any number of threads.
+
+    Attributes:
+        out: the folder with the validity file; logs go below ``logs/NAME`` there.
+        name: of the validity file, without its suffix.
+        repeat: how often each patch is evaluated.
+        versions: of the programs that evaluate.
+        make: makes an evaluator that keeps its files in a store; each instance has its own, because
+            evaluations at the same time must not share a folder.
+        keep: takes the trials of an instance after each new one, and of which patch that was.
+        stop: once it is set, no further trial is made.
+        running: the ids of the evaluations that go on.
+    """
+
+    out: Path
+    name: str
+    repeat: int
+    versions: Mapping[str, str]
+    make: Callable[[RunStore], Evaluator]
+    keep: Keep
+    stop: Event = field(default_factory=Event)
+    running: set[str] = field(default_factory=set)
+
+    def todo(self, known: InstanceTrials) -> Iterator[tuple[PatchKind, int]]:
+        """Yield the trials that are left of an instance: the patch, and which trial of it."""
+        kept = self.usable(known)
+        for number in range(1, self.repeat + 1):
+            for kind in PatchKind:
+                if number > len(kept.of(kind)):
+                    yield kind, number
+
+    def usable(self, known: InstanceTrials) -> InstanceTrials:
+        """Return what can be continued: trials of one instance are made by the same versions."""
+        whole = min(len(known.gold), len(known.empty)) >= self.repeat
+        same = known.versions == self.versions
+        kept = known if whole or same else InstanceTrials()
+        return replace(kept, versions=known.versions if whole else self.versions)
+
+    def measure(self, row: Mapping[str, object], known: InstanceTrials) -> None:
+        """Make the trials that are left of the instance in a row of the dataset.
+
+        Raises:
+            UserError, InfrastructureError: one could not be made; ``keep`` got those before.
+        """
+        instance, evaluation = split_row(row)
+        name, known = instance.instance_id, self.usable(known)
+        patches = {PatchKind.GOLD: evaluation.patch, PatchKind.EMPTY: EMPTY_PATCH}
+        if not evaluation.patch.strip():
+            raise UserError("the row has no gold patch")
+        tasks = {
+            kind: EvaluationTask(_prediction(name, kind, patch), instance, evaluation)
+            for kind, patch in patches.items()
+        }
+        store = RunStore(self.out, f"{self.name}/{name}")
+        evaluator = self.make(store)
+        if reason := evaluator.prepare([*tasks.values()]).get(name):
+            raise InfrastructureError(reason)
+        for kind, number in self.todo(known):
+            if self.stop.is_set():
+                return
+            image, trial = self._trial(store, evaluator, tasks[kind], number)
+            known = replace(known.added(kind, trial, self.repeat), image=image)
+            self.keep(name, known, kind)
+
+    def _trial(
+        self, store: RunStore, evaluator: Evaluator, task: EvaluationTask, number: int
+    ) -> tuple[str, Trial]:
+        """Evaluate a patch once; return the image, if there was one, and the trial."""
+        kind = task.prediction.model_name_or_path
+        start = time.monotonic()
+        # swebench reuses results of a run id, also those of a killed command.
+        run_id = f"{kind}.{number}-{secrets.token_hex(6)}"
+        self.running.add(run_id)
+        verdicts = list(evaluator.evaluate([task], run_id))
+        self.running.discard(run_id)
+        seconds = time.monotonic() - start
+        if not verdicts or not verdicts[0].conclusive:
+            reason = verdicts[0].reason if verdicts else ""
+            raise InfrastructureError(reason or f"{evaluator.name} gave no verdict")
+        if verdicts[0].log:
+            write_text_atomic(store.logs / f"{kind}.{number}.eval.log", verdicts[0].log)
+        return verdicts[0].image, trial_of(verdicts[0], seconds, timestamp())
+
+
+def _prediction(name: str, kind: PatchKind, patch: str) -> Prediction:
+    return Prediction(name, kind.value, patch, dropped=(), plausible=False)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import prompts_hash
+from bench.attempts.candidates import CandidateChoice, choose
 from bench.attempts.records import AttemptRecord
 from bench.attempts.saving import prediction
+from bench.attempts.solving import Solved, explained
 from bench.attempts.transcript import transcript
+from bench.instances.instance import Instance
 from bench.repos.patches import submittable_patch
 from core.parsing.untrusted import Keys
+from llm.chat import Message, request_sha256
 from llm.registry import traits
 from llm.settings import ModelSettings
 from reports.data.jsonvalues import mapping, objects
@@ -27,8 +31,7 @@ from reports.verification.difference import (
     first_difference,
     first_line,
 )
-from reports.verification.recorded import chosen_again, solved_of
-from reports.verification.requests import OUTSIDE, wrong_request
+from runs.progress.statuses import InstanceStatus
 from runs.storage.store import RunStore
 
 Trajectory = Mapping[str, Any]
@@ -186,3 +189,76 @@ def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> Spot |
         if spot := first_difference(one, other, keys):
             return spot
     return None
+
+
+def chosen_again(
+    records: Sequence[AttemptRecord], winner: int | None, *, require_tests: bool
+) -> CandidateChoice:
+    """Return the choice among ``records``, given the trajectory's ``winner``.
+
+    For attempts with failed edits the trajectory does not record whether the patch applied; such a
+    candidate is excluded if that explains the winner.
+    """
+    candidates = [record.candidate for record in records]
+    while True:
+        choice = choose(candidates, require_tests=require_tests)
+        best = choice.winner
+        if best is None or best.attempt == winner or best.edit is not False:
+            return explained(choice, records)
+        candidates = [replace(c, applies=False) if c == best else c for c in candidates]
+
+
+def solved_of(name: str, trajectory: Mapping[str, Any], records: Sequence[AttemptRecord]) -> Solved:
+    """Return an instance with its recorded choice, from which its files are written.
+
+    Raises:
+        KeyError, TypeError, ValueError: the trajectory has another layout.
+    """
+    number = trajectory["winner"]
+    winner = next((r.candidate for r in records if r.attempt == number), None)
+    choice = CandidateChoice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])
+    # The files contain only the name and the title of an instance.
+    instance = Instance(name, "", "", str(trajectory.get("title", "")), "", "")
+    return Solved(instance, tuple(records), choice)
+
+
+OUTSIDE = "agent"
+"""The edit format of a command, whose requests are not recorded."""
+
+
+def wrong_request(record: AttemptRecord) -> str:
+    """Return which call of ``record`` does not match its messages; empty if all match."""
+    if not record.calls or record.edit_format == OUTSIDE:
+        return ""
+    if record.messages[-1:] and not _ends_with_reply(record):
+        return f"the last message is not the reply of call {len(record.calls)}"
+    requests = list(_requests(record))
+    hashes = {request_sha256(request) for request in requests}
+    shown = [message.content for message in record.messages if message.role == "assistant"]
+    replied, found = "".join(call.reply.content for call in record.calls), "".join(shown)
+    # The oldest rounds were left out if the messages do not begin with the first request.
+    whole = bool(requests) and request_sha256(requests[0]) == record.calls[0].request_sha256
+    if not replied.endswith(found) or (whole and replied != found):
+        return "the messages do not hold the replies of the calls"
+    every = len(shown) >= len(record.calls)
+    checked = list(enumerate(record.calls, 1))[0 if every else -1 :]
+    for number, call in checked:
+        if call.request_sha256 not in hashes:
+            return f"the request hash of call {number} is not that of its messages"
+    return ""
+
+
+def _ends_with_reply(record: AttemptRecord) -> bool:
+    return record.messages[-1].content.endswith(record.calls[-1].reply.content)
+
+
+def _requests(record: AttemptRecord) -> Iterator[Sequence[Message]]:
+    """Yield possible requests: all messages before a reply, with or without a truncated reply."""
+    for number, message in enumerate(record.messages):
+        if message.role != "assistant":
+            continue
+        yield record.messages[:number]
+        for call in record.calls:
+            start = message.content.removesuffix(call.reply.content)
+            if start and start != message.content:
+                yield [*record.messages[:number], Message("assistant", start)]

@@ -26,8 +26,8 @@ from typing import Annotated
 import typer
 
 from agent.conversation.checks import Checks
+from agent.conversation.coder import show_files
 from agent.conversation.mentions import FileIndex
-from agent.conversation.showing import show_files
 from agent.formats import format_names, get_format
 from agent.formats.base import (
     ApplyReport,
@@ -42,7 +42,7 @@ from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from core.plaintext import table
 from llm.chat import Message, Reply
-from llm.openai_format import messages_as_sent
+from llm.client import messages_as_sent
 from tests.agent.hostile_replies import Writer, blocks_in, files_of, replies_in
 
 _SECRET = "the secret that lies outside the checkout"

@@ -15,11 +15,10 @@ import pytest
 
 from agent.agents import load_agent
 from agent.builtin import BuiltinAgent
-from agent.command_agent import CommandAgent, command_agent
+from agent.command_agent import CommandAgent, command_agent, read_spent
 from agent.conversation.mentions import FileIndex
 from agent.conversation.outcomes import ConversationLimits, Ending
 from agent.protocol import Task, Transcript, Work
-from agent.spent import read_spent
 from core.errors import InfrastructureError, UserError
 from llm.chat import Usage
 from llm.replay import RecordedAttempt, ReplayModel

@@ -189,7 +189,7 @@ def test_what_the_system_refuses_is_a_failed_edit(
     space = Workspace(_checkout(tmp_path))
     if os.geteuid() == 0:
         # Root may write anywhere, but a name may be too long for the system.
-        monkeypatch.setattr("agent.paths._LONGEST_NAME", 1_000)
+        monkeypatch.setattr("agent.workspace._LONGEST_NAME", 1_000)
         path = "x" * 256
     else:
         (space.root / "folder").chmod(0o500)

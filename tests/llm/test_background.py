@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import llm.background
-from llm.background import Background, background
+import llm.client
+from llm.client import Background, background
 
 
 def test_threads_that_ask_at_once_get_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,6 +24,6 @@ def test_threads_that_ask_at_once_get_the_same_loop(monkeypatch: pytest.MonkeyPa
         return background()
 
     monkeypatch.setattr(Background, "__init__", slow)
-    llm.background._made.cache_clear()
+    llm.client._made.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         assert len({id(one) for one in pool.map(ask, range(8))}) == 1

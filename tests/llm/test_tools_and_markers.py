@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from llm.chat import Message, Reminder, ToolCall, Traits, request_sha256
-from llm.client import LiteLLMModel, RetryPolicy
-from llm.openai_format import continuation, messages_as_sent
+from llm.client import LiteLLMModel, RetryPolicy, continuation, messages_as_sent
 from llm.registry import map_entry
 from llm.settings import ModelSettings
 from tests.provider import Answer, Provider

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.instances.dataset import Dataset
 from core.errors import UserError
-from reports.cli.commands import report_command
+from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions, SubmissionOptions
 from reports.data.predictions import all_preds, read_predictions
 from reports.data.rundata import read_run
@@ -19,8 +19,8 @@ from reports.pages.markdown import run_tables
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
-from reports.submission.checks.logs import read_verdicts
 from reports.submission.checks.predictions import read_lines
+from reports.submission.checks.validation import read_verdicts
 from reports.submission.commands import submission_command
 from reports.submission.locate import locate
 from reports.submission.reading import Folder

@@ -8,8 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from reports.data.attemptdata import AttemptData
-from reports.data.rundata import InstanceData, RunData
+from reports.data.rundata import AttemptData, InstanceData, RunData
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 
 PATCH = (

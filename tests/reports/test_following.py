@@ -17,7 +17,7 @@ from environments.docker.engine import connect
 from environments.docker.imagestore.record import ClaimKind
 from environments.docker.imagestore.recordfile import record_file
 from environments.options import ImageOptions
-from reports.cli.commands import EvaluatorKind, report_command
+from reports.cli.command_line import EvaluatorKind, report_command
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from tests.reports.evaluation.evaluating import make_run, needs_engine, on_disk, options, rows

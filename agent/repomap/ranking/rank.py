@@ -10,10 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.ranking.graph import References
-from agent.repomap.ranking.index import FILE, Index
-from agent.repomap.ranking.lexical import Fits, weigh
-from agent.repomap.ranking.lexicon import Floats, Lexicon
+from agent.repomap.ranking.index import FILE, Index, Ints
+from agent.repomap.ranking.lexicon import K1, Floats, Lexicon, Places, summed
 from agent.repomap.ranking.query import Query, read_query
 
 _TEST = re.compile(
@@ -229,3 +227,201 @@ def _is_test(path: str) -> bool:
 def _is_documentation(path: str) -> bool:
     """Return whether ``path`` looks like documentation or an example."""
     return _DOCUMENTATION.search(path) is not None
+
+
+# A name with more definitions than this does not identify one of them.
+_MOST_DEFINERS = 5
+_SHORTEST_NAME = 3
+_DAMPING = 0.6
+_MOST_STEPS, _CLOSE_ENOUGH = 50, 1e-6
+
+
+@dataclass(frozen=True)
+class References:
+    """Edges from the units that use a name to the units that define it.
+
+    Attributes:
+        users, defined: one unit each; ``weights``: of the edge, less for names used everywhere.
+    """
+
+    users: Ints
+    defined: Ints
+    weights: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, lexicon: Lexicon) -> References:
+        """Find the uses of all names with few definitions."""
+        lengths = np.array([len(word) for word in lexicon.index.identifiers])
+        users, defined, weights = [], [], []
+        for definers in range(1, _MOST_DEFINERS + 1):
+            shared = lexicon.definers == definers
+            names = np.flatnonzero(shared & (lengths >= _SHORTEST_NAME))
+            where, counts = lexicon.postings(names)
+            uses = np.diff(lexicon.index.starts)[names]
+            weight = np.sqrt(counts / (definers**2 * np.repeat(uses, uses))).astype(np.float32)
+            for units in lexicon.defining(names).reshape(-1, definers).T:
+                users.append(where)
+                defined.append(np.repeat(units, uses))
+                weights.append(weight)
+        edges = cls(*map(np.concatenate, (users, defined, weights)))
+        return edges._without(edges.users == edges.defined)
+
+    def _without(self, dropped: NDArray[np.bool_]) -> References:
+        kept = ~dropped
+        return References(self.users[kept], self.defined[kept], self.weights[kept])
+
+    def neighbours(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Return, for each unit, the weighted scores of its users, and of what it uses."""
+        number = len(scores)
+        return (
+            summed(self.defined, self.weights * scores[self.users], number),
+            summed(self.users, self.weights * scores[self.defined], number),
+        )
+
+    def between_files(self, lexicon: Lexicon) -> References:
+        """Return the edges from file to file, one for each edge of units in different files."""
+        users, defined = lexicon.file_of[self.users], lexicon.file_of[self.defined]
+        return References(users, defined, self.weights)._without(users == defined)
+
+    def importance(self, start: Floats) -> Floats:
+        """Return the rank of each node for surfers that start at the nodes of ``start``, by weight.
+
+        PageRank (Page et al. 1999) with weighted edges and a personalised start (Haveliwala
+        2002), by power iteration; all zeros for no start. Surfers without an edge start again.
+        """
+        number, total = len(start), start.sum()
+        if total <= 0:
+            return np.zeros(number)
+        begin = start / total
+        leaving = summed(self.users, self.weights, number)
+        share = self.weights / leaving[self.users]
+        stuck = leaving == 0
+        ranks: Floats = begin
+        for _ in range(_MOST_STEPS):
+            moved = summed(self.defined, share * ranks[self.users], number)
+            moved += ranks[stuck].sum() * begin
+            moved = _DAMPING * moved + (1 - _DAMPING) * begin
+            done = np.abs(moved - ranks).sum() < _CLOSE_ENOUGH
+            ranks = moved
+            if done:
+                break
+        return ranks
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Scores of units or files, comparable within one kind; zero is no evidence.
+
+    Attributes:
+        words: BM25 over stems; ``identifiers``: BM25 over whole identifiers.
+        names: the text holds a name that is defined here.
+        name_words: words of the text are parts of the name, or of the path.
+        qualified: 1 where the text has the name with its class or module before a dot.
+        traceback: 1 for the innermost frame, less for those around it.
+    """
+
+    words: Floats
+    identifiers: Floats
+    names: Floats
+    name_words: Floats
+    qualified: Floats
+    traceback: Floats
+
+    @classmethod
+    def none(cls, number: int) -> Fit:
+        """Return no evidence for ``number`` units or files."""
+        return cls(*(np.zeros(number) for _ in range(6)))
+
+
+@dataclass(frozen=True)
+class Fits:
+    """The scores of all units and of all files."""
+
+    units: Fit
+    files: Fit
+
+
+def weigh(lexicon: Lexicon, query: Query) -> Fits:
+    """Return the evidence of ``query`` for each unit and file."""
+    index = lexicon.index
+    evidence = Fits(Fit.none(len(index.rows)), Fit.none(len(index.paths)))
+    for stem, weight in query.stems.items():
+        _weigh_stem(lexicon, evidence, stem, weight)
+    for word, weight in query.identifiers.items():
+        _weigh_identifier(lexicon, evidence, word, weight)
+    for before, name in query.qualified:
+        for unit in lexicon.named(name).tolist():
+            if before in lexicon.qualifiers(unit):
+                evidence.units.qualified[unit] = 1.0
+    _weigh_frames(lexicon, evidence, query)
+    return evidence
+
+
+def _weigh_stem(lexicon: Lexicon, evidence: Fits, stem: str, weight: float) -> None:
+    units, files = evidence.units, evidence.files
+    held = lexicon.holding(stem)
+    if len(held):
+        _bm25(lexicon, held, weight, (units.words, files.words))
+        shares = np.repeat(1.0 / lexicon.stem_counts[held], lexicon.definers[held])
+        _spread((lexicon.defining(held), shares), weight, units.name_words)
+    if stem in lexicon.path_stems:
+        _spread(lexicon.path_stems[stem], weight, files.name_words)
+
+
+def _weigh_identifier(lexicon: Lexicon, evidence: Fits, word: str, weight: float) -> None:
+    units, files = evidence.units, evidence.files
+    number = lexicon.identifier_numbers.get(word)
+    if number is None:
+        return
+    _bm25(lexicon, np.array([number]), weight, (units.identifiers, files.identifiers))
+    defining = lexicon.named(word)
+    if len(defining):
+        names = np.count_nonzero(lexicon.definers)
+        rareness = np.log(1 + names / len(defining)) / np.sqrt(len(defining))
+        units.names[defining] += weight * rareness
+        files.names[np.unique(lexicon.file_of[defining])] += weight * rareness
+
+
+def _weigh_frames(lexicon: Lexicon, evidence: Fits, query: Query) -> None:
+    for depth, (path, function) in enumerate(reversed(query.frames)):
+        value = 1.0 / np.sqrt(1 + depth)
+        for named in lexicon.files.mentioned(path):
+            file = lexicon.file_numbers[named]
+            _raise(evidence.files.traceback, file, value)
+            for unit in lexicon.named(function).tolist():
+                if lexicon.file_of[unit] == file:
+                    _raise(evidence.units.traceback, unit, value)
+
+
+def _raise(values: Floats, at: int, value: float) -> None:
+    values[at] = max(values[at], value)
+
+
+def _bm25(
+    lexicon: Lexicon, identifiers: NDArray[np.integer], weight: float, into: tuple[Floats, Floats]
+) -> None:
+    """Add the BM25 score of a word to the units and files that hold any of ``identifiers``."""
+    units, files = into
+    where, counts = lexicon.postings(identifiers)
+    in_units = summed(where, counts, len(units))
+    in_files = summed(lexicon.file_of[where], counts, len(files))
+    _add_bm25(units, in_units, lexicon.unit_norms, weight)
+    _add_bm25(files, in_files, lexicon.file_norms, weight)
+
+
+def _add_bm25(into: Floats, counts: Floats, norms: Floats, weight: float) -> None:
+    """Add BM25 where ``counts`` is not zero, which is in few places."""
+    hit = np.flatnonzero(counts)
+    found = counts[hit]
+    into[hit] += weight * _idf(len(hit), len(into)) * found * (K1 + 1) / (found + K1 * norms[hit])
+
+
+def _idf(holding: int, number: int) -> float:
+    """Return BM25's inverse document frequency: nearly zero for a word in all documents."""
+    return float(np.log(1 + (number - holding + 0.5) / (holding + 0.5)))
+
+
+def _spread(places: Places, weight: float, into: Floats) -> None:
+    where, shares = places
+    if len(where):
+        into[where] += weight * _idf(len(where), len(into)) * shares

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent.grammars import grammars_version, language_of
-from agent.repomap.scanning.tags import SCANNER, FileTags
+from agent.grammars import grammars_version, language_of, parser
+from agent.repomap.scanning.tags import SCANNER, Definition, FileTags
+from agent.repomap.scanning.words import IDENTIFIER
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+from functools import cache
+from typing import TYPE_CHECKING
+
+from agent.grammars import grammar
+
+if TYPE_CHECKING:
+    from tree_sitter import Query
+
 
 _BATCH = 200
 # Indexes of whole trees take up to 10 MB and soon expire: a run needs only its own trees.
@@ -56,7 +73,6 @@ class TagStore:
         if not missing:
             return
         # Parsers take time to import, and are not needed where no file is new.
-        from agent.repomap.scanning.scan import scan
 
         for batch in _batches(missing):
             rows = []
@@ -142,3 +158,311 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+_MOST_BYTES = 4_000_000
+_LONGEST_HEAD = 160
+_LONGEST_DOC = 120
+_DOCSTRING = re.compile(rb"[:\s]*[rRuUbB]{0,2}(?:\"\"\"|'''|\"|')\\?\s*([^\n\"]+)")
+_TRAILING_COMMENT = re.compile(r":\s*#.*$")
+_COMMENT = re.compile(r"^\s*(?:///?!?|/\*+|\*+|#+)\s*(.*?)\s*(?:\*+/)?\s*$")
+
+
+def scan(data: bytes, language: str) -> FileTags:
+    """Return the tags of ``data``; binary files and files above four megabytes have none."""
+    if len(data) > _MOST_BYTES or b"\0" in data:
+        return FileTags()
+    spans = find_spans(data, language)
+    lines = list(accumulate((len(line) + 1 for line in data.split(b"\n")), initial=0))
+    parents = _parents(spans)
+    python = language == "python"
+    definitions = tuple(
+        Definition(
+            span.name,
+            span.kind,
+            bisect_right(lines, span.start),
+            bisect_right(lines, max(span.start, span.end - 1)),
+            parent,
+            _one_line(data[span.start : span.body], _LONGEST_HEAD),
+            span.decorators,
+            _docstring(data, span) if python else _comment_above(data, lines, span),
+        )
+        for span, parent in zip(spans, parents, strict=True)
+    )
+    return FileTags(definitions, _words(data, spans, parents))
+
+
+def _parents(spans: Sequence[Span]) -> list[int]:
+    """Return for each span the index of the innermost one around it, -1 for none."""
+    parents, around = [], list[int]()
+    for number, span in enumerate(spans):
+        while around and spans[around[-1]].end <= span.start:
+            around.pop()
+        parents.append(around[-1] if around else -1)
+        around.append(number)
+    return parents
+
+
+def _words(
+    data: bytes, spans: Sequence[Span], parents: Sequence[int]
+) -> tuple[dict[str, int], ...]:
+    counts: list[Counter[str]] = [Counter() for _ in range(len(spans) + 1)]
+    for owner, start, end in _segments(len(data), spans, parents):
+        counts[owner + 1].update(IDENTIFIER.findall(data[start:end].decode("utf-8", "replace")))
+    return tuple(map(dict, counts))
+
+
+def _segments(
+    length: int, spans: Sequence[Span], parents: Sequence[int]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield (innermost definition or -1, start, end) for all the pieces of a file in order."""
+    owner, at = -1, 0
+    for number, span in enumerate(spans):
+        while owner >= 0 and spans[owner].end <= span.start:
+            yield owner, at, spans[owner].end
+            at, owner = spans[owner].end, parents[owner]
+        yield owner, at, span.start
+        at, owner = span.start, number
+    while owner >= 0:
+        yield owner, at, spans[owner].end
+        at, owner = spans[owner].end, parents[owner]
+    yield -1, at, length
+
+
+def _docstring(data: bytes, span: Span) -> str:
+    found = _DOCSTRING.match(data, span.body, min(span.end, span.body + 1000))
+    return _one_line(found[1], _LONGEST_DOC) if found else ""
+
+
+def _comment_above(data: bytes, lines: Sequence[int], span: Span) -> str:
+    """Return the first line with words of the comment that ends on the line before ``span``."""
+    doc = ""
+    for number in range(bisect_right(lines, span.start) - 1, 0, -1):
+        line = data[lines[number - 1] : lines[number]].decode("utf-8", "replace")
+        found = _COMMENT.match(line)
+        if found is None:
+            break
+        doc = found[1] or doc
+    return " ".join(doc[:_LONGEST_DOC].split())
+
+
+def _one_line(data: bytes, longest: int) -> str:
+    text = " ".join(data[: 4 * longest].decode("utf-8", "replace").split())
+    return _TRAILING_COMMENT.sub("", text)[:longest].rstrip(" :{=;")
+
+
+MOST_PARSED = 128 * 1024
+MOST_PARSED_PYTHON = 40 * 1024
+"""Bytes; a longer file is scanned, as its syntax tree takes a hundred times its size.
+
+In Python the scan finds the same definitions, as indentation is syntax there; in other languages
+it is a guess.
+"""
+
+_PYTHON_HEAD = re.compile(
+    rb"""^((?:[ \t]*@[^\n]*\n)*)
+    ([ \t]*)(?:async[ \t]+)?(class|def)[ \t]+([^\W\d]\w*)[ \t]*[(:][^\n]*""",
+    re.MULTILINE | re.VERBOSE,
+)
+_ANY_HEAD = re.compile(
+    rb"""^()([ \t]*)
+    (?:(?:export|default|declare|abstract|public|private|protected|internal|static|final|pub
+        (?:\([a-z ]+\))?|async|unsafe|const|virtual|inline|sealed|data)[ \t]+)*
+    (class|struct|interface|enum|trait|union|module|namespace|impl|def|function|func|fn|type)
+    [ \t*]+(?:\([^)\n]*\)[ \t]*|self\.)?([^\W\d]\w*)
+    [^\n]*""",
+    re.MULTILINE | re.VERBOSE,
+)
+_FUNCTIONS = (b"def", b"function", b"func", b"fn")
+_OPENING = re.compile(rb"[{\n]")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Bytes ``start`` to ``end`` define ``name``; its head ends at ``body``."""
+
+    name: str
+    kind: str
+    start: int
+    body: int
+    end: int
+    decorators: tuple[str, ...] = ()
+
+
+def find_spans(data: bytes, language: str) -> list[Span]:
+    """Return the definitions in ``data``, outer ones before those inside them."""
+    python = language == "python"
+    if len(data) > (MOST_PARSED_PYTHON if python else MOST_PARSED):
+        return scanned(data, _PYTHON_HEAD if python else _ANY_HEAD)
+    from tree_sitter import QueryCursor
+
+    tree = parser(language).parse(data)
+    captures = QueryCursor(definitions_query(language)).captures(tree.root_node)
+    spans = [_span(node, kind) for kind, nodes in captures.items() for node in nodes]
+    found = {(s.start, s.end): s for s in spans if s is not None}
+    return sorted(found.values(), key=lambda s: (s.start, -s.end))
+
+
+def scanned(data: bytes, head_of: re.Pattern[bytes] = _ANY_HEAD) -> list[Span]:
+    """Return the definitions by the form of their first lines; indentation ends them."""
+    heads = list(head_of.finditer(data))
+    ends = [len(data)] * len(heads)
+    unfinished: list[int] = []
+    for number, head in enumerate(heads):
+        while unfinished and len(heads[unfinished[-1]][2]) >= len(head[2]):
+            ends[unfinished.pop()] = head.start()
+        unfinished.append(number)
+    return [
+        Span(
+            _text(head[4]),
+            "function" if head[3] in _FUNCTIONS else "type",
+            head.end(2),
+            head.end(),
+            end,
+            tuple(" ".join(line.split()) for line in _text(head[1]).splitlines()),
+        )
+        for head, end in zip(heads, ends, strict=True)
+    ]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _span(node: Node, kind: str) -> Span | None:
+    name = _name(node)
+    if name is None or name.text is None:
+        return None
+    body = node.child_by_field_name("body") or node.child_by_field_name("value")
+    word = re.split(r"::|\.|[<(\s]", _text(name.text))[-1]
+    start, end = node.start_byte, node.end_byte
+    head_end = body.start_byte if body is not None else _line_end(node)
+    return Span(word, kind, start, head_end, end, _decorators(node)) if word else None
+
+
+def _name(node: Node) -> Node | None:
+    """Return the node of the defined name; in C it lies deep in the declarator."""
+    inner: Node | None = node
+    while inner is not None:
+        found = inner.child_by_field_name("name") or inner.child_by_field_name("type")
+        declarator = inner.child_by_field_name("declarator")
+        if declarator is None:
+            named = inner.type in ("identifier", "field_identifier", "type_identifier")
+            return inner if named else found or _only_child(inner)
+        inner = declarator
+    return None
+
+
+def _only_child(node: Node) -> Node:
+    """Return the name inside a reference declarator, which has no field; else ``node``."""
+    children = node.named_children
+    return (_name(children[-1]) or node) if children else node
+
+
+def _line_end(node: Node) -> int:
+    """Return where the head of a definition without a body field ends."""
+    text = node.text or b""
+    found = _OPENING.search(text)
+    return node.start_byte + (found.start() if found else len(text))
+
+
+def _decorators(node: Node) -> tuple[str, ...]:
+    around = node.parent
+    if around is None or around.type != "decorated_definition":
+        return ()
+    texts = (child.text for child in around.named_children if child.type == "decorator")
+    return tuple(" ".join(_text(t).split()) for t in texts if t)
+
+
+_SCRIPT = """
+    (class_declaration) @type
+    (function_declaration) @function
+    (generator_function_declaration) @function
+    (method_definition) @function
+    (variable_declarator value: [(arrow_function) (function_expression) (class)]) @function
+"""
+_TYPED_SCRIPT = f"""
+    {_SCRIPT}
+    (abstract_class_declaration) @type
+    (interface_declaration) @type
+    (type_alias_declaration) @type
+    (enum_declaration) @type
+    (internal_module) @type
+    (function_signature) @function
+    (method_signature) @function
+    (abstract_method_signature) @function
+"""
+_QUERIES = {
+    "python": "(class_definition) @type (function_definition) @function",
+    "c": """
+        (struct_specifier name: (_) body: (_)) @type
+        (union_specifier name: (_) body: (_)) @type
+        (enum_specifier name: (_) body: (_)) @type
+        (type_definition) @type
+        (function_definition) @function
+        (preproc_function_def) @function
+    """,
+    "cpp": """
+        (class_specifier name: (_) body: (_)) @type
+        (struct_specifier name: (_) body: (_)) @type
+        (union_specifier name: (_) body: (_)) @type
+        (enum_specifier name: (_) body: (_)) @type
+        (namespace_definition name: (_)) @type
+        (type_definition) @type
+        (alias_declaration) @type
+        (function_definition) @function
+        (preproc_function_def) @function
+    """,
+    "java": """
+        (class_declaration) @type
+        (interface_declaration) @type
+        (enum_declaration) @type
+        (record_declaration) @type
+        (annotation_type_declaration) @type
+        (method_declaration) @function
+        (constructor_declaration) @function
+    """,
+    "javascript": _SCRIPT,
+    "typescript": _TYPED_SCRIPT,
+    "tsx": _TYPED_SCRIPT,
+    "go": """
+        (type_spec) @type
+        (function_declaration) @function
+        (method_declaration) @function
+    """,
+    "rust": """
+        (struct_item) @type
+        (union_item) @type
+        (enum_item) @type
+        (trait_item) @type
+        (impl_item) @type
+        (mod_item body: (_)) @type
+        (type_item) @type
+        (function_item) @function
+        (function_signature_item) @function
+        (macro_definition) @function
+    """,
+    "ruby": """
+        (module) @type
+        (class) @type
+        (method) @function
+        (singleton_method) @function
+    """,
+    "php": """
+        (class_declaration) @type
+        (interface_declaration) @type
+        (trait_declaration) @type
+        (enum_declaration) @type
+        (function_definition) @function
+        (method_declaration) @function
+    """,
+}
+
+
+@cache
+def definitions_query(language: str) -> Query:
+    """Return the query whose captures ``type`` and ``function`` are the definitions."""
+    import tree_sitter
+
+    query: Query = tree_sitter.Query(grammar(language), _QUERIES[language])
+    return query

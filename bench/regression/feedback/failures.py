@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import dropwhile
 
 from agent.conversation.testreport import Failure
-from bench.regression.feedback.blocks import FailureBlock, blocks_of
-from bench.regression.feedback.frames import cause, relevant_lines
 from bench.regression.feedback.noise import is_progress, without_noise
 from bench.regression.runners import OF_PYTHON, Runner
 
@@ -133,3 +133,172 @@ def _is_title(title: str, name: str) -> bool:
         or ("[" in key and not key.endswith("]") and title.startswith(f"{key} "))
         or (step is not None and f"({step.group(1)}" in name)
     )
+
+
+_RULE = re.compile(r"^(=+|-+|_+)$")
+_SECTION = re.compile(r"^=+ (.+?) =+$")
+_PYTEST_TITLE = re.compile(r"^_+ (?![_ ]+$)(.+?) _+$")
+_PYTEST_STEP = re.compile(r"^(?:ERROR at (?:setup|teardown) of |ERROR collecting |\[doctest\] )")
+_CAPTURED = re.compile(r"^-+ Captured .+ -+$")
+_UNITTEST_TITLE = re.compile(r"^(?:ERROR|FAIL): (.+)$")
+_SYMPY_TITLE = re.compile(r"^_+ (\S+\.py:\w+) _+$")
+_SYMPY_END = re.compile(r"^[= ]*tests finished:|^_{40,}$")
+
+
+@dataclass(frozen=True)
+class FailureBlock:
+    """One explanation: the titles above it, and its lines."""
+
+    titles: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def blocks_of(output: str, runner: Runner) -> list[FailureBlock]:
+    """Return the blocks of ``output`` in order; noise must be removed before."""
+    lines = output.split("\n")
+    if runner is Runner.PYTEST:
+        return list(_pytest(lines))
+    if runner is Runner.SYMPY:
+        return list(_sympy(lines))
+    return list(_unittest(lines))
+
+
+def _pytest(lines: Sequence[str]) -> Iterator[FailureBlock]:
+    """Yield the blocks of the sections FAILURES and ERRORS, without captured output.
+
+    A title is `test_a`, `TestA.test_b[1]`, or the path of a file that cannot be imported.
+    """
+    inside = False
+    title: str | None = None
+    body: list[str] = []
+    for line in [*lines, "= end ="]:
+        section, heading = _SECTION.match(line), _PYTEST_TITLE.match(line)
+        if title is not None and (section or (inside and heading)):
+            yield FailureBlock((title,), tuple(_before_captured(body)))
+            title = None
+        if section:
+            inside = section.group(1) in ("FAILURES", "ERRORS")
+        elif inside and heading:
+            title, body = _PYTEST_STEP.sub("", heading.group(1)), []
+        else:
+            body.append(line)
+
+
+def _before_captured(body: Sequence[str]) -> Iterator[str]:
+    for line in body:
+        if _CAPTURED.match(line):
+            return
+        yield line
+
+
+def _unittest(lines: Sequence[str]) -> Iterator[FailureBlock]:
+    """Yield the blocks `FAIL: test_a (module.Class)`; the first line of a docstring may follow."""
+    starts = [
+        number
+        for number, line in enumerate(lines)
+        if _UNITTEST_TITLE.match(line) and number and lines[number - 1].startswith("====")
+    ]
+    every = [n for n, line in enumerate(lines) if len(line) > 40 and _RULE.match(line)]
+    for start in starts:
+        at = bisect_left(every, start)
+        if rules := every[at : at + 2]:
+            end = rules[1] if len(rules) > 1 else len(lines)
+            titles = [_UNITTEST_TITLE.sub(r"\1", line) for line in lines[start : rules[0]]]
+            yield FailureBlock(tuple(titles), tuple(lines[rules[0] + 1 : end]))
+
+
+def _sympy(lines: Sequence[str]) -> Iterator[FailureBlock]:
+    title: str | None = None
+    body: list[str] = []
+    for line in [*lines, "_" * 80]:
+        if title is not None and _SYMPY_END.match(line):
+            yield FailureBlock((title, title.rpartition(":")[2]), tuple(body))
+            title = None
+        if heading := _SYMPY_TITLE.match(line):
+            title, body = heading.group(1), []
+        else:
+            body.append(line)
+
+
+_SEPARATOR = re.compile(r"^(?:_ )+_?$")
+_FRAME = re.compile(r'^\s*File ".+", line \d+|^\S+:\d+: in \S')
+_CHAIN = re.compile(r"^(?:The above exception was|During handling of the above)")
+_NOISE = re.compile(
+    r"^Traceback(?: \(most recent call last\))?:$|^E\s+\(?(?:Use -v|\.\.\.Full output truncated)"
+    r"|^Hint: make sure your test modules|^\[gw\d+\] |^E?\s*$|^\s+[~^]{3,}$"
+)
+_ARGUMENT = re.compile(r"^\w+ += ")
+_LAST_FRAMES = 2
+_BEFORE = 6
+_MESSAGE_HEAD, _MESSAGE_TAIL = 24, 6
+
+
+def relevant_lines(lines: Sequence[str]) -> str:
+    """Return the part of a traceback that says why, about fifty lines at most.
+
+    A chain of exceptions is shortened to the last one and the message of the one before it.
+    """
+    links = _links(lines)
+    earlier = [_last_frame(link) for link in links[-2:-1]]
+    before = [line for link in earlier for line in [*link, "which led to:"]]
+    return "\n".join([*before, *_shortened(_frames(links[-1]))])
+
+
+def cause(lines: Sequence[str]) -> str:
+    """Return the last frame with its message, which tests that fail for one reason share."""
+    return "\n".join(_last_frame(_links(lines)[-1]))
+
+
+def _links(lines: Sequence[str]) -> list[list[str]]:
+    """Return the lines of each exception of a chain, without noise."""
+    links: list[list[str]] = [[]]
+    for line in lines:
+        if _CHAIN.match(line):
+            links.append([])
+        elif not _NOISE.match(line):
+            links[-1].append(line[:_LONGEST_LINE])
+    return links
+
+
+def _last_frame(link: Sequence[str]) -> list[str]:
+    return _trimmed(_frames(link)[-1])
+
+
+def _frames(lines: Sequence[str]) -> list[list[str]]:
+    frames: list[list[str]] = [[]]
+    for line in lines:
+        if _SEPARATOR.match(line):
+            frames.append([])
+        elif _FRAME.match(line):
+            frames.append([line])
+        else:
+            frames[-1].append(line)
+    return [frame for frame in frames if frame] or [[]]
+
+
+def _shortened(frames: Sequence[list[str]]) -> list[str]:
+    """Return the lines of the first and the last frames."""
+    between = len(frames) - 1 - _LAST_FRAMES
+    if between < 1:
+        return [line for frame in frames for line in _trimmed(frame)]
+    last = [line for frame in frames[-_LAST_FRAMES:] for line in _trimmed(frame)]
+    gap = f"… ({between} frame{'s' if between > 1 else ''} left out)"
+    return [*_trimmed(frames[0]), gap, *last]
+
+
+def _trimmed(frame: Sequence[str]) -> list[str]:
+    """Return a frame without the values of its arguments and with few lines before the failing one.
+
+    The values differ between the cases of a parametrized test, which have different names.
+    """
+    lines = list(dropwhile(_ARGUMENT.match, frame))
+    marked = next((n for n, line in enumerate(lines) if line.startswith(">")), 0)
+    lines = lines[max(0, marked - _BEFORE) :]
+    if len(lines) <= _MESSAGE_HEAD + _MESSAGE_TAIL + 1:
+        return lines
+    left_out = len(lines) - _MESSAGE_HEAD - _MESSAGE_TAIL
+    return [
+        *lines[:_MESSAGE_HEAD],
+        f"… ({left_out} lines left out)",
+        *lines[-_MESSAGE_TAIL:],
+    ]

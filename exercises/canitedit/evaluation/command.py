@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from core.errors import StoppedError, UserError
+from core.errors import DamagedFileError, StoppedError, UserError
 from core.options import Folder, built, command, option, option_group
-from core.plaintext import counted, one_line
+from core.plaintext import counted, one_line, table
 from core.shutdown import Shutdown
 from environments.base import EnvironmentKind
 from environments.options import absolute, environment_option
-from exercises.canitedit.evaluation.comparing import (
-    compared,
-    comparison_lines,
-    recorded_evaluation,
-)
 from exercises.canitedit.evaluation.environment import (
     MEASURING,
     EnvironmentSource,
@@ -29,15 +26,17 @@ from exercises.canitedit.evaluation.environment import (
     program_environment,
 )
 from exercises.canitedit.evaluation.outcomes import KeptOutcome, OutcomeCache, ProgramPool
-from exercises.canitedit.evaluation.programs import (
-    evaluated_file,
-    needed_modules,
-    read_completions,
-    tested_programs,
+from exercises.canitedit.evaluation.running import MOST_SHARED, STUBBED, TestedProgram
+from exercises.canitedit.problems import Problem, against_option, load_problems, problems_option
+from exercises.canitedit.results import (
+    COMPLETED,
+    EVALUATED,
+    EvaluatedProgram,
+    ProblemFile,
+    file_name,
+    read_file,
+    write_file,
 )
-from exercises.canitedit.evaluation.running import MOST_SHARED, STUBBED
-from exercises.canitedit.problems import against_option, load_problems, problems_option
-from exercises.canitedit.results import ProblemFile, write_file
 from runs.options import cache_option, workers_option
 from runs.signals import INTERRUPTED, heeding_signals
 
@@ -189,3 +188,227 @@ def _summary(files: Sequence[ProblemFile], output: Path) -> Iterator[str]:
 
 def _say(words: str) -> None:
     print(words, file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class ProgramPair:
+    """A program in two evaluations.
+
+    Attributes:
+        problem: full name.
+        number: of the first completion that is this program, from 1.
+    """
+
+    problem: str
+    file: str
+    number: int
+    recorded: EvaluatedProgram
+    found: EvaluatedProgram
+
+    @property
+    def same_verdict(self) -> bool:
+        """Whether the status is the same."""
+        return self.recorded.status is self.found.status
+
+    @property
+    def measured(self) -> bool:
+        """Whether both know the coverage."""
+        return self.recorded.coverage is not None and self.found.coverage is not None
+
+    @property
+    def same_percent(self) -> bool:
+        """Whether the coverage is the same in whole per cent, or unknown in both."""
+        return self.recorded.coverage == self.found.coverage
+
+    @property
+    def same_lines(self) -> bool:
+        """Whether the same lines are missed."""
+        return self.recorded.coverage_missing == self.found.coverage_missing
+
+
+@dataclass(frozen=True)
+class EvaluationComparison:
+    """The distinct programs of two evaluations; ``unrecorded`` are in ours alone."""
+
+    pairs: tuple[ProgramPair, ...]
+    unrecorded: int
+
+
+def recorded_evaluation(folder: Path, files: Iterable[ProblemFile]) -> dict[str, ProblemFile]:
+    """Return the recorded evaluations of the same problems and instructions, by file name.
+
+    Raises:
+        UserError: there is none, or one is broken.
+    """
+    names = {file_name(file.problem, file.kind, evaluated=True) for file in files}
+    found = {name: read_file(folder / name) for name in sorted(names) if (folder / name).exists()}
+    if not found:
+        raise UserError(f"--against {folder} has no file *{EVALUATED} of these problems")
+    return found
+
+
+def compared(
+    files: Iterable[ProblemFile], recorded: Mapping[str, ProblemFile]
+) -> EvaluationComparison:
+    """Compare the distinct programs of each problem."""
+    pairs, missing = list[ProgramPair](), 0
+    seen = set[tuple[str, str]]()
+    known = {
+        (file.problem.full_name, result.program_no_test): result
+        for file in recorded.values()
+        for result in file.results
+    }
+    for file in files:
+        for number, result in enumerate(file.results, 1):
+            key = file.problem.full_name, result.program_no_test
+            if key in seen:
+                continue
+            seen.add(key)
+            if key in known:
+                pairs.append(ProgramPair(key[0], file.name, number, known[key], result))
+            else:
+                missing += 1
+    return EvaluationComparison(tuple(pairs), missing)
+
+
+def comparison_lines(found: EvaluationComparison) -> Iterator[str]:
+    """Yield a table of counts, and each difference."""
+    timed = [pair for pair in found.pairs if pair.problem in TIMED]
+    others = [pair for pair in found.pairs if pair.problem not in TIMED]
+    headings = ("distinct programs", "compared", "other status", "coverage known in both",
+                "other per cent", "other lines")  # fmt: skip
+    rows = [_counts("all others", others), _counts("tests that compare times", timed)]
+    yield from table(headings, rows, numbers=range(1, len(headings)))
+    if found.unrecorded:
+        yield f"{counted(found.unrecorded, 'program')} not in the recorded evaluation"
+    yield from (_difference(pair) for pair in (*others, *timed) if not _same(pair))
+
+
+def _counts(name: str, pairs: Sequence[ProgramPair]) -> tuple[object, ...]:
+    return (
+        name,
+        len(pairs),
+        sum(not pair.same_verdict for pair in pairs),
+        sum(pair.measured for pair in pairs),
+        sum(pair.measured and not pair.same_percent for pair in pairs),
+        sum(pair.measured and not pair.same_lines for pair in pairs),
+    )
+
+
+def _same(pair: ProgramPair) -> bool:
+    return pair.same_verdict and pair.same_percent and pair.same_lines
+
+
+def _difference(pair: ProgramPair) -> str:
+    was, now = pair.recorded, pair.found
+    words = [f"{was.status.value} → {now.status.value}"] if not pair.same_verdict else []
+    if not pair.same_percent:
+        words.append(f"coverage {_shown(was.coverage)} → {_shown(now.coverage)}")
+    if not pair.same_lines:
+        words.append(f"missed {_shown(was.coverage_missing)} → {_shown(now.coverage_missing)}")
+    return f"{pair.file} {pair.number}: {'; '.join(words)}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "unknown" if value is None else str(value)
+
+
+TIMED = frozenset({"47_merge_sort", "55_bm25", "60_unique_number"})
+"""Full names of the problems whose tests compare times."""
+
+
+def read_completions(
+    folder: Path, output: Path, rows: Mapping[str, Problem] | None
+) -> tuple[ProblemFile, ...]:
+    """Return the files with the completions that are to be evaluated.
+
+    Args:
+        folder: holds files of completions. Files that have been evaluated are read where there is
+            no other of their name and ``output`` is another folder: those of others are so.
+        output: where the evaluated files will be.
+        rows: problems by their full names, which replace those in the files; None keeps these.
+
+    Raises:
+        UserError: there is none, or a file is broken or of another problem.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder; give one with files *{COMPLETED}")
+    paths = {path.name.removesuffix(COMPLETED): path for path in _named(folder, evaluated=False)}
+    evaluated = [*_named(folder, evaluated=True)]
+    if output.resolve() != folder.resolve():
+        paths = {path.name.removesuffix(EVALUATED): path for path in evaluated} | paths
+    if not paths and evaluated:
+        raise UserError(
+            f"{folder} has evaluated files alone; --output DIR evaluates them again into DIR"
+        )
+    if not paths:
+        raise UserError(f"{folder} has no file *{COMPLETED}; give a folder of completions")
+    found = [_with_row(path, _read(path), rows) for _, path in sorted(paths.items())]
+    return tuple(sorted(found, key=lambda file: (file.problem.id, file.name)))
+
+
+def _named(folder: Path, *, evaluated: bool) -> Iterator[Path]:
+    for path in folder.glob(f"*{COMPLETED}"):
+        if path.name.endswith(EVALUATED) is evaluated:
+            yield path
+
+
+def _read(path: Path) -> ProblemFile:
+    file = read_file(path)
+    if path.name != file.name:
+        raise DamagedFileError(path, f"holds what belongs into {file.name}", "rename it")
+    if not file.completions:
+        return file
+    return replace(file, results=())
+
+
+def _with_row(path: Path, file: ProblemFile, rows: Mapping[str, Problem] | None) -> ProblemFile:
+    if rows is None:
+        return file
+    if file.problem.full_name not in rows:
+        raise DamagedFileError(path, "is about a problem that --problems lacks", "take it away")
+    return replace(file, problem=rows[file.problem.full_name])
+
+
+def needed_modules(problem: Problem) -> frozenset[str]:
+    """Return the modules outside the standard library that the solution and the tests import."""
+    try:
+        tree = ast.parse(f"{problem.after}\n{problem.tests}")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    return frozenset(_imported(tree)) - sys.stdlib_module_names
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def tested_programs(file: ProblemFile) -> tuple[TestedProgram, ...]:
+    """Return the programs of a file with their tests, one for each completion."""
+    stubs = tuple(sorted(STUBBED & needed_modules(file.problem)))
+    alone = file.problem.full_name in TIMED
+    return tuple(
+        TestedProgram(program + file.problem.tests, stubs, alone) for program in _programs(file)
+    )
+
+
+def _programs(file: ProblemFile) -> list[str]:
+    """Return the programs without their tests, as files have them."""
+    if file.completions:
+        return [f"{completion.program}\n" for completion in file.completions]
+    return [result.program_no_test for result in file.results]
+
+
+def evaluated_file(file: ProblemFile, outcomes: Mapping[str, KeptOutcome]) -> ProblemFile:
+    """Return a file with how its programs ended; ``outcomes`` are by SHA-256 of the program."""
+    results = tuple(
+        EvaluatedProgram(program_no_test=text, **outcomes[program.sha256].model_dump(mode="python"))
+        for text, program in zip(_programs(file), tested_programs(file), strict=True)
+    )
+    return replace(file, results=results)

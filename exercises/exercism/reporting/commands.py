@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
+from urllib.parse import quote
 
 import typer
 
@@ -16,7 +21,8 @@ from core.atomic import write_text_atomic
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted, table
-from exercises.exercism.reporting.check import ratio_faults
+from core.redaction import Redactor
+from exercises.exercism.reporting.chart import ChartBar, chart_words, draw_chart
 from exercises.exercism.reporting.columns import Column, read_columns
 from exercises.exercism.reporting.comparing import OutcomeDifference, outcome_differences
 from exercises.exercism.reporting.records import (
@@ -26,7 +32,11 @@ from exercises.exercism.reporting.records import (
     record_of,
     write_records,
 )
+from exercises.exercism.reporting.report import cell, chart_bars, column_rows, report_of
 from reports.cli.options import csv_option, json_option, partial_option
+from reports.data.jsonvalues import number, whole
+from reports.pages.tables import Table
+from reports.statistics.methods.intervals import wilson
 
 _RUNS = "give folders under predictions/"
 
@@ -98,8 +108,6 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
     if asked.chart:
         _say(f"chart          {_write_chart(asked.chart, columns, published)}")
     if asked.page and not alone:
-        from exercises.exercism.reporting.page import write_page
-
         _say(f"page           {write_page(found[0].folder / 'report', columns, published)}")
     if left := sum(len(column.open) for column in columns):
         fix = "" if asked.allow_partial else "; run the same command again, or pass --allow-partial"
@@ -195,3 +203,223 @@ def check(context: typer.Context, values: dict[str, Any]) -> None:
     faulty = len({(path, fault.record) for path, fault in found})
     print(f"checked        {counted(len(every), 'record')}, {faulty} with a wrong ratio")
     raise typer.Exit(int(bool(found)))
+
+
+# Half of the last printed decimal, and what floating point adds.
+_HALF = 0.05 + 1e-9
+_RATE = re.compile(r"pass_rate_(\d+)")
+_INTERVAL = re.compile(r"pass_interval_(\d+)")
+
+
+@dataclass(frozen=True)
+class RatioFault:
+    """A ratio of a record that its counts do not give; ``why`` says what they give."""
+
+    record: str
+    key: str
+    written: object
+    why: str
+
+    def line(self) -> str:
+        """Return the fault as one line."""
+        return f"{self.record}: {self.key} is {self.written}, but {self.why}"
+
+
+def ratio_faults(record: Record) -> Iterator[RatioFault]:
+    """Yield the ratios of a record that differ from what its own counts give.
+
+    ``pass_rate_i`` is 100 × ``pass_num_i`` / ``test_cases``; where the number is missing, some
+    whole number of cases must give the rate. The share of well-formed cases is 100 × (1 −
+    ``num_with_malformed_responses`` / ``test_cases``); where that number is missing,
+    ``num_malformed_responses`` bounds it. All have one decimal.
+    """
+    name = str(record.get("dirname") or record.get("model"))
+    cases = whole(record.get("test_cases"))
+    for key, written in record.items():
+        why = _why(record, str(key), cases) if cases else ""
+        if why:
+            yield RatioFault(name, str(key), written, why)
+
+
+def _why(record: Record, key: str, cases: int) -> str:
+    if rate := _RATE.fullmatch(key):
+        solved = whole(record.get(f"pass_num_{rate[1]}"))
+        return _wrong_rate(record, key, solved, cases)
+    if key == "percent_cases_well_formed":
+        return _wrong_well_formed(record, key, cases)
+    if around := _INTERVAL.fullmatch(key):
+        return _wrong_interval(record, key, whole(record.get(f"pass_num_{around[1]}")), cases)
+    return ""
+
+
+def _wrong_rate(record: Record, key: str, solved: int | None, cases: int) -> str:
+    written = number(record.get(key))
+    if written is None:
+        return ""
+    if solved is None:
+        return "" if _reachable(written, cases) else _unreachable(cases)
+    if _equal(written, solved, cases):
+        return ""
+    every = whole(record.get("total_tests"))
+    other = every is not None and every != cases and _equal(written, solved, every)
+    hint = f"; of all {every} it is {_rate(solved, every)}" if other and every else ""
+    return f"{solved} of {cases} is {_rate(solved, cases)}{hint}"
+
+
+def _wrong_well_formed(record: Record, key: str, cases: int) -> str:
+    written = number(record.get(key))
+    if written is None:
+        return ""
+    malformed = whole(record.get("num_with_malformed_responses"))
+    replies = whole(record.get("num_malformed_responses"))
+    if malformed is None and replies == 0:
+        malformed = 0
+    if malformed is not None:
+        if _equal(written, cases - malformed, cases):
+            return ""
+        well = cases - malformed
+        return f"{malformed} malformed cases of {cases} leave {well}, {_rate(well, cases)}"
+    if not _reachable(written, cases):
+        return _unreachable(cases)
+    if replies is None:
+        return ""
+    # Each malformed case has at least one malformed reply, and each reply belongs to a case.
+    most = _rate(cases - 1, cases)
+    if _equal(written, cases, cases):
+        return f"{replies} malformed replies give at most {most}"
+    least = max(0, cases - replies)
+    if written + _HALF < 100 * least / cases:
+        return f"{replies} malformed replies give at least {_rate(least, cases)}"
+    return ""
+
+
+def _wrong_interval(record: Record, key: str, solved: int | None, cases: int) -> str:
+    written = record.get(key)
+    bounds = written if isinstance(written, list) else []
+    if solved is None or solved > cases or len(bounds) != 2:
+        return ""
+    found = wilson(solved, cases)
+    wanted = [100 * found.low, 100 * found.high]
+    pairs = zip(map(number, bounds), wanted, strict=True)
+    if all(given is not None and abs(given - own) <= _HALF for given, own in pairs):
+        return ""
+    return f"{solved} of {cases} has {wanted[0]:.1f} to {wanted[1]:.1f} (Wilson, 95 %)"
+
+
+def _equal(written: float, count: int, of: int) -> bool:
+    return abs(100 * count / of - written) <= _HALF
+
+
+def _reachable(written: float, cases: int) -> bool:
+    near = written * cases / 100
+    return any(
+        0 <= count <= cases and _equal(written, count, cases)
+        for count in (math.floor(near), math.ceil(near))
+    )
+
+
+def _unreachable(cases: int) -> str:
+    return f"no whole number of {cases} cases gives it"
+
+
+def _rate(count: int, of: int) -> str:
+    return f"{100 * count / of:.1f}"
+
+
+_CHART = "exercises"
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """One exercise in one column: its outcome, and the address of its transcript or nothing."""
+
+    words: str
+    style: str
+    link: str
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """One exercise; ``agreement`` is who solved it."""
+
+    exercise: str
+    language: str
+    solved: int
+    agreement: str
+    cells: tuple[MatrixCell, ...]
+
+
+@dataclass(frozen=True)
+class ExercisesView:
+    """What the page shows; ``open`` is the number of results that are missing."""
+
+    title: str
+    labels: tuple[str, ...]
+    columns: Table
+    rows: tuple[MatrixRow, ...]
+    open: int
+
+
+def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Record]) -> Path:
+    """Write ``report.html`` and its figure into ``folder``; return the path of the page."""
+    # Imported here: only pages need jinja2 and pygments.
+    from reports.pages.render import Renderer
+    from reports.pages.write import PagePicture
+    from reports.plots.write import drawn, write_picture
+
+    redact = Redactor.of_environment(os.environ)
+    bars = [_redacted(bar, redact) for bar in chart_bars(columns, published)]
+    pictures = []
+    if bars:
+        picture = drawn(
+            _CHART, "Exercises solved", chart_words(bars), lambda theme: draw_chart(bars, theme)
+        )
+        write_picture(picture, folder / "figures")
+        pictures.append(PagePicture.of(picture))
+    view = exercises_view(folder, columns, published)
+    path = folder / "report.html"
+    write_text_atomic(path, Renderer(redact).exercises(view=view, pictures=pictures))
+    return path
+
+
+def _redacted(bar: ChartBar, redact: Redactor) -> ChartBar:
+    names = redact(bar.model), redact(bar.edit_format)
+    return ChartBar(*names, bar.last, bar.first, bar.published)
+
+
+def exercises_view(
+    folder: Path, columns: Sequence[Column], published: Sequence[Record]
+) -> ExercisesView:
+    """Return the content of a page that will lie in ``folder``."""
+    head, rows = column_rows(report_of(columns, published))
+    keys = dict.fromkeys(key for column in columns for key in column.facts.exercises)
+    runs = dict.fromkeys(column.run for column in columns)
+    return ExercisesView(
+        title=f"Exercism: {', '.join(runs)}",
+        labels=tuple(column.label for column in columns),
+        columns=Table("Columns", head, tuple(tuple(map(str, row)) for row in rows)),
+        rows=tuple(_row(folder, key, columns) for key in keys),
+        open=sum(len(column.open) for column in columns),
+    )
+
+
+def _row(folder: Path, key: str, columns: Sequence[Column]) -> MatrixRow:
+    solved = [column.verdicts[key] for column in columns if key in column.verdicts]
+    some = "every column" if all(solved) else "some columns"
+    agreement = some if any(solved) else "no column"
+    return MatrixRow(
+        exercise=key,
+        language=key.partition("/")[0],
+        solved=sum(solved),
+        agreement=agreement,
+        cells=tuple(_cell(folder, key, column) for column in columns),
+    )
+
+
+def _cell(folder: Path, key: str, column: Column) -> MatrixCell:
+    words = cell(column, key)
+    solved = column.verdicts.get(key)
+    style = "wait" if solved is None else "good" if solved else "bad"
+    transcript = column.chats.get(key, Path())
+    link = quote(Path(os.path.relpath(transcript, folder)).as_posix())
+    return MatrixCell(words, style, link if transcript.is_file() else "")

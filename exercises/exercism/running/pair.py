@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.conversation.fitting import ContextFullError
+from agent.conversation.coder import ContextFullError
 from agent.conversation.outcomes import Ending
 from agent.formats.apply import EngineFormat
 from agent.formats.base import Edit, ReplyScope

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from random import SystemRandom
 
+from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
-from environments.base import EnvironmentKind
-from environments.folders import FolderCommand, FolderResult
+from core.parsing.untrusted import DamagedError, json_of, read_bytes
+from core.processes import run_limited, without_secrets
+from environments.base import EnvironmentKind, UnavailableError
+from environments.choice import make_folders
+from environments.folders import FOLDER, FolderCommand, FolderResult, Folders
 from environments.limits import ResourceLimits
 from exercises.exercism.cleaning import cleaned
 from exercises.exercism.exercise import Exercise, tree_hash
-from exercises.exercism.languages import LANGUAGES, REPORT
+from exercises.exercism.languages import LANGUAGES, NAME, PREPARED, PYTHON, REPORT, Language
 from exercises.exercism.messages import TIMED_OUT
 from exercises.exercism.testing.altered import altered, test_names
-from exercises.exercism.testing.commands import argv_of, placed, seen_folders, version_argv
-from exercises.exercism.testing.expected import ExpectedCounts
 from exercises.exercism.testing.outcome import TestedTry
-from exercises.exercism.testing.places import LanguagePlaces
-from exercises.exercism.testing.preparing import prepared_folder
+from exercises.exercism.testing.preparing import prepared_folder, prepared_root
 from exercises.exercism.verdict import (
     ExerciseTestRun,
     TestCounts,
@@ -31,6 +36,116 @@ from exercises.exercism.verdict import (
     is_solved,
     printed_counts,
 )
+
+
+@dataclass(frozen=True)
+class LanguagePlace:
+    """Folders for a language, and variables that its commands need there."""
+
+    folders: Folders
+    variables: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class LanguagePlaces:
+    """Makes the folders of a language when they are first asked for; many threads may ask.
+
+    Attributes:
+        kind: local or Docker.
+        python: for local, the interpreter of Python tests.
+        image: for Docker.
+        cache: the harness's, with prepared packages.
+    """
+
+    kind: EnvironmentKind
+    python: Path
+    image: str
+    cache: Path
+    limits: ResourceLimits
+    run_key: str
+    check: Callable[[], None]
+    warn_once: Callable[[str], None]
+    _made: dict[str, LanguagePlace] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, language: str) -> LanguagePlace:
+        """Return the place of a language.
+
+        Raises:
+            UserError: the environment or the tools cannot be used; names the fix.
+            InfrastructureError: the engine failed.
+        """
+        # All languages have the same containers: an image holds their tools.
+        key = "" if self.kind is EnvironmentKind.DOCKER else language
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = self._place(key)
+            return self._made[key]
+
+    def stop(self) -> None:
+        """Release all of them; safe to call twice."""
+        with self._lock:
+            for place in self._made.values():
+                place.folders.stop()
+
+    def _place(self, language: str) -> LanguagePlace:
+        tools = find_toolchain(language) if language else Toolchain()
+        readable = (*tools.readable, *self._packages(language))
+        try:
+            folders = make_folders(
+                self.kind, self.python if language == "python" else None, self.image, readable,
+                self.limits, self.run_key, self.check, self.warn_once,
+            )  # fmt: skip
+        except UnavailableError as error:
+            raise UserError(str(error)) from error
+        return LanguagePlace(folders, {"PATH": tools.path} if tools.path else {})
+
+    def _packages(self, language: str) -> tuple[Path, ...]:
+        """Return the folder of prepared packages, if there may be any for the language."""
+        prepared = prepared_root(self.cache).absolute()
+        if self.kind is EnvironmentKind.LOCAL:
+            if not LANGUAGES[language].prepare:
+                return ()
+            prepared.mkdir(parents=True, exist_ok=True)
+        elif not prepared.is_dir():
+            return ()
+        elif prepared.is_relative_to("/tmp"):  # which is emptied between commands
+            raise UserError(f"{prepared} cannot be shown in a container; use a cache out of /tmp")
+        return (prepared,)
+
+
+_MOST_BYTES = 10_000
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """The counts of the examples' runs, in files below ``folder``; used by many threads."""
+
+    folder: Path
+    _known: dict[str, TestCounts] = field(default_factory=dict)
+    _locks: dict[str, threading.Lock] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, parts: Iterable[str], measure: Callable[[], TestCounts]) -> TestCounts:
+        """Return the counts for a key of ``parts``; ``measure`` is called if none are kept."""
+        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._known:
+                self._known[key] = self._kept(key, measure)
+            return self._known[key]
+
+    def _kept(self, key: str, measure: Callable[[], TestCounts]) -> TestCounts:
+        path = self.folder / f"{key}.json"
+        try:
+            value = json_of(read_bytes(path, _MOST_BYTES))
+            return TestCounts(**value["counts"])
+        except (OSError, DamagedError, KeyError, TypeError):
+            counts = measure()
+        write_json_atomic(path, {"counts": asdict(counts)})
+        return counts
+
 
 IMAGE = "python:3.11-slim"
 LIMITS = ResourceLimits(
@@ -242,3 +357,86 @@ def make_tester(
     interpreter = python or Path(sys.executable)
     places = LanguagePlaces(kind, interpreter, image, cache, limits, run_key, check, warn_once)
     return ExerciseTester(settings, places, ExpectedCounts(cache / "exercism" / "expected"))
+
+
+def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[str, ...]:
+    """Return the command; ``prepared`` is the folder of the exercise's packages."""
+    rules = exercise.rules
+    named = {PYTHON: "python", NAME: exercise.name, PREPARED: str(prepared or "/nothing")}
+    words = (unittest and rules.unittest_command) or rules.test_command
+    return tuple(_filled(word, named) for word in words)
+
+
+def version_argv(language: Language, unittest: bool) -> tuple[str, ...]:
+    """Return the command that prints the versions of a language's tools."""
+    words = (unittest and language.unittest_version) or language.version_command
+    return tuple(_filled(word, {PYTHON: "python"}) for word in words)
+
+
+def _filled(word: str, named: Mapping[str, str]) -> str:
+    for placeholder, text in named.items():
+        word = word.replace(placeholder, text)
+    return word
+
+
+def placed(exercise: Exercise, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files with paths from the folder of the command."""
+    below = f"{exercise.name}/" if exercise.rules.own_folder else ""
+    return {f"{below}{path}": data for path, data in files.items()}
+
+
+def seen_folders(exercise: Exercise, prepared: Path | None) -> tuple[str, ...]:
+    """Return the paths under which the command sees the folder of the exercise, and packages."""
+    own = (f"{FOLDER}/{exercise.name}",) if exercise.rules.own_folder else ()
+    packages = (f"..{prepared}", str(prepared)) if prepared else ()
+    return (*own, FOLDER, *packages)
+
+
+_SYSTEM = ("/usr", "/bin", "/lib")
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The folders that commands must see, and PATH; empty where the system's folders are enough."""
+
+    readable: tuple[Path, ...] = ()
+    path: str = ""
+
+
+@cache
+def find_toolchain(name: str) -> Toolchain:
+    """Return the tools of the language ``name`` on this machine.
+
+    Raises:
+        UserError: some are missing, or lie where they cannot be shown.
+    """
+    language = LANGUAGES[name]
+    found = {tool: shutil.which(tool) for tool in language.tools}
+    if missing := [tool for tool, place in found.items() if place is None]:
+        raise UserError(f"{', '.join(missing)} not found; install it")
+    places = [Path(place) for place in found.values() if place and not _of_system(Path(place))]
+    if not places:
+        return Toolchain()
+    roots = tuple(dict.fromkeys(_root(language, place) for place in places))
+    for root in roots:
+        if Path.home().is_relative_to(root) or Path.cwd().is_relative_to(root):
+            raise UserError(f"the tools lie in {root}, which cannot be shown; install them apart")
+    path = ":".join([*(str(root / "bin") for root in roots), _SYSTEM_PATH])
+    return Toolchain(tuple(root for root in roots if not _of_system(root)), path)
+
+
+def _of_system(place: Path) -> bool:
+    return str(place.resolve()).startswith(_SYSTEM)
+
+
+def _root(language: Language, tool: Path) -> Path:
+    """Return the folder of a tool: what is found in PATH may be a starter that lies elsewhere."""
+    if not language.root_command:
+        return tool.resolve().parent.parent
+    result = run_limited(language.root_command, Path("/"), without_secrets(os.environ), _SECONDS)
+    root = Path(result.output.strip())
+    if result.exit_code or not root.is_absolute() or not root.is_dir():
+        raise UserError(f"{' '.join(language.root_command)} names no folder; install {tool.name}")
+    return root

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,18 @@ from core.errors import UserError
 from core.git import git_result
 from reports.cli.options import ReportOptions
 from reports.data.jsonvalues import mapping, text
-from reports.foreign.audit.findings import Leak, RunAudit
-from reports.foreign.audit.lookups import IsAncestor, Looked, lookup_leaks
-from reports.foreign.audit.shown import shown_leaks
-from reports.foreign.model import AttemptedInstance, AttemptedRun, RunLayout
+from reports.foreign.audit.commands import GitCall, command_texts, git_calls, simple_commands
+from reports.foreign.audit.findings import Leak, LeakKind, RunAudit
+from reports.foreign.model import (
+    Action,
+    AgentAttempt,
+    AgentStep,
+    AttemptedInstance,
+    AttemptedRun,
+    RunLayout,
+)
 from reports.foreign.recognise import read_any
+from reports.submission.checks.conversations import texts_in
 from reports.submission.checks.hidden import (
     Hidden,
     StandInBase,
@@ -26,6 +36,7 @@ from reports.submission.checks.hidden import (
     hidden_of,
     mirrors_at_hand,
 )
+from reports.submission.checks.traces import evidence
 from runs.storage.store import RunStore
 
 
@@ -120,3 +131,268 @@ def _ancestors(instance: Instance, mirrors: Mirrors | None) -> IsAncestor:
         return git_result("merge-base", "--is-ancestor", commit, base, cwd=mirror).returncode == 0
 
     return is_ancestor
+
+
+IsAncestor = Callable[[str], bool | None]
+"""Tells whether a commit is before the base commit or is it; None if it is unknown."""
+
+# Options that select commits of all references, by the subcommands that know them.
+_HISTORY = frozenset({"log", "rev-list", "shortlog", "whatchanged", "show", "grep", "diff"})
+_EVERYTHING = re.compile(r"--(all|branches|remotes|reflog|walk-reflogs|glob|tags)(=.*)?|-g")
+_LOST = frozenset({"reflog", "fsck"})
+_READS = _HISTORY | {
+    "checkout", "cherry-pick", "cat-file", "reset", "format-patch", "restore", "blame", "archive",
+    "worktree", "merge", "rebase", "revert", "ls-tree", "switch", "read-tree", "diff-tree", "apply",
+    "annotate", "branch", "stash",
+}  # fmt: skip
+_REMOTE_REF = re.compile(
+    r"(refs/)?(remotes/)?(origin|upstream)/[\w./-]+|FETCH_HEAD|.*@\{.*|refs/pull/.*"
+)
+_HASH = re.compile(r"(?<![\w/.-])(?=[0-9a-f]*\d)([0-9a-f]{7,40})(?![\w-])")
+_FETCHES = frozenset({"fetch", "pull", "ls-remote"})
+_NETWORK = re.compile(
+    r"\b(curl|wget|aria2c|lynx|links|gh|hub|svn|git|urllib|urlopen|axios)\b"
+    r"|\b(requests|httpx|aiohttp)\.\w+\(|\bfetch\("
+)
+_HOSTS = r"(git\w*\.com|bitbucket\.org|deepwiki\.com)"
+_REGISTRIES = r"(pypi\.org|pythonhosted\.org|npmjs\.\w+|rubygems\.org|crates\.io)"
+_WEB_TOOL = re.compile(r"web|search|brows|fetch|url|internet|http", re.IGNORECASE)
+_INSTALLERS = {
+    "pip": ("install", "download", "index"), "pip3": ("install", "download", "index"),
+    "npm": ("install", "i", "view", "pack"), "yarn": ("add", "info"), "pnpm": ("add", "view"),
+    "gem": ("install", "fetch", "unpack"), "cargo": ("add", "install", "search"),
+    "easy_install": (), "conda": ("install", "search"), "composer": ("require", "show"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a repository's lookups are compared with.
+
+    Attributes:
+        repo: ``owner/name``.
+        base_commit: the commit that the agent may know, and all before it.
+    """
+
+    repo: str
+    base_commit: str
+    is_ancestor: IsAncestor
+
+    @property
+    def name(self) -> str:
+        """The repository's own name."""
+        return self.repo.partition("/")[2]
+
+
+def lookup_leaks(name: str, attempt: AgentAttempt, looked: Looked) -> Iterator[Leak]:
+    """Yield a finding for each step with such an action.
+
+    A commit that an earlier step showed is known to the agent, unless that step was a finding.
+
+    Args:
+        name: the instance.
+        attempt: with its conversation.
+        looked: what is looked for.
+    """
+    # The messages of a literal conversation are edits; they run nothing.
+    seen: set[str] = set()
+    for step in attempt.steps or () if not attempt.literal else ():
+        found: dict[LeakKind, str] = {}
+        for kind, words in _of_step(step, looked, seen) if step.by_model else ():
+            found.setdefault(kind, words)
+        for kind, words in found.items():
+            yield Leak(kind, name, attempt.attempt, attempt.source, step.place, words)
+        if LeakKind.FUTURE not in found:
+            said = [step.text if not step.by_model else "", *(o.text for o in step.observations)]
+            seen |= {match[:7] for words in said for match in _HASH.findall(words)}
+
+
+def _of_step(step: AgentStep, looked: Looked, seen: set[str]) -> Iterator[tuple[LeakKind, str]]:
+    for action in step.actions:
+        for words in command_texts(action):
+            for call in git_calls(words):
+                if _reads_future(call, looked, seen):
+                    yield LeakKind.FUTURE, call.text
+            if found := _network(action, words, looked):
+                yield LeakKind.NETWORK, found
+
+
+def _reads_future(call: GitCall, looked: Looked, seen: set[str]) -> bool:
+    if call.name in _LOST:
+        return True
+    if call.name in _HISTORY and any(_EVERYTHING.fullmatch(word) for word in call.words):
+        return True
+    if call.name not in _READS:
+        return False
+    words = call.words[: call.words.index("--")] if "--" in call.words else call.words
+    if any(_REMOTE_REF.fullmatch(part) for word in words for part in re.split(r"\.{2,3}|:", word)):
+        return True
+    commits = [commit for word in words for commit in _HASH.findall(word)]
+    return any(_unknown(commit, looked, seen) for commit in commits)
+
+
+def _unknown(commit: str, looked: Looked, seen: set[str]) -> bool:
+    """Tell whether no base commit, no ancestor and no earlier step explains a hash."""
+    if looked.base_commit.startswith(commit):
+        return False
+    ancestor = looked.is_ancestor(commit)
+    if ancestor is not None:
+        return not ancestor
+    return commit[:7] not in seen
+
+
+def _network(action: Action, words: str, looked: Looked) -> str:
+    """Return the command, or what was looked up, that asks for the repository; else nothing."""
+    hosted = rf"{_HOSTS}(/repos)?[/:]{re.escape(looked.repo)}\b"
+    if re.search(hosted, words, re.IGNORECASE) and (
+        _NETWORK.search(words) or _WEB_TOOL.search(action.name)
+    ):
+        return words
+    package = rf"{_REGISTRIES}/\S*\b{re.escape(looked.name)}\b"
+    if re.search(package, words, re.IGNORECASE):
+        return words
+    if _WEB_TOOL.search(action.name) and re.search(
+        rf"\b{re.escape(looked.name)}\b", words, re.IGNORECASE
+    ):
+        return words
+    return next((" ".join(w) for w in simple_commands(words) if _asks(w, looked)), "")
+
+
+def _asks(words: tuple[str, ...], looked: Looked) -> bool:
+    """Tell whether a simple command asks a registry or the repository's remote."""
+    program = words[0].rpartition("/")[2]
+    if program.startswith("python") and words[1:2] == ("-m",) and len(words) > 2:
+        return _asks(words[2:], looked)
+    if program == "uv" and len(words) > 1:
+        return _asks(words[1:], looked)
+    if program in ("gh", "hub") and len(words) > 1:
+        return words[1] in ("pr", "issue", "api", "search", "repo", "browse", "release")
+    if program == "git":
+        call = next(git_calls(" ".join(words)), None)
+        if call is None:
+            return False
+        remote_update = call.name == "remote" and call.words[:1] == ("update",)
+        return call.name in _FETCHES or remote_update
+    asks = _INSTALLERS.get(program)
+    if asks is None or (asks and not any(word in asks for word in words[1:3])):
+        return False
+    return any(_package(word) == looked.name.lower().replace("_", "-") for word in words[1:])
+
+
+def _package(word: str) -> str:
+    """Return the name of a package in a requirement such as ``Name[extra]==1.0``."""
+    name = re.split(r"[\[=<>~!@;]", word, maxsplit=1)[0]
+    return name.lower().replace("_", "-")
+
+
+_KINDS = {
+    "the gold patch": LeakKind.GOLD,
+    "the hidden tests": LeakKind.TESTS,
+    "the hints": LeakKind.HINTS,
+    "the dataset's lists of tests": LeakKind.LISTS,
+}
+_WORD = re.compile(r"\w+")
+# Commands by which an agent changes files without writing the lines that result.
+_WRITES = re.compile(
+    r"\bsed\b.*\s-i|\bperl\b.*\s-p?i|\bpatch\b|\bgit\s+(apply|stash|checkout|restore)\b|>|\btee\b"
+    r"|\bpython[\d.]*\b|\bmv\b|\bcp\b|\bruff\b|\bblack\b|\bawk\b|\bed\b|\bex\b"
+)
+_EDITS = re.compile(r"edit|write|replace|insert|patch|create", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A text of a conversation.
+
+    Attributes:
+        place: of its step in the file.
+        writes: whether it holds an action that may change files.
+    """
+
+    text: str
+    by_model: bool
+    place: str
+    writes: bool = False
+
+
+def utterances(attempt: AgentAttempt) -> tuple[Utterance, ...]:
+    """Return the texts of an attempt in their order; what actions return follows them."""
+    found = []
+    for step in attempt.steps or ():
+        said = [step.text, step.reasoning, *(t for a in step.actions for t in _texts(a))]
+        writes = any(map(_may_write, step.actions))
+        found.append(Utterance("\n".join(said), step.by_model, step.place, writes))
+        found += (Utterance(o.text, False, o.place or step.place) for o in step.observations)
+    return tuple(found)
+
+
+def _texts(action: Action) -> Iterator[str]:
+    arguments: Mapping[str, Any] = action.arguments
+    yield from texts_in(dict(arguments))
+
+
+def _may_write(action: Action) -> bool:
+    return bool(_EDITS.search(action.name)) or any(map(_WRITES.search, command_texts(action)))
+
+
+@dataclass(frozen=True)
+class _Conversation:
+    said: Sequence[Utterance]
+    patch: str | None
+    literal: bool
+
+    def shown(self, line: str) -> Utterance | None:
+        """Return where ``line`` was shown before the model wrote it; None if it was not."""
+        if line not in self._given:
+            return None
+        at = next(n for n, one in enumerate(self.said) if line in one.text)
+        first = self.said[at]
+        if first.by_model or (not self.literal and self._made(line, at)):
+            return None
+        return first
+
+    def _made(self, line: str, at: int) -> bool:
+        """Tell whether the model made ``line`` by earlier commands, such as ``sed``.
+
+        Then its patch, if known, has the line, it acted before, and each word of the line was said
+        before: a command makes a line of the file's words and of those in the command.
+        """
+        before = self.said[:at]
+        patched = self.patch is None or line in self.patch
+        if not patched or not any(one.writes for one in before):
+            return False
+        known = {word for one in before for word in _WORD.findall(one.text)}
+        return known.issuperset(_WORD.findall(line))
+
+    @cached_property
+    def _given(self) -> str:
+        return "\n".join(one.text for one in self.said if not one.by_model)
+
+
+def shown_leaks(
+    name: str,
+    attempt: AgentAttempt,
+    fields: Sequence[Hidden],
+    base: StandInBase | None,
+) -> Iterator[Leak]:
+    """Yield a finding for each step that first shows texts of a hidden field.
+
+    Args:
+        name: the instance.
+        attempt: with its conversation.
+        fields: the instance's hidden fields (``hidden_of``).
+        base: returns the lines that are in the base commit; None without a mirror.
+    """
+    conversation = _Conversation(utterances(attempt), attempt.patch, attempt.literal)
+    for hidden in fields:
+        places = {line: conversation.shown(line) for line in (*hidden.marks, *hidden.lines)}
+        marks, lines = (
+            [line for line in texts if places[line]] for texts in (hidden.marks, hidden.lines)
+        )
+        by_place: dict[str, list[str]] = {}
+        for line in evidence(hidden, marks, lines, base):
+            if (first := places[line]) is not None:
+                by_place.setdefault(first.place, []).append(line)
+        for place, found in by_place.items():
+            kind = _KINDS[hidden.what]
+            yield Leak(kind, name, attempt.attempt, attempt.source, place, found[0], len(found) - 1)

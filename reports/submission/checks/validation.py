@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from bench.instances.instance import Evaluation, Instance, split_row
 from bench.repos.mirrors import Mirrors
 from core.redaction import Redactor
+from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE
 from reports.submission.checks.entry import attempts_tag, check_entry
-from reports.submission.checks.files import check_files, check_todo
-from reports.submission.checks.findings import PackageFinding
-from reports.submission.checks.logs import read_verdicts
+from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
 from reports.submission.checks.predictions import PatchLine, check_predictions, read_lines
-from reports.submission.checks.results import check_results
 from reports.submission.checks.trajectories import Expected, check_trajectories
 from reports.submission.locate import locate
-from reports.submission.reading import Folder, SizeLimits
-from reports.submission.summary import Row
+from reports.submission.reading import MIB, Folder, SizeLimits, Sort
+from reports.submission.summary import (
+    BY_REPO_FILE,
+    BY_TIME_FILE,
+    Lists,
+    Row,
+    Share,
+    by_repo,
+    by_time,
+    lists_of,
+    resolved_line,
+)
+from runs.storage.layouts import RESULTS_FILE
 
 
 @dataclass(frozen=True)
@@ -74,3 +86,316 @@ def validate(folder: Path, against: Against) -> list[PackageFinding]:
     if places.artifacts and places.entry:
         found += check_results(places.entry, lines, verdicts, against.rows)
     return list(dict.fromkeys(found))
+
+
+_QUOTING = ("logs", "trajs")
+_TEXTS = (".md", ".yaml", ".yml", ".json", ".txt")
+
+
+def check_files(root: Folder, redact: Redactor) -> Iterator[PackageFinding]:
+    """Yield the faults of all files below ``root``."""
+    total = 0
+    for name, sort, size in root.files():
+        total += size
+        if name.split("/", 1)[0] == ".git":
+            continue
+        yield from _file(root, name, sort, size, redact)
+    if total > root.limits.total:
+        problem = f"{total // MIB} MiB, but GitHub asks for at most {root.limits.total // MIB}"
+        yield PackageFinding(Kind.SIZE, root.place(), problem, "shorten logs and trajectories")
+
+
+def _file(
+    root: Folder, name: str, sort: Sort, size: int, redact: Redactor
+) -> Iterator[PackageFinding]:
+    if sort is not Sort.FILE:
+        fix = "replace it by the file"
+        yield PackageFinding(Kind.LINK, root.place(name), f"is a {sort.value}", fix)
+    elif size > root.limits.file:
+        problem = f"{size // MIB} MiB, but GitHub refuses more than {root.limits.file // MIB}"
+        yield PackageFinding(Kind.SIZE, root.place(name), problem, "shorten or compress it")
+    else:
+        yield from _secrets(root, name, redact)
+
+
+def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[PackageFinding]:
+    try:
+        if name.endswith(".gz"):
+            found = secret_in_blocks(root.unpacked(name), redact)
+        else:
+            found = secret_in(root.data(name).decode("utf-8", "replace"), redact)
+    except UnusableError as error:
+        yield error.finding
+        return
+    if found:
+        fix = "redact it, and revoke it if it was ever valid"
+        yield PackageFinding(Kind.SECRET, root.place(name), f"contains {found}", fix)
+
+
+def check_todo(folder: Folder, *, deep: bool) -> Iterator[PackageFinding]:
+    """Yield each TODO in the texts of ``folder``.
+
+    Predictions, logs and trajectories quote repositories, which contain many TODOs. So only texts
+    that submitters write are checked: the entry, and the texts at the top of the artifacts.
+
+    Args:
+        folder: the entry or the artifacts.
+        deep: whether to check the folders below it.
+    """
+    for name, sort, _ in folder.files():
+        if sort is not Sort.FILE or not name.endswith(_TEXTS) or (not deep and "/" in name):
+            continue
+        if name.split("/", 1)[0] in _QUOTING:
+            continue
+        try:
+            lines = folder.text(name).splitlines()
+        except UnusableError:
+            continue  # reported by other checks
+        for number, line in enumerate(lines, 1):
+            if "TODO" in line:
+                place = f"{folder.place(name)}:{number}"
+                yield PackageFinding(Kind.TODO, place, "contains a TODO", "fill it in")
+
+
+# Each pattern is long enough that no word or hash matches it.
+_SHAPES = {
+    "a key of Anthropic": r"sk-ant-[\w-]{24,}",
+    "a key of OpenRouter": r"sk-or-v1-[0-9a-f]{32,}",
+    "a key of OpenAI": r"sk-(?:proj|svcacct|admin)-[\w-]{40,}|sk-[A-Za-z0-9]{32,}",
+    "a token of GitHub": r"gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{50,}",
+    "a token of GitLab": r"glpat-[\w-]{20,}",
+    "a key of AWS": r"(?:AKIA|ASIA)[A-Z0-9]{16}",
+    "a key of Google": r"AIza[\w-]{35}",
+    "a token of Hugging Face": r"hf_[A-Za-z0-9]{34,}",
+    "a key of Groq": r"gsk_[A-Za-z0-9]{40,}",
+    "a key of xAI": r"xai-[A-Za-z0-9]{40,}",
+    "a token of Slack": r"xox[abprs]-[A-Za-z0-9-]{20,}",
+    "a private key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40,}",
+}
+_ANY = re.compile(
+    "|".join(f"(?P<s{n}>(?<![\\w-])(?:{shape}))" for n, shape in enumerate(_SHAPES.values()))
+)
+# A quick check before the regular expression, because most texts contain none of these.
+_BEGINNINGS = (
+    "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza",
+    "hf_", "gsk_", "xai-", "xox", "-----BEGIN",
+)  # fmt: skip
+_NAMES = tuple(_SHAPES)
+# The overlap of two blocks; no key is longer.
+OVERLAP = 512
+
+
+def secret_in(text: str, redact: Redactor) -> str | None:
+    """Return a description of a secret in ``text``, None if there is none.
+
+    Args:
+        text: the text to search.
+        redact: contains the values of this environment's secrets.
+    """
+    if name := redact.named_in(text):
+        return f"the value of {name}"
+    if not any(beginning in text for beginning in _BEGINNINGS):
+        return None
+    match = _ANY.search(text)
+    return _NAMES[int(str(match.lastgroup)[1:])] if match else None
+
+
+def secret_in_blocks(blocks: Iterable[bytes], redact: Redactor) -> str | None:
+    """Return a description of a secret in a text of several blocks; reads all blocks."""
+    found, tail = None, b""
+    for block in blocks:
+        data = tail + block
+        found = found or secret_in(data.decode("utf-8", "replace"), redact)
+        tail = data[-OVERLAP:]
+    return found
+
+
+_OUTPUTS = (f"{OUTPUT_FILE}.gz", OUTPUT_FILE)
+
+
+def read_verdicts(
+    artifacts: Folder, lines: Sequence[PatchLine], known: Collection[str]
+) -> tuple[dict[str, bool], list[PackageFinding]]:
+    """Return whether each instance with a report is resolved, and the faults of the logs.
+
+    Args:
+        artifacts: contains ``logs``.
+        lines: the package's predictions.
+        known: ids of the split; other ids are not used in paths.
+    """
+    logs = artifacts.below("logs")
+    verdicts: dict[str, bool] = {}
+    faults = list(_strangers(logs, known))
+    for line in {line.instance_id: line for line in lines if line.generated}.values():
+        if line.instance_id not in known:
+            continue
+        folder = logs.below(line.instance_id)
+        faults += _patch(folder, line)
+        if folder.sort(REPORT_FILE) is Sort.NOTHING:
+            continue
+        try:
+            verdicts[line.instance_id] = _verdict(folder, line.instance_id)
+        except UnusableError as error:
+            faults.append(error.finding)
+        faults += _output(folder)
+    return verdicts, faults
+
+
+def _strangers(logs: Folder, known: Collection[str]) -> Iterator[PackageFinding]:
+    if logs.sort() is not Sort.FOLDER:
+        fix = "add logs/<id>/ for each prediction"
+        yield PackageFinding(Kind.MISSING, logs.place(), "is missing", fix)
+    for name in logs.names():
+        if name not in known:
+            problem = f"{name} is not in the dataset"
+            yield PackageFinding(Kind.UNKNOWN_ID, logs.place(name), problem, "delete it")
+
+
+def _patch(folder: Folder, line: PatchLine) -> Iterator[PackageFinding]:
+    try:
+        evaluated = folder.text(PATCH_FILE)
+    except UnusableError as error:
+        yield error.finding
+        return
+    if evaluated.strip() != line.patch.strip():
+        pairs = zip_longest(evaluated.split("\n"), line.patch.split("\n"))
+        number = next((n for n, (one, other) in enumerate(pairs, 1) if one != other), 1)
+        problem = f"differs from the predicted patch of {line.instance_id}"
+        place = f"{folder.place(PATCH_FILE)}:{number}"
+        yield PackageFinding(Kind.LOGS, place, problem, "evaluate the prediction")
+
+
+def _verdict(folder: Folder, name: str) -> bool:
+    """Return whether swebench's report says that instance ``name`` is resolved."""
+    data = folder.json(REPORT_FILE)
+    own = data.get(name) if isinstance(data, dict) else None
+    resolved = own.get("resolved") if isinstance(own, dict) else None
+    if not isinstance(resolved, bool):
+        problem = f"does not say whether {name} is resolved, true or false"
+        fix = "use swebench's own report"
+        raise folder.unusable(Kind.LOGS, REPORT_FILE, problem, fix, name, "resolved")
+    return resolved
+
+
+def _output(folder: Folder) -> Iterator[PackageFinding]:
+    present = [name for name in _OUTPUTS if folder.sort(name) is Sort.FILE]
+    if not present:
+        problem, fix = "is missing", "add swebench's test output, compressed"
+        yield PackageFinding(Kind.MISSING, folder.place(_OUTPUTS[0]), problem, fix)
+
+
+_FOLDER = "results"
+_README = "README.md"
+_RESOLVED = re.compile(r"\bResolved \d+ instances \([\d.]+%\)")
+_RESULT_NAMES = ("no_generation", "no_logs", "resolved")
+
+
+def check_results(
+    entry: Folder, lines: Sequence[PatchLine], verdicts: Mapping[str, bool], rows: Sequence[Row]
+) -> Iterator[PackageFinding]:
+    """Yield the faults of the entry's ``results/`` and of the results in its README.
+
+    Args:
+        entry: the entry.
+        lines: the package's predictions.
+        verdicts: whether an instance is resolved, for instances with a report.
+        rows: all instances of the split.
+    """
+    folder = entry.below(_FOLDER)
+    ids = [str(row["instance_id"]) for row in rows]
+    wanted = lists_of(ids, {line.instance_id for line in lines if line.generated}, verdicts)
+    try:
+        given = _lists(folder)
+    except UnusableError as error:
+        yield error.finding
+    else:
+        yield from _compare(folder, given, wanted)
+    yield from _readme(entry, resolved_line(len(wanted.resolved), len(rows)))
+    yield from _shares(folder, BY_REPO_FILE, by_repo(rows, wanted.resolved))
+    if all(row.get("created_at") for row in rows):
+        yield from _shares(folder, BY_TIME_FILE, by_time(rows, wanted.resolved))
+    else:
+        yield from _shares(folder, BY_TIME_FILE, None)
+
+
+def _lists(folder: Folder) -> dict[str, list[str]]:
+    data = folder.json(RESULTS_FILE)
+    if not isinstance(data, dict) or sorted(data) != sorted(_RESULT_NAMES):
+        problem, fix = (
+            f"does not contain exactly {', '.join(_RESULT_NAMES)}",
+            "write these three lists",
+        )
+        raise folder.unusable(Kind.RESULTS, RESULTS_FILE, problem, fix)
+    for name, value in data.items():
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            problem = f"{name} is not a list of ids"
+            fix = "write a list of texts"
+            raise folder.unusable(Kind.RESULTS, RESULTS_FILE, problem, fix, name)
+    return data
+
+
+def _readme(entry: Folder, right: str) -> Iterator[PackageFinding]:
+    try:
+        text = entry.text(_README)
+    except UnusableError:
+        return  # reported by ``check_entry``
+    for wrong in sorted(set(_RESOLVED.findall(text)) - {right}):
+        problem = f"says {wrong!r}, but predictions and reports give {right!r}"
+        yield PackageFinding(Kind.README, entry.place(_README), problem, "count again")
+
+
+def _compare(
+    folder: Folder, given: Mapping[str, list[str]], wanted: Lists
+) -> Iterator[PackageFinding]:
+    for name, right in wanted.as_json().items():
+        ids, place = given[name], folder.spot(RESULTS_FILE, name)
+        if ids != sorted(set(ids)):
+            problem = f"{name} is not sorted, or contains an id twice"
+            yield PackageFinding(Kind.RESULTS, place, problem, "sort it")
+        # Instances without a patch may be listed as without logs, too.
+        allowed = {*right, *wanted.no_generation} if name == "no_logs" else set(right)
+        for wrong in sorted(set(ids) - allowed):
+            problem = f"{name} names {wrong}, but predictions and reports do not agree"
+            yield PackageFinding(Kind.RESULTS, place, problem, "count again")
+        for missing in sorted(set(right) - set(ids)):
+            problem = f"{name} does not name {missing}, but predictions and reports do"
+            yield PackageFinding(Kind.RESULTS, place, problem, "count again")
+
+
+def _shares(
+    folder: Folder, name: str, wanted: Mapping[str, Share] | None
+) -> Iterator[PackageFinding]:
+    try:
+        data = folder.json(name)
+    except UnusableError as error:
+        yield error.finding
+        return
+    wrong = _no_shares(data)
+    if wrong is not None:
+        problem = "does not contain `resolved` and `total` by name"
+        fix = 'write {"name": {"resolved": 1, "total": 2}}'
+        yield PackageFinding(Kind.RESULTS, folder.spot(name, *wrong), problem, fix)
+        return
+    for key in sorted({*wanted, *data}) if wanted is not None else ():
+        if data.get(key) != wanted.get(key):  # type: ignore[union-attr]
+            problem = f"{key}: {_words(data.get(key))}, but predictions, reports and dataset give "
+            problem += _words(wanted.get(key))  # type: ignore[union-attr]
+            fix = "count all instances of the split again"
+            yield PackageFinding(Kind.RESULTS, folder.spot(name, key), problem, fix)
+
+
+def _no_shares(data: object) -> tuple[str, ...] | None:
+    """Return the first place in ``data`` that is not valid, None if there is none."""
+    if not isinstance(data, dict):
+        return ()
+    return next(((str(key),) for key, value in data.items() if not _is_share(value)), None)
+
+
+def _is_share(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    if not isinstance(value, dict) or sorted(value) != ["resolved", "total"]:
+        return False
+    return all(type(number) is int for number in value.values())
+
+
+def _words(share: Mapping[str, int] | None) -> str:
+    return f"{share['resolved']} of {share['total']}" if share else "nothing"

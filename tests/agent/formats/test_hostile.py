@@ -18,7 +18,7 @@ from agent.formats.base import Matching, ReplyScope, SearchReplace, feedback
 from agent.formats.matching.reference_matching import _split_at_dots
 from agent.formats.reading import listings
 from llm.chat import Message, Reply, ToolCall
-from llm.openai_format import messages_as_sent
+from llm.client import messages_as_sent
 from tests.agent.formats.editing import apply, block, parse
 
 

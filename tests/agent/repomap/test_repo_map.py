@@ -153,7 +153,7 @@ class _Shop:
 
     def __init__(self) -> None:
         from agent.repomap.ranking.index import IndexBuilder
-        from agent.repomap.scanning.scan import scan
+        from agent.repomap.scanning.store import scan
 
         builder = IndexBuilder()
         for path, text in FILES.items():

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.repomap.scanning.scan import scan
-from agent.repomap.scanning.spans import MOST_PARSED
+from agent.repomap.scanning.store import MOST_PARSED, scan
 from agent.repomap.scanning.tags import FileTags
 
 SOURCES = {

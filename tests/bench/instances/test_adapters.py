@@ -8,8 +8,7 @@ import pytest
 
 from bench.instances.adapters import ADAPTERS, adapter_of
 from bench.instances.adapters.base import date_of
-from bench.instances.hidden import reversed_patch
-from bench.instances.instance import ImagePlace, Instance, instance_id_of, split_row
+from bench.instances.instance import ImagePlace, Instance, instance_id_of, reversed_patch, split_row
 from core.errors import UserError
 from tests.bench.instances.set_rows import (
     BASE,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.regression.conventions import is_named_as_test
-from bench.regression.related import has_convention, related_tests
+from bench.regression.related import has_convention, is_named_as_test, related_tests
 
 # Edited file, files of the checkout with their texts, and the related tests in order.
 CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {

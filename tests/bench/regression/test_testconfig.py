@@ -14,8 +14,8 @@ from bench.regression.configuration.testconfig import (
     TreeUnderTest,
     plugins_of,
     tree_under_test,
+    with_settings_of,
 )
-from bench.regression.configuration.testsettings import with_settings_of
 
 SETUP_CFG = (
     "[metadata]\nname = thing\n\n[options]\ninstall_requires =\n    six\n\n"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from bench.assembly import make_agent
+from bench.cli.command_line import try_agent
 from bench.cli.commands import run_command
 from bench.cli.config import RunConfig, validated
-from bench.cli.tryagent import try_agent
 from core.errors import UserError
 from environments.base import AgentSandbox
 from environments.local.bubblewrap import bubblewrap_works

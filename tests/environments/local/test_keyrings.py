@@ -21,7 +21,7 @@ from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_place
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
-from reports.cli.commands import report_command
+from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from tests.bench.runs import live, options
 from tests.provider import Provider

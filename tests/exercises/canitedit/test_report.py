@@ -17,10 +17,9 @@ from core.errors import UserError
 from exercises.canitedit.__main__ import COMMANDS
 from exercises.canitedit.problems import InstructionKind
 from exercises.canitedit.published import FIRST_PAPER, TABLE_3
-from exercises.canitedit.reporting.command import OutputForm, printed
+from exercises.canitedit.reporting.command import OutputForm, printed, write_plot
 from exercises.canitedit.reporting.figures import GroupBy
 from exercises.canitedit.reporting.folder import read_folder
-from exercises.canitedit.reporting.plot import write_plot
 from exercises.canitedit.reporting.report import EditingReport, editing_report
 from exercises.canitedit.results import write_file
 from exercises.dispatch import dispatch

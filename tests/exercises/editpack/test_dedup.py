@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import InfrastructureError
-from exercises.editpack.commands.sketching import Comparison, join_texts
+from exercises.editpack.commands.deduplicating import Comparison, join_texts
 from exercises.editpack.dedup import (
     SEED,
     Banding,
@@ -202,7 +202,7 @@ def test_short_texts_are_compared_by_equality_alone(tmp_path: Path) -> None:
 
 
 def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exercises.editpack.commands.sketching._BATCH", 2_000)
+    monkeypatch.setattr("exercises.editpack.commands.deduplicating._BATCH", 2_000)
     chosen = random.Random(1)
     texts = [text for _ in range(15) for text in planted(0.6, chosen)]
     one = joined([*texts, None, "a"], tmp_path)

@@ -18,7 +18,7 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, ColumnName, RunFacts
 from exercises.exercism.languages import REPORT
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
-from exercises.exercism.testing.commands import argv_of
+from exercises.exercism.testing.tester import argv_of
 from exercises.exercism.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"

@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import DamagedFileError
 from exercises.exercism.reporting.chart import ChartBar, chart_svg, draw_chart
-from exercises.exercism.reporting.check import ratio_faults
+from exercises.exercism.reporting.commands import ratio_faults
 from exercises.exercism.reporting.records import read_records
 from reports.plots.style import DARK, LIGHT, Theme, drawing
 

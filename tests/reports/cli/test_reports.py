@@ -15,7 +15,7 @@ import pytest
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
 from environments.docker.engine import engine_answers
-from reports.cli.commands import EvaluatorKind, report_command
+from reports.cli.command_line import EvaluatorKind, report_command
 from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 from reports.evaluation.results import leaderboard_lists

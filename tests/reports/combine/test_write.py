@@ -12,7 +12,7 @@ import pytest
 
 from bench.attempts.candidates import Candidate, choose
 from core.errors import UserError
-from reports.cli.commands import EvaluatorKind, ReportOptions, report_command
+from reports.cli.command_line import EvaluatorKind, ReportOptions, report_command
 from reports.combine.write import combine
 from reports.data.predictions import read_predictions
 from reports.data.rundata import read_run

@@ -18,9 +18,8 @@ from environments.docker.engine import connect, engine_answers
 from llm.chat import Usage
 from llm.prices import Price
 from llm.registry import the_litellm
-from reports.data.attemptdata import CallData
 from reports.data.provenance import UNKNOWN, evaluation, provenance
-from reports.data.rundata import InstanceData, RunData, read_run
+from reports.data.rundata import CallData, InstanceData, RunData, read_run
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 from runs.storage.manifest import (
     note_end,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reports.cli.commands import report_command
+from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.combine.write import combine
 from reports.data.otherpatches import rounds

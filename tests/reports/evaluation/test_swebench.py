@@ -14,7 +14,7 @@ import pytest
 from core.errors import UserError
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 from reports.evaluation.evaluators.swebench import Swebench, check_rows
-from reports.evaluation.regrading import Regrading
+from reports.evaluation.requested import Regrading
 from reports.evaluation.verdicts import eval_log
 from tests.reports.evaluation.evaluating import BANK, FORGED, TEXTKIT, WRONG, make_run, task
 

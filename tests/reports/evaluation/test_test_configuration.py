@@ -15,7 +15,7 @@ from bench.cli.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES
 from environments.base import EnvironmentKind
-from reports.cli.commands import report_command
+from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.rundata import read_run
 from reports.pages.overview import overview

@@ -16,7 +16,7 @@ import pytest
 
 from demo.setup import build_mirrors
 from environments.docker.engine import engine_answers
-from reports.cli.commands import report_command
+from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ExportLayout, ReportOptions
 from reports.data.rundata import read_run
 from reports.foreign.audit.command import audit_command

@@ -12,10 +12,8 @@ import pytest
 from bench.cli.commands import run_command
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
-from reports.cli.commands import report_command
-from reports.pages.diffs import highlighted
-from reports.pages.issues import rendered_issue
-from reports.pages.render import Renderer
+from reports.cli.command_line import report_command
+from reports.pages.render import Renderer, highlighted, rendered_issue
 from tests.bench import runs
 from tests.reports.pages.pageruns import ATTACK
 from tests.reports.verification.test_verify import ONE, SIX, options

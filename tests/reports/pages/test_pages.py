@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from benchmarks.generated_run import write_run
 from core.redaction import Redactor
 from reports.pages.budget import cut, fitting_size, size
-from reports.pages.conversation import conversations, issue_in
-from reports.pages.diffs import highlighted
-from reports.pages.instance import page_name
+from reports.pages.instance import conversations, issue_in, page_name
+from reports.pages.render import highlighted
 from tests.reports.pages.pageruns import ATTACK, make_pages, write_hostile_run
 
 

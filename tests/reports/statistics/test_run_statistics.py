@@ -9,18 +9,14 @@ from typing import Any
 import pytest
 
 from llm.chat import Usage
-from reports.data.attemptdata import AttemptData, CallData
+from reports.data.rundata import AttemptData, CallData
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
-from reports.statistics.bought import bought
 from reports.statistics.breakdown import by_attempt, by_model, by_origin, by_repository, by_year
-from reports.statistics.collect import collect
+from reports.statistics.collect import bought, collect, failures, gold_files, pass_at_ks
 from reports.statistics.comparing import compare
 from reports.statistics.denominators import DatasetSplit, scores, split_of
 from reports.statistics.effort import effort
-from reports.statistics.failures import failures
-from reports.statistics.gold import gold_files
 from reports.statistics.methods.intervals import Share
-from reports.statistics.samples import pass_at_ks
 from runs.calls.ledger import LedgerLine
 from runs.progress.run_status import InstanceEntry
 from tests.reports.making import a_run, an_attempt, an_instance

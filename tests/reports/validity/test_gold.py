@@ -16,9 +16,7 @@ from core.errors import UserError
 from demo.images import build_images
 from demo.setup import build_mirrors
 from reports.cli.options import EvaluatorKind
-from reports.validity.command import gold_command
-from reports.validity.file import InstanceTrials, validity_schema
-from reports.validity.measuring import Measurement
+from reports.validity.command import InstanceTrials, Measurement, gold_command, validity_schema
 from reports.validity.trials import Trial
 from tests.preloaded import Preloaded
 from tests.reports.evaluation.evaluating import BANK, TEXTKIT, needs_engine, options, rows
@@ -51,7 +49,7 @@ def check_planted(path: Path, valid: Sequence[str]) -> None:
 
 
 def test_the_schema_in_the_docs_is_the_codes_own() -> None:
-    """Written by ``python -m reports.validity.file``."""
+    """Written by ``python -m reports.validity.command``."""
     assert json.loads(SCHEMA.read_text()) == validity_schema()
 
 

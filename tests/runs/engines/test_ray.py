@@ -112,7 +112,7 @@ import psutil
 from runs.engines import make_engine
 from runs.options import EngineKind, Scale
 make_engine(Mock(scale=Scale(engine=EngineKind.RAY)))
-from runs.engines.ray.cluster import own_ray
+from runs.engines.ray.engine import own_ray
 with own_ray(1):
     me = psutil.Process()
     for process in [me, *me.children(recursive=True)]:

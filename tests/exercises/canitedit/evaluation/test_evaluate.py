@@ -18,7 +18,7 @@ import pytest
 
 from bench.cli.cli import run_cli
 from exercises.canitedit.evaluation.command import main as evaluate_main
-from exercises.canitedit.evaluation.programs import needed_modules
+from exercises.canitedit.evaluation.command import needed_modules
 from exercises.canitedit.problems import InstructionKind, Problem
 from exercises.canitedit.reporting.command import main as report_main
 from exercises.canitedit.results import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from exercises.canitedit.reporting.command import report_json
 from exercises.canitedit.reporting.folder import read_folder
 from exercises.canitedit.reporting.report import editing_report
-from exercises.canitedit.reporting.tables import report_json
 from exercises.editpack.training.record import card_of, finished
 from tests.exercises.canitedit.making import write_folder
 from tests.exercises.editpack.training.making import edits, write_rows

@@ -15,8 +15,7 @@ from environments.docker.engine import engine_answers
 from environments.folders import FolderCommand, FolderResult
 from exercises.exercism.counters import indentation_errors, syntax_errors
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.testing.tester import TestSettings, make_tester
-from exercises.exercism.testing.toolchains import find_toolchain
+from exercises.exercism.testing.tester import TestSettings, find_toolchain, make_tester
 from exercises.exercism.testing.usable import usable
 from exercises.exercism.verdict import TestCounts, printed_counts
 from tests.exercises.exercism.making import six
@@ -114,7 +113,7 @@ def test_a_language_without_its_tools_is_named(
     names = ("python", "go", "cobol")
     found, reasons = usable(names[:1], UNITTEST, EnvironmentKind.LOCAL)
     assert found["python"].startswith("Python 3.") and not reasons
-    monkeypatch.setattr("exercises.exercism.testing.toolchains.shutil.which", lambda _: None)
+    monkeypatch.setattr("exercises.exercism.testing.tester.shutil.which", lambda _: None)
     find_toolchain.cache_clear()  # another test may have found the tools
     try:
         found, reasons = usable(names, UNITTEST, EnvironmentKind.LOCAL)

@@ -14,11 +14,10 @@ import pytest
 
 from core.errors import UserError
 from core.git import git
-from reports.cli.commands import report_command
+from reports.cli.command_line import report_command
 from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, Verdict, VerdictStatus
 from reports.evaluation.evaluators.official import TOOLS
-from reports.evaluation.evaluators.official.console import ConsoleLog
-from reports.evaluation.evaluators.official.running import OfficialEvaluator
+from reports.evaluation.evaluators.official.running import ConsoleLog, OfficialEvaluator
 from tests.reports.evaluation.evaluating import BANK, TEXTKIT, UNITS, make_run, on_disk, options
 from tests.reports.evaluation.official import samples
 from tests.reports.evaluation.official.standin import LinkedStandIn, StandIn
