@@ -22,7 +22,6 @@ class BuiltinAgent:
     """Runs one conversation of ``Coder`` for each attempt."""
 
     def work(self, task: Task) -> Work:
-        """See ``Agent``."""
         return next(tries(task))
 
 
@@ -80,6 +79,5 @@ def _ended(coder: Coder, attempt: Callable[[], Result]) -> Work:
 
 
 def _changes(workspace: Workspace) -> Changes:
-    """Return the current bytes of every written file."""
     places = {path: workspace.root / path for path in workspace.originals}
     return {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}

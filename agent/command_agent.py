@@ -54,7 +54,6 @@ class CommandAgent:
     wrap: Wrap
 
     def work(self, task: Task) -> Work:
-        """See ``Agent``."""
         asked = Message("user", task.message)
         task.transcript.messages.append(asked)
         folder = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="agent."))
@@ -130,10 +129,6 @@ def command_agent(
         names: environment variables that the command gets.
         seconds: the time limit.
         wrap: see ``CommandAgent``.
-
-    Raises:
-        UserError: the template is broken or holds a secret, its command does not exist, or a
-            variable is not set.
     """
     _refuse_secrets(template)
     try:

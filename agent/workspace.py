@@ -96,7 +96,6 @@ def _is_charset(name: str) -> bool:
 
 
 def _cookies(data: bytes) -> list[str]:
-    """Return the encodings that the first two lines declare (PEP 263)."""
     found = (_COOKIE.match(line) for line in data.split(b"\n", 2)[:2])
     return [match.group(1).decode() for match in found if match]
 
@@ -195,7 +194,6 @@ class Workspace:
             place.unlink()
 
     def _place(self, path: str) -> Path:
-        """Return where ``path`` lies, after making sure that it lies in the checkout."""
         if problem := problem_of(path):
             raise UnsafePathError(problem)
         for submodule in self.submodules:

@@ -44,11 +44,7 @@ class ServicesFactory:
     options: Options
 
     def __call__(self, worker: WorkerAccess) -> Services:
-        """Build them.
-
-        Raises:
-            UserError: this machine lacks what the run needs.
-        """
+        """Build them."""
         config, cache = self.config, worker.cache
         options = replace(self.options, cache=cache)
         check_models(config, options.money)
@@ -84,11 +80,7 @@ def make_kind(config: RunConfig, options: Options, store: RunStore, say: Say) ->
 
 
 def make_recordings(config: RunConfig, options: Options) -> ReplayedModels | None:
-    """Return the recordings that a run replays, None where it calls models.
-
-    Raises:
-        UserError: a replay is asked for and there is no recording.
-    """
+    """Return the recordings that a run replays, None where it calls models."""
     if config.replay is None:
         return None
     return ReplayedModels(replay_folder(config.replay), options.settings.aliases)

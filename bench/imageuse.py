@@ -30,7 +30,6 @@ class ImageUse:
 
     @property
     def _any(self) -> bool:
-        """Whether tests run in images."""
         config = self.config
         return config.environment is EnvironmentKind.DOCKER and config.tests is not TestChoice.NONE
 
@@ -65,9 +64,6 @@ class ImageUse:
         """Pull all images before the work begins, unless their room is limited.
 
         On Ray, each machine pulls what it needs.
-
-        Raises:
-            InfrastructureError: one cannot be pulled.
         """
         if not self._here or self._limited:
             return

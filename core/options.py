@@ -112,7 +112,6 @@ def option_group(cls: type[T]) -> type[T]:
 
 
 def _mistake(group: type[Any], error: ValidationError) -> Exception:
-    """Return the first mistake in one line that names the option and what it may be."""
     first, fields = error.errors()[0], _fields(group)
     place = first["loc"][0] if first["loc"] else ""
     name = [*fields][place] if isinstance(place, int) else place

@@ -52,7 +52,6 @@ def table(
 
 
 def _markdown(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
-    """Yield Markdown with escaped cells, without padding."""
     marks = ["--:" if place in numbers else ":--" for place in range(len(rows[0]))]
     for row in (rows[0], marks, *rows[1:]):
         cells = (c.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for c in row)

@@ -89,7 +89,6 @@ class Redactor:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """The name by each form, the longest first, as one value may begin another."""
         names = {
             form: name
             for name, value in self.secrets.items()
@@ -136,7 +135,6 @@ def _is_path(value: str) -> bool:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield the forms of ``value`` in logs, headers, addresses, JSON and pages."""
     yield value
     data = value.encode("utf-8", "surrogateescape")
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):

@@ -161,9 +161,6 @@ class Prepared(Protocol):
 
         The tree has the same path every time. After ``timeout`` seconds every process that
         the command started is killed.
-
-        Raises:
-            InfrastructureError: the environment itself failed.
         """
 
 
@@ -188,11 +185,7 @@ class Session(Protocol):
     def prepare(
         self, changes: Changes, setup: Setup = AS_GIVEN
     ) -> AbstractContextManager[Prepared]:
-        """Set up a fresh copy of the files with ``changes``.
-
-        Raises:
-            InfrastructureError: the environment itself failed.
-        """
+        """Set up a fresh copy of the files with ``changes``."""
 
     def stop(self) -> None:
         """Release everything; safe to call twice."""
@@ -206,12 +199,7 @@ class Environment(Protocol):
         """The environment's value of ``--environment``."""
 
     def start(self, project: Project) -> Session:
-        """Return a session for ``project``.
-
-        Raises:
-            UnavailableError: this environment cannot be made for the project.
-            InfrastructureError: the engine is down, or the disk or network failed.
-        """
+        """Return a session for ``project``."""
 
 
 def run_once(session: Session, changes: Changes, command: str, timeout: float) -> CommandResult:

@@ -106,11 +106,7 @@ class Folders(Protocol):
 
 
 def check_readable(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Return ``paths``, which a command shall see at their own places.
-
-    Raises:
-        UserError: one is relative, does not exist, or would hide or show what the system needs.
-    """
+    """Return ``paths``, which a command shall see at their own places."""
     kept = tuple(paths)
     for path in kept:
         if not path.is_absolute() or not path.exists():
@@ -121,7 +117,6 @@ def check_readable(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _check_folders(files: Mapping[str, bytes]) -> None:
-    """Refuse a file in the place of another file's folder."""
     for path in files:
         for parent in PurePosixPath(path).parents:
             if str(parent) in files:

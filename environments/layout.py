@@ -21,9 +21,6 @@ def lay_beside(folder: Path, template: Path, changes: Changes) -> None:
     """Write new contents below ``folder``/FILES and NUL-terminated paths to remove to DELETED.
 
     To remove are deleted paths, and links and folders of ``template`` in the place of new files.
-
-    Raises:
-        InfrastructureError: a path cannot be written, or leads out of ``template``.
     """
     try:
         shutil.rmtree(folder, ignore_errors=True)

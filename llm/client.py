@@ -80,7 +80,6 @@ class LiteLLMModel:
 
     @property
     def traits(self) -> Traits:
-        """See ``ChatModel``."""
         return traits(self._known())
 
     @property
@@ -90,7 +89,6 @@ class LiteLLMModel:
         return self.temperature if takes else None
 
     def count(self, text: str) -> int:
-        """See ``ChatModel``."""
         return count_tokens(self.name, text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
@@ -128,7 +126,6 @@ class LiteLLMModel:
     def _call_once(
         self, ask: Ask, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
     ) -> Reply:
-        """Send the request once, through the gate."""
         ticket, wire = self.gate.begin(ask), Wire()
         try:
             reply = self._send(request, {**self._arguments(request, tools), **options}, wire)
@@ -178,7 +175,6 @@ class LiteLLMModel:
             raise meaning(litellm, self.name, error, wire) from error
 
     def _ask(self, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]) -> Ask:
-        """Return the request for the gate, with the most that it can cost."""
         known = self._known()
         _, provider = provider_of(self.name, self.api_base)
         prompt = size(request, self.count) + _PRIMING
@@ -194,7 +190,6 @@ class LiteLLMModel:
         )
 
     def _arguments(self, request: Request, tools: Sequence[Tool]) -> dict[str, Any]:
-        """Return what litellm is told, without the options."""
         known = self._known()
         _, provider = provider_of(self.name, self.api_base)
         markers = bool(known.cache_markers)
@@ -215,7 +210,6 @@ class LiteLLMModel:
         return arguments
 
     def _options(self, request: Request) -> dict[str, Any]:
-        """Return the options of sampling and length that are sent."""
         known, temperature = self._known(), self.sent_temperature
         options: dict[str, Any] = {}
         if temperature is not None:
@@ -285,11 +279,7 @@ class Background:
         threading.Thread(target=self._loop.run_forever, name="calls", daemon=True).start()
 
     def wait(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
-        """Run ``coroutine`` in the loop and return its result, or raise its exception.
-
-        Raises:
-            TimeoutError: the coroutine took longer than ``seconds`` and was cancelled.
-        """
+        """Run ``coroutine`` in the loop and return its result, or raise its exception."""
         limited = asyncio.wait_for(coroutine, seconds)
         future = asyncio.run_coroutine_threadsafe(limited, self._loop)
         try:
@@ -401,7 +391,6 @@ def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
 
 
 def _possible(counts: object) -> bool:
-    """Return whether no number in ``counts``, at any depth, is one that no call has."""
     if isinstance(counts, dict):
         counts = [*counts.values()]
     if isinstance(counts, list):
@@ -452,12 +441,10 @@ def _call_as_sent(call: ToolCall) -> dict[str, Any]:
 
 
 def _encodable(text: str) -> str:
-    """Return ``text`` with question marks in place of lone surrogates, which cannot be sent."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _readable(arguments: str) -> str:
-    """Return ``arguments`` if they are a JSON object, else an object that contains them."""
     try:
         readable = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):

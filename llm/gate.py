@@ -113,17 +113,13 @@ class OpenGate:
     """A gate without records and limits."""
 
     def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
-        """See ``Gate``."""
         return None
 
     def pause(self, seconds: float) -> None:
-        """See ``Gate``."""
         time.sleep(seconds)
 
     def begin(self, ask: Ask) -> str:
-        """See ``Gate``."""
         return ""
 
     def end(self, ticket: str, outcome: Outcome) -> bool:
-        """See ``Gate``."""
         return True

@@ -61,10 +61,6 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
 
 
 def _send_once() -> None:
-    """Keep litellm from repeating a request after a reset, which may be billed twice.
-
-    Its handler for providers without their own client repeats it even with ``num_retries=0``.
-    """
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
     async def refuse(self: object, *args: object, **kwargs: object) -> None:

@@ -174,7 +174,6 @@ def exchange_of(raw: Mapping[str, Any]) -> str | None:
 
 
 def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:
-    """Read an attempt that has only messages, and split its cost evenly over the replies."""
     replies = [str(m["content"]) for m in raw["messages"] if m["role"] == "assistant"]
     cost = dollars_or_none((raw.get("recorded") or {}).get("cost"))
     shares = _shares(cost, len(replies))

@@ -168,7 +168,6 @@ def _mistake(path: Path, words: str) -> UserError:
 
 
 def _first(error: ValidationError) -> str:
-    """Return the place of the first error, and its fix."""
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part != "[key]"]
     owner = ModelSettings if place[:1] == ["models"] and len(place) > 1 else SettingsFile
@@ -184,12 +183,10 @@ class _OnceOnly(yaml.constructor.BaseConstructor):
     """Refuses a repeated key, of which YAML silently takes the last."""
 
     def get_mark(self) -> yaml.Mark:
-        """Return the position without the text of the line, which may hold secrets."""
         reader: Any = self
         return yaml.Mark(reader.name, reader.index, reader.line, reader.column, None, 0)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the mapping of ``node``."""
         seen: list[object] = []
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)

@@ -97,7 +97,6 @@ def watch_clients() -> None:
 
 
 async def _read(response: Any) -> None:  # noqa: ANN401
-    """Read the body as ``aread`` does, up to a limit."""
     body = bytearray()
     try:
         async for part in response.aiter_bytes():

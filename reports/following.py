@@ -25,11 +25,7 @@ _POLL = 1.0
 
 
 def follow(store: RunStore, options: ReportOptions, say: Say) -> None:
-    """Evaluate predictions as they appear, until no process works on the run.
-
-    Raises:
-        UserError, InfrastructureError: a prediction cannot be read, or nothing can be evaluated.
-    """
+    """Evaluate predictions as they appear, until no process works on the run."""
     requested = RequestedEvaluation(store, options, store.read_run() or {}, _Once(say))
     _Follower(store, requested, say).run()
 
@@ -84,7 +80,6 @@ class _Follower:
 
     @contextmanager
     def _claiming(self) -> Iterator[None]:
-        """Claim the images of instances meanwhile, also while others are evaluated."""
         if self.requested.limited_images is None:
             yield
             return
@@ -109,7 +104,6 @@ class _Follower:
             self._claim(name, ClaimKind.DUE if predicted else ClaimKind.AFTER)
 
     def _claim(self, name: str, kind: ClaimKind | None) -> None:
-        """Claim the image of an instance as ``kind``, in place of an earlier claim."""
         store, image = self.requested.limited_images, self._images.get(name)
         with self._lock:
             before = self._claimed.get(name)

@@ -68,7 +68,6 @@ def _check_addresses(config: RunBasics) -> None:
 
 
 def _check_tools(model: ModelChoice, config: RunBasics) -> None:
-    """Refuse models that cannot answer, and formats that need function calls they cannot make."""
     mode = map_entry(model.name).get("mode") or _MODES[0]
     if mode not in _MODES and not config.api_base:
         raise UserError(f"{model.given} is a model for {mode}, not for text; choose another")
@@ -92,7 +91,6 @@ def _refuse_unpriced(models: Sequence[ModelChoice]) -> NoReturn:
 
 
 def _check_output(model: ModelChoice, config: RunBasics, money: Spending) -> None:
-    """Refuse a budget in dollars if the longest reply of a call is unknown."""
     known = filled(model.settings, model.name, config.api_base)
     if money.in_dollars and not (config.max_output_tokens or known.max_output):
         raise UserError(

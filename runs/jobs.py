@@ -90,11 +90,7 @@ class Job(Protocol):
         """Return the job with everything that it reads on the driver's machine."""
 
     def work(self, services: Any, access: JobAccess) -> Finished[Any]:  # noqa: ANN401
-        """Do the work; ``services`` is what ``JobKind.services`` built in this process.
-
-        Raises:
-            UserError: the run cannot go on.
-        """
+        """Do the work; ``services`` is what ``JobKind.services`` built in this process."""
 
 
 def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
@@ -156,11 +152,7 @@ class JobKind:
 
 
 def check_keys(jobs: Sequence[Job]) -> None:
-    """Check that files can be named by the keys of ``jobs``.
-
-    Raises:
-        ValueError: a key is no safe file name, or belongs to two jobs.
-    """
+    """Check that files can be named by the keys of ``jobs``."""
     counts = Counter(job.key for job in jobs)
     for key, count in counts.items():
         if not is_safe_key(key) or count > 1:

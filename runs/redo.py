@@ -164,7 +164,6 @@ class _LastRedo:
     put_aside: bool
 
     def left(self, store: RunStore) -> set[str]:
-        """Return what it has not done yet."""
         return {n for n in self.chosen if not (self.put_aside and store.prediction(n).exists())}
 
     def write(self, store: RunStore) -> None:

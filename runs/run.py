@@ -51,9 +51,6 @@ class Run:
         Args:
             jobs: what is still to do.
             plan: names what is left alone although it did not end well.
-
-        Raises:
-            UserError: the run cannot go on; finished work is kept.
         """
         started = time.monotonic()
         ordered = self.kind.order(jobs, self.timings.load())
@@ -94,7 +91,6 @@ class Run:
         return self.store.prediction(key).exists()
 
     def _take(self, finished: Finished[Any]) -> None:
-        """Save a job that has ended, and show it."""
         key, status, reason = finished.key, finished.status, finished.reason
         # Before it is saved: a finished job is not taken up again after a kill.
         with suppress(OSError):  # it only decides an order

@@ -147,15 +147,12 @@ class WaitingModel:
 
     @property
     def traits(self) -> Traits:
-        """See ``ChatModel``."""
         return self.model.traits
 
     def count(self, text: str) -> int:
-        """See ``ChatModel``."""
         return self.model.count(text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        """See ``ChatModel``."""
         self.step(WorkStep.ASKING)
         with self.slot.given_back():
             self.settle()

@@ -99,9 +99,6 @@ class Coder:
         """Work on ``issue`` until no message is left to send, and return the outcomes.
 
         This is the first try; ``repo_map`` may be empty.
-
-        Raises:
-            RequestRefusedError, InfrastructureError, UserError: raised by the model.
         """
         self._shown.add(self.brief.shown)
         texts = filter(None, map(self.workspace.read, self.brief.shown))
@@ -115,10 +112,6 @@ class Coder:
         """Continue after failing tests, with the report on them, and return the new outcomes.
 
         The budgets are those of a first try.
-
-        Raises:
-            ValueError: no tests fail.
-            RequestRefusedError, InfrastructureError, UserError: raised by the model.
         """
         waiting = self._unsent and self._unsent.topic is Topic.TEST
         step = self._unsent if waiting else self._check()
@@ -137,7 +130,6 @@ class Coder:
             return self.result(Ending.CONTEXT)
 
     def _first_step(self, issue: str, repo_map: str) -> _Next:
-        """Return the first message."""
         files = self._shown.contents(self.brief.shown)
         text = partial(fill, self.brief.opening, problem=issue, files=files)
         self._shown.sent()
@@ -183,7 +175,6 @@ class Coder:
         return reply
 
     def _fitted(self, step: _Next) -> list[Message]:
-        """Return the request, without the map or the oldest rounds if it is too long with them."""
         window, count = self._refused or ContextWindow.of(self.model.traits), self.model.count
         request = self._request(step)
         if len(request) < 3 and not window.holds(request, count):
@@ -209,7 +200,6 @@ class Coder:
         return fill(self.brief.again, message=message, files=self._shown.contents(changed))
 
     def _react(self, reply: Reply) -> _Next | None:
-        """Carry out ``reply`` and return the next message, None for the end."""
         text = self.edit_format.join(self._partial, reply.content)
         self._partial = text if reply.truncated else ""
         whole = replace(reply, content=text)
@@ -223,7 +213,6 @@ class Coder:
         return self._follow(whole)
 
     def _follow(self, reply: Reply) -> _Next | None:
-        """Carry out a complete reply."""
         try:
             known = self._known | self.workspace.edited()
             edits = self.edit_format.parse(reply, ReplyScope(known, tuple(self._shown.paths)))
@@ -241,7 +230,6 @@ class Coder:
         return self.files.paths if self.brief.more_files else frozenset(self.brief.shown)
 
     def _go_on(self, reply: Reply) -> _Next:
-        """Ask for the rest of a reply that was cut off, by prefill where the model supports it."""
         if self.model.traits.prefill and reply.content and not reply.tool_calls:
             self._partial = ""
             return _Next(Topic.EDIT, prefill=True)
@@ -251,7 +239,6 @@ class Coder:
         )
 
     def _with_new(self, step: _Next | None, text: str) -> _Next | None:
-        """Add the files that ``text`` names to the chat and to the next message."""
         added = self._mention(text)
         if step is None or not added:
             return step
@@ -289,7 +276,6 @@ class Coder:
         return _Next(*problem) if problem else None
 
     def _mention(self, text: str) -> list[str]:
-        """Add the tracked files that ``text`` names, and return the new ones."""
         return self._shown.add(self._named(text)) if self.brief.more_files else []
 
     def _named(self, text: str) -> tuple[str, ...]:
@@ -372,9 +358,6 @@ def fitted(
         count: the model's.
         files: the files of the conversation, which come with the last message after a cut.
         opening: the first message without the map.
-
-    Raises:
-        ContextFullError: the request fits in no way.
     """
     if window.tokens is None or window.holds(request, count):
         return request

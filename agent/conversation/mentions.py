@@ -109,7 +109,6 @@ class FileIndex:
 
 
 def _ends(path: str) -> Iterator[str]:
-    """Yield the proper ends of ``path`` at its slashes, longest first."""
     at = path.find("/")
     while at >= 0:
         yield path[at + 1 :]

@@ -133,7 +133,6 @@ def _more(count: int, before: str = "") -> list[str]:
 
 
 def _details(failures: Sequence[Failure], room: int) -> list[str]:
-    """Return the details of failures, shared ones once, in at most ``room`` characters."""
     groups: dict[str, list[Failure]] = {}
     for failure in failures:
         if failure.detail:

@@ -110,7 +110,6 @@ def _described(report: ApplyReport | str) -> dict[str, Any]:
 
 
 def _files(root: Path) -> frozenset[str]:
-    """Return the tracked files of a checkout, or all files of a folder that is none."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
     listed = subprocess.run(command, capture_output=True, check=False)
     if listed.returncode == 0:

@@ -70,7 +70,6 @@ def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
 
 
 def _runs(edits: Sequence[Edit]) -> Iterator[list[Numbered]]:
-    """Yield the edits one by one, but all blocks in a row together."""
     for blocks, run in groupby(enumerate(edits), lambda pair: isinstance(pair[1], SearchReplace)):
         if blocks:
             yield list(run)
@@ -183,7 +182,6 @@ class _Session:
         return _refused(edit.path, explain_mismatch(edit.path, edit.search, edit.replace, text))
 
     def _empty_search(self, edit: SearchReplace) -> EditResult:
-        """Create the file, or append to it where the reply says so."""
         before = self._current(edit.path)
         if before and not edit.appends:
             return _refused(

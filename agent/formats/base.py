@@ -213,9 +213,6 @@ class EditFormat(ABC):
         """Return the edits of ``reply``, in order.
 
         An unreadable part is an ``Unreadable`` where the rest of the reply can be read.
-
-        Raises:
-            MalformedReplyError: no part of the reply can be trusted.
         """
 
     @abstractmethod
@@ -227,9 +224,6 @@ class EditFormat(ABC):
         """Return the reply that turns ``before`` into ``after`` (None: there is no file).
 
         Parsed and applied, it gives ``after``; used for examples and to test formats.
-
-        Raises:
-            ValueError: the format cannot express the change, such as deleting a file.
         """
 
     def join(self, partial: str, reply: str) -> str:

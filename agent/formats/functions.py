@@ -81,14 +81,12 @@ class FunctionFormat(EngineFormat):
         """
 
     @abstractmethod
-    def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit:
-        """Return the edit of ``path`` that the arguments ``item`` describe."""
+    def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit: ...
 
     @abstractmethod
     def _arguments_for(
         self, path: str, before: str | None, after: str
-    ) -> Sequence[Mapping[str, object]]:
-        """Return the arguments of the edits that turn ``before`` into ``after``."""
+    ) -> Sequence[Mapping[str, object]]: ...
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         """Return a call for each change; see ``EditFormat.render``."""
@@ -114,11 +112,7 @@ class FunctionFormat2023(FunctionFormat):
         return render(f"2023/format_{self.name.replace('-', '_')}")
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        """Return the edits of all calls of ``reply``.
-
-        Raises:
-            MalformedReplyError: a call of another function, as the harness of 2023 had it.
-        """
+        """Return the edits of all calls of ``reply``."""
         for call in calls_of(reply):
             if call.name != self.function:
                 raise MalformedReplyError(no_function(call.name, self.function))

@@ -35,11 +35,7 @@ class ReferenceDiffFormat(DiffFormat):
     plain_mentions = True
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
-        """Return the blocks of ``reply``; an unreadable block makes all of them fail.
-
-        Raises:
-            MalformedReplyError: a block has no name or no end.
-        """
+        """Return the blocks of ``reply``; an unreadable block makes all of them fail."""
         return tuple(_blocks(reply.content.replace("\r\n", "\n").split("\n"), scope.known))
 
     def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
@@ -101,10 +97,6 @@ def _blocks(lines: list[str], known: Collection[str]) -> Iterator[SearchReplace]
 
 
 def _unwrap(lines: list[str], path: str) -> str:
-    """Return a section's text without a wrapping file name or fence.
-
-    One blank line at the end is taken off as well, as the reference agent does on both sides.
-    """
     if lines and lines[0].strip().endswith(path.rsplit("/", 1)[-1]):
         lines = lines[1:]
     if lines and lines[0].startswith("```") and lines[-1].startswith("```"):

@@ -30,11 +30,7 @@ class Compiler(Protocol):
     """Checks whether files compile, without running them."""
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        """Return the first syntax error of each (path, text), None for a file without one.
-
-        Raises:
-            CompilerFailedError: there is no result for any file.
-        """
+        """Return the first syntax error of each (path, text), None for a file without one."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +152,6 @@ class InterpreterCompiler:
 
 
 def _as_saved(text: str) -> bytes:
-    """Return ``text`` in the encoding that its cookie names (PEP 263), else in UTF-8."""
     plain = encoded(text)
     try:
         name, _ = tokenize.detect_encoding(io.BytesIO(plain).readline)

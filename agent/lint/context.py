@@ -62,7 +62,6 @@ def _describe_file(findings: Sequence[Finding], source: SourceText) -> str:
 
 
 def _shown(line: int, source: SourceText) -> set[int]:
-    """Return the numbers of the lines to show for a finding in ``line``."""
     first, last = max(1, line - _AROUND), min(_last_line(source), line + _AROUND)
     headers = {number for header in source.headers(line) for number in header[:_HEADER_LINES]}
     return headers | set(range(first, last + 1))

@@ -74,7 +74,6 @@ class Linter:
 
 
 def _from_scratch(change: Change) -> Change:
-    """Return a change of a blank file as a new file, as there is no text to compare with."""
     return change if (change.before or "").strip() else replace(change, before=None)
 
 
@@ -88,11 +87,6 @@ def _compiled(compiler: Compiler, changes: Sequence[Change]) -> list[_Compiled]:
 
 
 def _check_python(change: Change, theirs: _Compiled, ours: _Compiled) -> tuple[Finding, ...]:
-    """Check a file with the first compiler that accepted it before the edit, then its names.
-
-    A file that none accepted is Python 2, a template, or broken on purpose. Tree-sitter checks
-    those, as its grammar accepts Python 2 as well.
-    """
     fitting = next((found for found in (theirs, ours) if found.before is None), None)
     if fitting is None:
         return new_errors(change)
@@ -241,7 +235,6 @@ def _findings(path: str, text: str) -> tuple[Finding, ...]:
 
 
 def _repeats_itself(tree: ast.AST) -> bool:
-    """Return whether pyflakes would take quadratic time, as it looks back at each of these."""
     kinds: Counter[str] = Counter()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -271,7 +264,6 @@ def _by_scope(finding: Finding, source: SourceText) -> Hashable:
 def _without_pairs(
     found: list[Finding], after: SourceText, old: list[Finding], before: SourceText, key: _Key
 ) -> tuple[list[Finding], list[Finding]]:
-    """Return both lists without the findings that have a partner of the same key in the other."""
     known = Counter(key(finding, before) for finding in old)
     present = Counter(key(finding, after) for finding in found)
     return _surplus(found, after, key, known), _surplus(old, before, key, present)
@@ -315,7 +307,6 @@ def _took_before(language: str, change: Change) -> bool:
 
 
 def _languages(change: Change) -> list[str]:
-    """Return the grammars that may fit, the likeliest first."""
     language = language_of(change.path)
     if language is None:
         return []
@@ -332,7 +323,6 @@ def _parse(language: str, text: str) -> Node:
 
 
 def _errors(root: Node, change: Change) -> tuple[Finding, ...]:
-    """Return one finding for each line in which an error begins, in order."""
     by_line: dict[int, Finding] = {}
     for node in _innermost(root):
         line = node.start_point.row + 1
@@ -341,7 +331,6 @@ def _errors(root: Node, change: Change) -> tuple[Finding, ...]:
 
 
 def _innermost(root: Node) -> Iterator[Node]:
-    """Yield the missing tokens and the innermost errors."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -361,7 +350,6 @@ def _problem(node: Node) -> str:
 
 
 def _written(found: tuple[Finding, ...], change: Change, language: str) -> tuple[Finding, ...]:
-    """Return those of ``found`` on lines of the edit, if there are more than before."""
     before = change.before or ""
     if len(found) <= len(_errors(_parse(language, before), change)):
         return ()
@@ -382,7 +370,6 @@ def _lost_balance(change: Change, language: str) -> tuple[Finding, ...]:
 
 
 def _unbalanced(root: Node) -> int | None:
-    """Return the line (from 1) of the first bracket without a partner, None when all have one."""
     stack: list[Node] = []
     for node in _leaves(root):
         if node.type in _CLOSES.values():
@@ -393,7 +380,6 @@ def _unbalanced(root: Node) -> int | None:
 
 
 def _leaves(root: Node) -> Iterator[Node]:
-    """Yield the tokens in order, without those that the parser inserted."""
     waiting = [root]
     while waiting:
         node = waiting.pop()

@@ -76,7 +76,6 @@ def _indentation(line: str) -> int:
 
 
 def _headers(root: Node, row: int) -> Iterator[range]:
-    """Yield the signatures of the definitions that hold ``row`` (from 0), outside in."""
     node: Node | None = root
     while node is not None:
         body = node.child_by_field_name("body")

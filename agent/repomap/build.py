@@ -96,7 +96,6 @@ def _head(definition: Definition, form: Form, indent: str) -> list[str]:
 
 
 def _wrapped(names: Sequence[str], indent: str) -> list[str]:
-    """Return ``names`` after ``+``, in lines of a limited width."""
     lines: list[str] = []
     for name in dict.fromkeys(names):
         if lines and len(lines[-1]) + len(name) < _NAMES_WIDTH:
@@ -192,7 +191,6 @@ class RepoMap:
         return Ranker(self.index)
 
     def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[MapChoice]:
-        """Return the choices in order, enough for any counter to find the limit among them."""
         index, definition = self.index, cache(self.index.definition)
         left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
         # Each choice takes at least its name and a separator.
@@ -216,7 +214,6 @@ class RepoMap:
         return list(takewhile(affordable, choices(material, characters)))
 
     def _shown(self, chosen: Sequence[MapChoice]) -> dict[int, dict[int, Form]]:
-        """Return, by file, the form of each chosen definition by its place in the file."""
         shown: dict[int, dict[int, Form]] = {}
         for choice in chosen:
             forms = shown.setdefault(choice.file, {})
@@ -227,7 +224,6 @@ class RepoMap:
     def _around(
         self, file: int, shown: Collection[int], definition: Callable[[int], Definition]
     ) -> dict[int, Definition]:
-        """Return the shown definitions of ``file`` and those around them, by place."""
         first = int(self.index.first_unit[file]) + 1
         found: dict[int, Definition] = {}
         for place in shown:
@@ -255,7 +251,6 @@ def _longest(
     tokens: int,
     count: Count,
 ) -> tuple[FileEntry, ...]:
-    """Return ``entries(n)`` for the largest ``n`` found to fit, by bisection."""
     best: tuple[FileEntry, ...] = ()
     low, high = 1, most
     while low <= high:
@@ -334,7 +329,6 @@ def choices(material: Material, characters: int) -> Iterator[MapChoice]:
 
 
 def _merged(material: Material, taken: int) -> Iterator[MapChoice]:
-    """Yield files and names, in the order of worth per character."""
     paths, definition = material.paths, material.definition
     offers = [
         (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, MapChoice(file))

@@ -80,11 +80,7 @@ class Attempt:
     ran: list[Changes] = field(default_factory=list)
 
     def run(self) -> AttemptRecord:
-        """Let the agent work and return the record; an exception in it is part of the record.
-
-        Raises:
-            InfrastructureError, UserError, StoppedError: as ``Solver.solve``.
-        """
+        """Let the agent work and return the record; an exception in it is part of the record."""
         config = self.services.config
         choice = config.models[(self.number - 1) % len(config.models)]
         try_ = (self.number - 1) // len(config.models) + 1
@@ -147,7 +143,6 @@ class Attempt:
         )
 
     def _rendered_map(self, turn: Turn) -> str:
-        """Return the map for the first message, measured as the model itself would."""
         if self.repo_map is None:
             return ""
         return self.repo_map.render(
@@ -254,7 +249,6 @@ class Attempt:
         )
 
     def _taken_over(self) -> tuple[Dropped, ...]:
-        """Prepare the tree that an agent left for its checks, and return what was dropped of it."""
         dropped = take_over(self.checkout)
         for found in dropped:
             self.access.log.info("dropped: %s", found)

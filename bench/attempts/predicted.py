@@ -122,13 +122,11 @@ def _tree(checkout: Checkout, patch: str) -> _Tree | None:
 
 
 def _quoted(path: Path) -> str:
-    """Return ``path`` such that git takes no colon in it for the end of a name."""
     escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _read(listing: bytes, root: Path, env: Mapping[str, str]) -> _Tree:
-    """Read the raw output of ``git diff-index -z`` and the blobs that it names."""
     words = listing.split(b"\0")[:-1]
     blobs: dict[str, str] = {}
     files: dict[str, bytes | None] = {}
@@ -167,7 +165,6 @@ def _differing(
 
 
 def _blobs(checkout: Checkout, changes: Changes) -> dict[str, str | None]:
-    """Return what differs from the base commit by blob, None for a file that is gone."""
     base = checkout.snapshot.entries
     blobs = {path: None if data is None else _blob(data) for path, data in changes.items()}
     return {
@@ -178,5 +175,4 @@ def _blobs(checkout: Checkout, changes: Changes) -> dict[str, str | None]:
 
 
 def _blob(data: bytes) -> str:
-    """Return the hash that git gives to a file's content."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

@@ -14,11 +14,7 @@ from runs.storage.store import RunStore
 
 
 def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
-    """Return the ids of the instances that one of ``runs`` has a plausible patch for.
-
-    Raises:
-        UserError: a run does not exist or a prediction in it is broken.
-    """
+    """Return the ids of the instances that one of ``runs`` has a plausible patch for."""
     found = set()
     for folder in runs:
         store = RunStore.of_folder(folder)

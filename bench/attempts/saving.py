@@ -33,11 +33,7 @@ class Saver:
     _returned: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(self, finished: Finished[InstanceWork], coordinator: CallCoordinator) -> None:
-        """Save what was done on an instance.
-
-        Raises:
-            OSError: the result cannot be written.
-        """
+        """Save what was done on an instance."""
         work = finished.value or InstanceWork((), None)
         try:
             if work.solved is None:
@@ -111,6 +107,5 @@ def prediction(solved: Solved, model_name_or_path: str) -> dict[str, Any]:
 
 
 def _nothing(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a prediction of an instance without a usable patch."""
     nothing = {"model_patch": "", "edited_files": [], "edits_test_configuration": False}
     return {**result, **nothing}

@@ -68,13 +68,7 @@ class Solver:
     folders: list[Path] = field(default_factory=list)
 
     def solve(self) -> Solved:
-        """Make attempts until one is plausible or all are used up, and choose.
-
-        Raises:
-            InfrastructureError: something outside failed; the instance must be redone.
-            UserError: the run cannot go on (credentials, another model recorded).
-            StoppedError: the run is stopping.
-        """
+        """Make attempts until one is plausible or all are used up, and choose."""
         config, instance = self.services.config, self.instance
         self._step(WorkStep.CHECKOUT)
         snapshot = snapshot_of(instance, self.services.mirrors, self.services.snapshots)
@@ -131,7 +125,6 @@ class Solver:
         self.access.steps.step(self.instance.instance_id, 0, "", step)
 
     def _all_without_money(self) -> bool:
-        """Whether the budget ended the last attempt of each model."""
         count = len(self.services.config.models)
         last = self.records[-count:]
         return len(last) == count and all(record.status is AttemptStatus.BUDGET for record in last)
@@ -145,7 +138,6 @@ class Solver:
         return make_checkout(snapshot, root)
 
     def _enough(self, record: AttemptRecord) -> bool:
-        """Whether no attempt could be chosen before this one."""
         if record.candidate.edits_test_configuration:
             return False
         if self.services.config.require_tests:
@@ -264,11 +256,7 @@ def solve(
     access: JobAccess,
     recordings: ReplayedModels | None = None,
 ) -> Finished[InstanceWork]:
-    """InstanceWork on ``instance`` and return how it ended.
-
-    Raises:
-        UserError: the run cannot go on.
-    """
+    """InstanceWork on ``instance`` and return how it ended."""
     started = time.monotonic()
     if recordings is not None:
         services = replace(services, models=recordings)

@@ -140,7 +140,6 @@ def _load_env_file(path: Path) -> None:
 
 
 def _usage(error: TyperException) -> str:
-    """Return what is wrong with the command line, with the option's name."""
     format_message = getattr(error, "format_message", None)
     words = str(format_message() if format_message else error).replace(": Value error, ", ": ")
     words = words.replace("Input should be greater than or equal to", "must be at least")

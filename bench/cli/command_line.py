@@ -185,11 +185,7 @@ def list_models(
     *,
     as_json: bool = False,
 ) -> None:
-    """Say the table of ``names``, and without any that of all aliases and the default models.
-
-    Raises:
-        UserError: litellm knows no provider for a name.
-    """
+    """Say the table of ``names``, and without any that of all aliases and the default models."""
 
     def parsed(name: str) -> ModelChoice:
         return ModelChoice.parse(name, book=book, any_name=bool(api_base))
@@ -275,10 +271,6 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
 
     Returns:
         0 when it ended normally and left a change, else 1.
-
-    Raises:
-        UserError: there is no such agent.
-        InfrastructureError: it cannot be run, or the model was not reached.
     """
     config = validated(config)
     check_models(config, options.money)
@@ -305,7 +297,6 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
 
 
 def _left(checkout: Checkout, *, ours: bool) -> tuple[str, tuple[str, ...]]:
-    """Return the patch that would be predicted, and in words what is wrong with the tree."""
     try:
         dropped = () if ours else take_over(checkout)
     except UnusableTreeError as error:

@@ -59,12 +59,7 @@ from runs.upkeep import held_run
 
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
-    """Run, or print what a run would do, and return the exit code.
-
-    Raises:
-        UserError: the user has to fix something.
-        InfrastructureError: the dataset cannot be loaded.
-    """
+    """Run, or print what a run would do, and return the exit code."""
     config = _labelled(validated(config))
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
@@ -88,7 +83,6 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
 
 
 def _labelled(config: RunConfig) -> RunConfig:
-    """A replay of a run keeps the model name of that run's predictions."""
     if not config.replay:
         return config
     return replace(config, label=recorded_label(replay_folder(config.replay)))
@@ -146,7 +140,6 @@ class _Session:
     say: Say
 
     def run(self) -> int:
-        """Work on what is to do and return the exit code."""
         config, options, store = self.config, self.options, self.store
         kind = make_kind(config, options, store, self.say)
         if config.environment is EnvironmentKind.DOCKER:
@@ -201,11 +194,7 @@ class _Session:
 
 
 def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
-    """Return in words that the set has another revision with the same rows; empty if it has not.
-
-    Raises:
-        UserError: its rows are not those that the run was started with.
-    """
+    """Return in words that the set has another revision with the same rows; empty if it has not."""
     recorded = (store.read_run() or {}).get("dataset") or {}
     before = recorded.get("revision")
     same_set = recorded.get("name") == dataset.name and recorded.get("split") == dataset.split

@@ -130,7 +130,6 @@ class RunConfig(RunOptions):
 
     @property
     def _uncut_temperatures(self) -> tuple[float, ...]:
-        """The temperatures, whatever the number of tries made of the default ones."""
         default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
         return DEFAULT_TEMPERATURES if default else self.temperatures
 
@@ -210,11 +209,7 @@ def model_slug(models: Sequence[ModelChoice]) -> str:
 
 
 def validated(config: RunConfig) -> RunConfig:
-    """Return ``config`` when its values fit together.
-
-    Raises:
-        UserError: naming the option and what it may be.
-    """
+    """Return ``config`` when its values fit together."""
     if not config.models:
         raise UserError(f"--models is empty; give for example {DEFAULT_MODELS}")
     if not _RUN_NAME.match(config.run_name):

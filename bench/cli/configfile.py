@@ -31,9 +31,6 @@ def recorded_defaults(params: Sequence[Any], given: Mapping[str, Any]) -> dict[s
     Args:
         params: of the command, as click has them.
         given: the raw values of the command line, by parameter.
-
-    Raises:
-        UserError: a file cannot be read, or an option in it is unknown.
     """
     file = _of_file(Path(str(given["config"])), params) if given.get("config") else {}
     if given.get(CONTINUE) is None:

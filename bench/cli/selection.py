@@ -113,11 +113,7 @@ class Selection:
 
 
 def dated(instances: Sequence[Instance], since: str, until: str) -> tuple[Instance, ...]:
-    """Return the instances created from ``since`` to ``until``: days, months, or empty for any.
-
-    Raises:
-        UserError: one is no date, an instance has none, or nothing is left.
-    """
+    """Return the instances created from ``since`` to ``until``: days, months, or empty for any."""
     for name, value in (("--since", since), ("--until", until)):
         check_date(name, value)
     if not (since or until):

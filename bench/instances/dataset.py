@@ -194,7 +194,6 @@ def _json(path: Path, text: str) -> list[Row]:
 
 
 def _of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
-    """Return the rows of ``split``, and those that name no split."""
     return [r for r in rows if not isinstance(r, Mapping) or r.get("split", split) == split]
 
 

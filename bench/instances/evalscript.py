@@ -71,7 +71,6 @@ def _keeps_its_tests(line: str) -> bool:
 
 
 def _names_one(line: str, hidden_paths: Collection[str]) -> bool:
-    """Tell whether a word of ``line`` is one of the hidden files, by its path or its name."""
     names = {*hidden_paths, *(path.rsplit("/", 1)[-1] for path in hidden_paths)}
     pattern = "|".join(re.escape(name) for name in names)
     return bool(names) and bool(re.search(rf"(?<![\w.-])(?:{pattern})(?![\w-])", line))

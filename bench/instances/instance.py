@@ -63,7 +63,6 @@ def _looks(adapter: SetAdapter) -> str:
 
 
 def _adapter(row: Mapping[str, Any]) -> SetAdapter:
-    """Return the adapter for ``row``, which has the columns that it needs."""
     found = adapter_of(row)
     adapter = found or nearest(row)
     missing = [key for key in adapter.required if not _present(row, key)]
@@ -152,9 +151,6 @@ def evaluation_of(row: Mapping[str, Any], instance_id: str, *, plants_bug: bool)
         row: of any set.
         instance_id: for rows without the column of this name.
         plants_bug: the patch makes the bug.
-
-    Raises:
-        UserError: a column has the wrong type.
     """
     for key in _TEXTS:
         if not isinstance(row.get(key) or "", str):
@@ -181,10 +177,6 @@ def _all_names(row: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Return the names of tests in a list, an object with a key for each, or the text of one.
-
-    The text is JSON, or in SWE-bench Pro a list as Python writes it.
-    """
     value: Any = row.get(key) or []
     try:
         if isinstance(value, str):

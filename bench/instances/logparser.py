@@ -38,9 +38,6 @@ def parsed_log(source: str, log: str, folders: Folders) -> dict[str, str]:
     """Return swebench's status by test that the function ``parser`` of ``source`` reads from a log.
 
     Empty if it fails, takes too long or returns something else: then nothing is known.
-
-    Raises:
-        InfrastructureError: the sandbox itself failed.
     """
     files = {"parser.py": source, "log.txt": log, "driver.py": _DRIVER}
     data = {name: text.encode("utf-8", "replace") for name, text in files.items()}
@@ -67,11 +64,7 @@ def _status(words: str) -> str:
 
 
 def parser_folders(run_key: str = "") -> Folders:
-    """Return a sandbox for parsers: of this machine, or else a container.
-
-    Raises:
-        UnavailableError: neither bubblewrap nor an engine works here.
-    """
+    """Return a sandbox for parsers: of this machine, or else a container."""
     make = partial(make_folders, limits=ResourceLimits(), run_key=run_key)
     try:
         return make(EnvironmentKind.LOCAL)

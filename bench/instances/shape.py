@@ -29,11 +29,7 @@ class Spec:
 
     @classmethod
     def of(cls, raw: object) -> Spec:
-        """Read a row's ``spec``, a mapping or its JSON text; unknown keys are left out.
-
-        Raises:
-            ValueError: it is neither.
-        """
+        """Read a row's ``spec``, a mapping or its JSON text; unknown keys are left out."""
         raw = json.loads(raw) if isinstance(raw, str) else raw
         if not isinstance(raw, Mapping):
             raise ValueError("not a mapping")

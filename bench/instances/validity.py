@@ -98,9 +98,6 @@ def not_valid(
     path: Path | None, ids: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Validity]:
     """Return which of ``ids`` a run leaves out, with their states, and say so; without a file none.
-
-    Raises:
-        UserError: the file is broken, about others, or calls none of them valid.
     """
     if path is None:
         return {}

@@ -127,9 +127,6 @@ def find_setup(
         command: runs the regression tests.
         rebuild: whether edits may change what an installation does; if not, none is needed
             where the tests import the tree already.
-
-    Raises:
-        InfrastructureError: the environment failed.
     """
     token = secrets.token_hex(16)
     proof = _Proof(session, packages, command, runner, token)
@@ -201,9 +198,6 @@ def build_failures(
     """Return what prevents the installation of the project, or why that is unknown.
 
     Where the set-up installs the project from the changed tree, nothing is checked.
-
-    Raises:
-        InfrastructureError: the environment failed.
     """
     if proven.installs or not concerns_build(kept):
         return (), ""

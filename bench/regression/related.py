@@ -81,7 +81,6 @@ class RelatedTests:
         return scores
 
     def _mentions(self, source: str, module: str) -> Mapping[str, float]:
-        """Return how much each test mentions of what ``source`` defines, or of tests called so."""
         names = {module, *_DEFINED.findall(self.read(source) or "")}
         found: Counter[str] = Counter()
         for name in names | {f"test_{name}" for name in names}:
@@ -91,7 +90,6 @@ class RelatedTests:
 
     @cached_property
     def _tests(self) -> Mapping[str, tuple[list[str], list[str]]]:
-        """The words of each test's folder and name, without those that make it a test."""
         patterns = _patterns(self.read)
         common = _LEVELS | {*_words(PurePosixPath(pattern).stem for pattern in patterns)}
         found = {}
@@ -104,7 +102,6 @@ class RelatedTests:
 
     @cached_property
     def _mentioning(self) -> Mapping[str, Sequence[str]]:
-        """The tests in which each word stands."""
         found: defaultdict[str, list[str]] = defaultdict(list)
         for path in self._tests:
             for word in {*_WORD.findall(self.read(path) or "")}:
@@ -113,7 +110,6 @@ class RelatedTests:
 
 
 def _patterns(read: Callable[[str], str | None]) -> Sequence[str]:
-    """Return the names of tests by pytest's setting ``python_files``, else the usual ones."""
     found = filter(None, (_PYTHON_FILES.search(read(name) or "") for name in _SETTINGS))
     value = next((re.sub("#.*", "", match[1]) for match in found), "")
     return re.findall(r"[^\s,\"'\[\]]+", value) or _USUAL
@@ -126,7 +122,6 @@ def _is_test(path: str, pattern: str) -> bool:
 
 
 def _place(test: list[str], module: Sequence[str], *, flat: bool) -> int:
-    """Score how the words of a test's path agree with a module's name, from any part of it on."""
     best = 0
     for start in range(len(module)):
         words, package = _words(module[start:]), len(_words(module[start:-1]))
@@ -143,7 +138,6 @@ def _words(parts: Iterable[str]) -> list[str]:
 
 
 def _dotted(path: str) -> list[str]:
-    """Return the parts of the name under which a source file is imported."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[0] in SOURCE_ROOTS and len(parts) > 1:
         parts = parts[1:]
@@ -357,12 +351,10 @@ def _score(convention: Convention, test: str, source: str) -> int:
 
 
 def _alike(subject: str, name: str) -> bool:
-    """Tell whether one name is a part of the other, and long enough to mean something."""
     return min(len(subject), len(name)) >= _SHORTEST_PART and (subject in name or name in subject)
 
 
 def _is_program_of_its_crate(test: str, source: str) -> bool:
-    """Tell whether ``test`` is a test program, which tests its crate as a whole."""
     crate, found, _ = source.rpartition("src/")
     return bool(found) and PurePosixPath(test).parent == PurePosixPath(crate, "tests")
 
@@ -372,7 +364,6 @@ def _plain(name: str) -> str:
 
 
 def _folder(path: str) -> tuple[str, ...]:
-    """Return the folders of ``path`` without those that only separate tests from sources."""
     return tuple(
         part for part in PurePosixPath(path).parts[:-1] if part.lower() not in _OTHER_LEVELS
     )

@@ -85,7 +85,6 @@ class Speaker:
         return found[len(self.tree) :].rstrip("/") if found.startswith(self.tree) else None
 
     def _places(self) -> Any:  # noqa: ANN401
-        """Return the files of modules in the tree, and of all others."""
         inside: Any = {}
         outside: Any = {}
         for name, module in list(sys.modules.items()):
@@ -96,7 +95,6 @@ class Speaker:
         return inside, outside
 
     def _callables(self, inside: Any) -> Any:  # noqa: ANN401
-        """Return the callables of modules from outside and of their classes, by name."""
         found = {}
         for name, module in list(sys.modules.items()):
             values = {} if name in inside else getattr(module, "__dict__", {})
@@ -123,7 +121,6 @@ def _name(value: Any) -> str:  # noqa: ANN401
 
 
 def _entry_points() -> Any:  # noqa: ANN401
-    """Return the plugins of pytest that the metadata on the path names."""
     try:
         from importlib.metadata import distributions
     except ImportError:

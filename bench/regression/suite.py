@@ -115,7 +115,6 @@ class RegressionTests:
         return TestReport(None)
 
     def _unreadable(self, wanted: Sequence[str]) -> str:
-        """Return why no result is known of a command whose runner is unknown."""
         hidden = self._tests.runner is Runner.SCRIPT and ALL_TESTS in wanted
         return f"no result of a test in the output of {self.session.test_command!r}" * hidden
 
@@ -129,10 +128,6 @@ class RegressionTests:
         return TestFiles(self.instance, runner, command, self.files, self.read)
 
     def _wanted(self, edited: Sequence[str]) -> Sequence[str]:
-        """Return the test files to run, the most related first.
-
-        Where none of them can be run alone, all tests take their place.
-        """
         if self.choice is TestChoice.ALL:
             return (ALL_TESTS,)
         if self.choice is not TestChoice.RELATED:
@@ -163,7 +158,6 @@ class RegressionTests:
         return self._setups[key]
 
     def _selected(self, proven: ProvenSetup, wanted: Sequence[str]) -> dict[str, Baseline]:
-        """Return the files to run with their baselines, the most related first, within the time."""
         budget, spent = self._usable_seconds, 0.0
         chosen: dict[str, Baseline] = {}
         left_out = []
@@ -190,11 +184,6 @@ class RegressionTests:
     def _measuring(
         self, proven: ProvenSetup, wanted: Sequence[str]
     ) -> Iterator[Callable[[str, float], Baseline]]:
-        """Yield a function that returns the baseline of a file of ``wanted``.
-
-        It measures the next files too when slots are free. The base tree is set up at the first
-        measurement.
-        """
         baselines = self._baselines_on(proven)
         found: dict[str, Baseline] = {}
         with ExitStack() as stack:
@@ -227,7 +216,6 @@ class RegressionTests:
 
     @property
     def _usable_seconds(self) -> float:
-        """Seconds that the files of one candidate may take by their baselines."""
         alone = self.choice is TestChoice.ALL
         return self.limits.test * (1 if alone else _SHARE_OF_TIMEOUT)
 
@@ -261,7 +249,6 @@ class RegressionTests:
     def _installed(
         self, prepared: Prepared, proven: ProvenSetup, changes: Changes
     ) -> tuple[tuple[Failure, ...], str]:
-        """Return what prevents the set-up and the installation, or why that is unknown."""
         if setup_failures(prepared, proven):
             with self.session.prepare(changes, proven.setup) as again:
                 failures = setup_failures(again, proven)
@@ -297,7 +284,6 @@ class RegressionTests:
     def _confirmed(
         self, proven: ProvenSetup, path: str, baseline: Baseline, failed: set[str], *, dead: bool
     ) -> tuple[set[str], bool]:
-        """Return what of a candidate's failures one more run of the base does not have."""
         with self.session.prepare({}, proven.setup) as prepared:
             result, run = self._tests.run(prepared, path, self.limits.test)
         flaky = failed & set(broken(baseline.results, run.results))
@@ -309,7 +295,6 @@ class RegressionTests:
         return failed - flaky, dead and not died(result)
 
     def _compare(self, baseline: Baseline, run: TestRun) -> None:
-        """Note why a run in which nothing newly fails cannot be trusted."""
         if self._tests.runner in OF_PYTHON:
             found = doubt(baseline.stated, run.stated, run.report)
             self._doubt = self._doubt or found

@@ -127,7 +127,6 @@ def _by_name(output: str, instance: Instance) -> dict[str, str]:
 
 
 def _parsed(output: str, instance: Instance, runner: Runner) -> dict[str, str]:
-    """Parse ``output`` with swebench's parser for the row, or else for the runner."""
     parsers = _registry()
     name = instance.log_parser or _FALLBACK_PARSERS[runner]
     parser = parsers.get(name, parsers[_FALLBACK_PARSERS[runner]])

@@ -112,10 +112,6 @@ def renew_checkout(checkout: Checkout) -> Checkout:
     New files are removed; touched ones, also of ``.git``, are restored. Writing and removing a
     whole tree takes longer than the rest of an attempt. Only for trees to which nothing but the
     harness wrote: a process of an agent's command could still be alive and write again.
-
-    Raises:
-        LeakError: it cannot be made fresh.
-        InfrastructureError: git or the disk failed.
     """
     snapshot, root = checkout.snapshot, checkout.root
     try:
@@ -137,7 +133,6 @@ def renew_checkout(checkout: Checkout) -> Checkout:
 
 
 def _remove(root: Path, path: str) -> None:
-    """Remove a file, and the folders above it that this leaves empty."""
     place = root / path
     place.unlink()
     for folder in place.relative_to(root).parents[:-1]:
@@ -165,7 +160,6 @@ def make_repository(snapshot: Snapshot, root: Path) -> None:
 
 
 def _texts(snapshot: Snapshot) -> dict[str, str]:
-    """Return the text files of a fresh repository, by path below ``.git``."""
     return {
         "HEAD": f"ref: {_BRANCH}\n",
         "config": _CONFIG,
@@ -179,9 +173,6 @@ def verify(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
     """Check that ``root`` holds exactly a fresh checkout, and return its files.
 
     The contents of the pack were verified when it was made; here it must be the same pack.
-
-    Raises:
-        LeakError: with the first difference.
     """
     _verify_repository(snapshot, root / ".git")
     return _verify_files(snapshot, root)
@@ -199,7 +190,6 @@ def _verify_files(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
 
 
 def _is(found: Stamp, entry: TreeFile) -> bool:
-    """Tell whether a file that git has just written has the kind and size of ``entry``."""
     if found.size != entry.size:
         return False
     if entry.is_link:

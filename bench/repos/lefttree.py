@@ -56,10 +56,6 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
 
     Returns:
         What was dropped, without ignored files; tracked files among it are restored.
-
-    Raises:
-        UnusableTreeError: the folder is gone, too much differs, or it cannot be changed.
-        InfrastructureError: git or the disk failed.
     """
     root = checkout.root
     if root.is_symlink() or not root.is_dir():
@@ -90,7 +86,6 @@ def _taken_over(checkout: Checkout) -> Iterator[Dropped]:
 
 
 def _cleared(checkout: Checkout) -> Iterator[Dropped]:
-    """Make everything readable, and remove other repositories and what git cannot store."""
     root, waiting = checkout.root, [""]
     while waiting:
         folder = waiting.pop()
@@ -159,7 +154,6 @@ _OTHERS = ("--others", "--exclude-standard")
 
 
 def _refused_by_git(checkout: Checkout) -> Iterator[Dropped]:
-    """Add all new files to the index, and drop those that git refuses."""
     root = checkout.root
     if not git_result("add", "--all", "--ignore-errors", ".", cwd=root).returncode:
         return
@@ -172,7 +166,6 @@ def _refused_by_git(checkout: Checkout) -> Iterator[Dropped]:
 
 
 def _restore(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Restore tracked files from the index, which holds the base commit."""
     names = b"".join(os.fsencode(path) + b"\0" for path in paths)
     if names:
         git("checkout-index", "--force", "-z", "--stdin", cwd=checkout.root, stdin=names)

@@ -114,7 +114,6 @@ def is_excluded(path: str, *, new: bool) -> bool:
 
 
 def _shadows_an_import(path: str) -> bool:
-    """Tell whether a new file is a top-level module that a test runner imports from elsewhere."""
     module = PurePosixPath(path.removesuffix("/__init__.py") if path.count("/") else path)
     is_package = str(module) != path
     if not is_package and module.suffix != ".py":
@@ -149,14 +148,12 @@ def _file_patch(section: bytes) -> FilePatch:
 
 
 def _name_of_header(line: bytes) -> str:
-    """Return the path of ``diff --git a/X b/X``, where both halves are the same file."""
     both = line[len(_HEADER) :].rstrip(b"\r")
     half = both[: (len(both) - 1) // 2] if not both.endswith(b'"') else both[: len(both) // 2]
     return _unquote(half, strip=True)
 
 
 def _unquote(name: bytes, *, strip: bool) -> str:
-    """Return the path that git wrote as ``name``, which is C-quoted if it has unusual bytes."""
     if name.startswith(b'"') and name.endswith(b'"'):
         name = name[1:-1].decode("unicode_escape", "replace").encode("latin-1", "replace")
     if strip and name[:2] in (b"a/", b"b/"):
@@ -234,7 +231,6 @@ def _diff_with_binary(root: Path, compared: Sequence[str], paths: list[str]) -> 
 
 
 def _pattern(path: str) -> bytes:
-    """Return a gitattributes pattern that matches only ``path`` (C-quoted, globs escaped)."""
     escaped = re.sub(rb"([*?\[\\])", rb"\\\1", path.encode("utf-8", "surrogateescape"))
     quoted = b"".join(
         bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte

@@ -83,11 +83,7 @@ class Snapshot:
 
     @classmethod
     def read(cls, folder: Path) -> Snapshot:
-        """Read the snapshot in ``folder``.
-
-        Raises:
-            ValueError, OSError: there is no valid one.
-        """
+        """Read the snapshot in ``folder``."""
         data = json.loads((folder / _MANIFEST).read_text())
         try:
             pack = {name: PackFile(**fields) for name, fields in data["pack"].items()}
@@ -108,9 +104,6 @@ class Snapshots:
         """Return the snapshot of ``commit``; safe with concurrent calls and kills.
 
         With ``bug``, a patch, it is the snapshot of a new commit that has it applied.
-
-        Raises:
-            InfrastructureError: git or the disk failed, or the patch does not fit.
         """
         name = f"{commit}-{_short_hash(bug)}" if bug else commit
         target = self.root / repo.replace("/", "__") / name
@@ -154,7 +147,6 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
 
 
 def _pack(mirror: Path, commit: str, folder: Path) -> None:
-    """Pack the commit and its tree, and check that the pack holds nothing else."""
     # Without --no-object-names, strange paths could get into the list of hashes.
     tree = git("rev-list", "--objects", "--no-object-names", f"{commit}^{{tree}}", cwd=mirror)
     wanted = tree + f"{commit}\n".encode()
@@ -177,7 +169,6 @@ def _write_manifest(mirror: Path, commit: str, folder: Path) -> None:
 
 
 def _rows(listing: bytes) -> Iterator[tuple[str, str, str, str]]:
-    """Yield path, mode, hash and size from the output of ``git ls-tree -r -l -z``."""
     for row in filter(None, listing.split(b"\0")):
         meta, _, path = row.partition(b"\t")
         mode, _, blob, size = meta.decode().split()
@@ -198,10 +189,6 @@ def plant(mirror: Path, commit: str, patch: str, repository: Path) -> str:
     """Make a bare ``repository`` beside ``mirror`` with the new commit; return its hash.
 
     A tree in which ``patch`` is applied already stays as it is. ``mirror`` is only read.
-
-    Raises:
-        GitError: git failed.
-        InfrastructureError: the patch does not fit the commit.
     """
     git("init", "--quiet", "--bare", "--template=", repository, cwd=mirror)
     objects = git("rev-parse", "--git-path", "objects", cwd=mirror).decode().strip()

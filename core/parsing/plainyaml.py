@@ -68,7 +68,6 @@ class PlainLoader(ShallowNodes, yaml.SafeLoader):
     """Loads YAML without aliases, because a few of them can expand to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
-        """See ``ShallowNodes``."""
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(None, None, "it uses aliases (`*name`)", mark)

@@ -128,7 +128,6 @@ def _deep_line(text: str) -> int:
 
 
 def _long_line(text: str) -> int:
-    """Return the line with a number that has more digits than Python reads."""
     most = sys.get_int_max_str_digits()
     long = (t.start() for t in _TOKENS.finditer(text) if len(t[0]) > most and t[0].isdigit())
     return text.count("\n", 0, next(long, 0)) + 1
@@ -164,7 +163,6 @@ def line_of(text: str, keys: Keys) -> int:
 
 
 def _members(text: str, place: int) -> Iterator[tuple[str | int, int]]:
-    """Yield the names or positions in the object or list at ``place``, and where values begin."""
     if text[place : place + 1] not in ("{", "["):
         return
     named, number = text[place] == "{", 0

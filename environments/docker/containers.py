@@ -103,10 +103,6 @@ class Containers:
 
 
 def _own_limits(client: Any) -> Iterator[Any]:  # noqa: ANN401 - no types
-    """Yield limits of open files and processes that this machine allows, for Podman alone.
-
-    A request with limits makes it leave out its own settings, and ask for a million of both.
-    """
     from docker.types import Ulimit
 
     if is_podman(client):
@@ -127,11 +123,7 @@ class Container:
     folder: str = FOLDER
 
     def put(self, changes: Changes, files: Mapping[str, str]) -> None:
-        """Apply ``changes`` to the work tree and write ``files``, which have absolute paths.
-
-        Raises:
-            InfrastructureError: the engine failed.
-        """
+        """Apply ``changes`` to the work tree and write ``files``, which have absolute paths."""
         gone = [path for path, data in changes.items() if data is None]
         with engine_errors():
             if gone:  # first: a folder may take the place of a file
@@ -149,9 +141,6 @@ class Container:
 
         ``timeout`` in the container does not see children that left its process group, so the host
         limits the time too; removing the container ends them.
-
-        Raises:
-            InfrastructureError: the engine failed.
         """
         argv = ["timeout", "-s", "KILL", f"{timeout:.0f}", "bash", *words]
         tail = Tail()
@@ -165,21 +154,12 @@ class Container:
         return CommandResult(tail.text(), None if late else end.exit_code, end.seconds)
 
     def commit(self) -> str:
-        """Return the id of a new image with the container's files and labels.
-
-        Raises:
-            InfrastructureError: the engine failed.
-        """
+        """Return the id of a new image with the container's files and labels."""
         with engine_errors():
             return str(self.made.commit().id)
 
     @contextmanager
     def _disk_watched(self) -> Iterator[None]:
-        """Kill the container when it has written too much.
-
-        Engines limit this on few file systems only. Each check makes the engine walk over all
-        files that the container has written.
-        """
         done = threading.Event()
 
         def watch() -> None:
@@ -196,7 +176,6 @@ class Container:
             done.set()
 
     def _written(self) -> int:
-        """Return the bytes that the container has written on top of its image."""
         found = self.client.api.containers(size=True, filters={"id": self.made.id})
         return sum(int(container.get("SizeRw") or 0) for container in found)
 
@@ -207,7 +186,6 @@ def in_memory(size: int) -> str:
 
 
 def _tar(root: str, changes: Changes, files: Mapping[str, str]) -> bytes:
-    """Return an archive of ``files`` and of the changed files below the work tree ``root``."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo(HARNESS.lstrip("/"))

@@ -179,12 +179,7 @@ xargs -0 rm -f -- </harness/tracked; rm /harness/tracked"""
 
 
 def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
-    """Return the id of a new image: ``spec``'s with the tree in ``root``, cleaned.
-
-    Raises:
-        UnavailableError: the image has no repository at its place, or a line of cleaning fails.
-        InfrastructureError: the engine failed.
-    """
+    """Return the id of a new image: ``spec``'s with the tree in ``root``, cleaned."""
     as_root = replace(containers, user="0:0", home="/root")
     with as_root.started(spec.name) as container:
         _run(container, spec, f"test -e .git || {{ echo no repository in {spec.folder}; exit 1; }}")
@@ -206,7 +201,6 @@ def _run(container: Container, spec: ImageSpec, script: str) -> None:
 
 
 def _archive(root: Path) -> bytes:
-    """Return all files and links below ``root`` but those of its repository."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.add(root, ".", filter=_kept)

@@ -77,9 +77,6 @@ def run_exec(
         timeout: seconds from the start marker.
         check: called meanwhile; may raise.
         options: of the SDK's ``exec_create``: user, environment, workdir.
-
-    Raises:
-        InfrastructureError: the engine failed.
     """
     with engine_errors(), contextlib.ExitStack() as stack:
         api = client.api

@@ -80,10 +80,6 @@ def make_docker_folders(
 
     The image needs sh, tar, head, rm and sleep. The other arguments are those of
     ``make_local_folders``; ``readable`` needs an engine on this machine.
-
-    Raises:
-        UserError: a path cannot be shown.
-        InfrastructureError: the engine failed, or the image cannot be pulled.
     """
     shown = check_readable(readable)
     with engine_errors():
@@ -163,7 +159,6 @@ class DockerFolders:
             stack.close()
 
     def _take(self) -> tuple[Container, contextlib.ExitStack]:
-        """Return a clean container and what removes it."""
         with self._lock:
             if self._free:
                 return self._free.pop()
@@ -171,10 +166,6 @@ class DockerFolders:
         return stack.enter_context(self.containers.started(self.image)), stack
 
     def _emptied(self, container: Container, command: FolderCommand) -> dict[str, bytes] | None:
-        """Kill all processes, return the collected files, and remove all files.
-
-        None if the container is not seen to be clean.
-        """
         most, taken = self.containers.limits.collected, bytearray()
         words = ["sh", "-c", _CLEAN, "sh", str(most), *command.collect]
         sinks = Sinks(taken.extend, lambda _: None)
@@ -189,7 +180,6 @@ class DockerFolders:
 
 
 def _archive(command: FolderCommand) -> bytes:
-    """Return the files of the folder, and standard input, with paths from the root."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         add_file(archive, _INPUT.lstrip("/"), command.stdin)

@@ -121,9 +121,6 @@ def check_space(
     """Check that ``reserve`` bytes are free where the engine keeps images.
 
     That is unknown if the engine runs on another machine.
-
-    Raises:
-        InfrastructureError: less is free.
     """
     root = Path(client.info()["DockerRootDir"])
     if not root.is_dir():
@@ -145,11 +142,7 @@ def repository_and_tag(image: str) -> tuple[str, str]:
 
 
 def pull(client: Any, image: str) -> None:  # noqa: ANN401
-    """Pull ``image``.
-
-    Raises:
-        PullError: with the image, the reason and the remedy.
-    """
+    """Pull ``image``."""
     from docker.errors import APIError
 
     repository, tag = repository_and_tag(image)

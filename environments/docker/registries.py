@@ -92,7 +92,6 @@ class Registries:
 
 
 def _parts(image: str) -> tuple[str, str, str]:
-    """Return registry, repository and tag."""
     from docker.auth import resolve_repository_name
     from docker.utils import parse_repository_tag
 

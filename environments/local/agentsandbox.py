@@ -42,9 +42,6 @@ class SandboxedCommand:
 
     def missing(self, program: str) -> list[str]:
         """Return the invisible ones of ``program``, the targets of its links and its interpreter.
-
-        Raises:
-            UserError: the sandbox cannot be made.
         """
         needed = list(dict.fromkeys(_needed(Path(program))))
         argv = bubblewrapped_in_place(
@@ -104,7 +101,6 @@ def _check(readable: Sequence[Path]) -> None:
 
 
 def _needed(program: Path) -> Iterator[str]:
-    """Yield ``program`` and the target of its links, then the same for its interpreter."""
     yield str(program)
     yield str(program.resolve())
     words = _shebang(program)

@@ -40,11 +40,7 @@ class ControlGroup:
         return ["sh", "-c", _JOIN, "sh", *names, "--", *argv]
 
     def add(self, pid: int) -> None:
-        """Move a process, and the children that it will have, into the group.
-
-        Raises:
-            OSError: there is no such process, or this user may not move it.
-        """
+        """Move a process, and the children that it will have, into the group."""
         for folder in self.folders:
             (folder / "cgroup.procs").write_text(str(pid))
 
@@ -77,11 +73,7 @@ def cgroups_work() -> bool:
 
 @contextmanager
 def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[ControlGroup]:
-    """Make a group with ``limits`` below this process's own, and remove it at the end.
-
-    Raises:
-        OSError: no group can be made here.
-    """
+    """Make a group with ``limits`` below this process's own, and remove it at the end."""
     name = f"{_prefix(run_key)}{secrets.token_hex(8)}"
     group = ControlGroup(tuple(dict.fromkeys(parent / name for parent in _parents().values())))
     try:
@@ -152,7 +144,6 @@ def _existing(mount: Path, own: str) -> Path:
 
 
 def _mounts() -> dict[str, Path]:
-    """Return where each version 1 controller is mounted, and version 2 under the empty name."""
     found: dict[str, Path] = {}
     for line in (_PROCESS / "mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")

@@ -63,10 +63,6 @@ def make_local_folders(
         run_key: marks the cgroups of a run, to remove them after a crash.
         check: raises when the run stops; running commands are killed then.
         warn_once: takes a message for each limit that cannot be set here.
-
-    Raises:
-        UnavailableError: bubblewrap does not work here.
-        UserError: a path cannot be shown.
     """
     if not bubblewrap_works():
         raise UnavailableError(
@@ -154,7 +150,6 @@ class LocalFolders:
         return bubblewrapped(["--", *words], view, self.confined.limits, user is not None)
 
     def _fill(self, sandbox: Gated, command: FolderCommand, user: int | None) -> None:
-        """Limit the sandbox and write the files, which belong to ``user`` if there is one."""
         sandbox.limit(rlimits(self.confined.way, self.confined.limits))
         folder = Path(f"/proc/self/fd/{sandbox.folder}")
         write_files(folder, command.files)
@@ -195,11 +190,7 @@ class Gated:
     _status: IO[bytes]
 
     def limit(self, limits: dict[str, int]) -> None:
-        """Set resource limits for the command; keys are ``FSIZE`` for RLIMIT_FSIZE.
-
-        Raises:
-            OSError: the process has ended.
-        """
+        """Set resource limits for the command; keys are ``FSIZE`` for RLIMIT_FSIZE."""
         for name, value in limits.items():
             number = getattr(resource, f"RLIMIT_{name}")
             _, hard = resource.prlimit(self.pid, number)
@@ -230,11 +221,7 @@ class Gated:
         return False
 
     def kill(self) -> None:
-        """Kill everything in the sandbox, and wait until the kernel has ended it.
-
-        Raises:
-            InfrastructureError: it does not end.
-        """
+        """Kill everything in the sandbox, and wait until the kernel has ended it."""
         for pidfd in reversed(self._watched):
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -275,10 +262,6 @@ def gated(
         stdin: what the command reads.
         separate: whether standard error has a pipe of its own.
         inside: called with the process id of the sandbox before anything runs in it.
-
-    Raises:
-        InfrastructureError: the sandbox cannot be set up.
-        OSError: the same.
     """
     marker = f"{HARNESS}/{secrets.token_hex(16)}"
     with contextlib.ExitStack() as stack:
@@ -323,10 +306,6 @@ def _first_pid(status: IO[bytes], process: subprocess.Popen[bytes]) -> int:
 def _root(
     stack: contextlib.ExitStack, process: subprocess.Popen[bytes], pid: int, marker: str
 ) -> str:
-    """Return the path of the sandbox's root when all is mounted in it.
-
-    There is no event for that. Before, the root is that of the machine, which has no marker.
-    """
     end = time.monotonic() + _SET_UP_SECONDS
     root = f"/proc/{pid}/root"
     while not os.path.exists(root + marker):  # noqa: PTH110 - quick

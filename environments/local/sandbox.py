@@ -43,9 +43,6 @@ class Confined:
     @contextmanager
     def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
         """Yield a command line that runs ``argv`` without keyrings, in its own cgroup if possible.
-
-        Raises:
-            InfrastructureError: the cgroup cannot be made.
         """
         with self.group() as group:
             words = launched([*argv])
@@ -53,11 +50,7 @@ class Confined:
 
     @contextmanager
     def group(self) -> Iterator[ControlGroup | None]:
-        """Make a cgroup for a command, if that is the way; it is removed with its processes.
-
-        Raises:
-            InfrastructureError: the cgroup cannot be made.
-        """
+        """Make a cgroup for a command, if that is the way; it is removed with its processes."""
         with contextlib.ExitStack() as stack:
             group = None
             if self.way is Confinement.CGROUP:
@@ -116,7 +109,6 @@ class Sandbox:
         return replace(result, output=after)
 
     def _script(self, token: str, user: int | None) -> str:
-        """Return the lines that copy the tree and then run the script's first argument."""
         limited = f'{rlimit_lines(self.confined.way, self.confined.limits)}; exec bash -c "$1"'
         hand_over = _HAND_OVER.format(user=user) if user is not None else ""
         become = _BECOME.format(user=user) if user is not None else ""

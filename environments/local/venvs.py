@@ -83,7 +83,6 @@ class Venvs:
         return self._shared(project, spec, _interpreter(spec)) / "bin" / "python"
 
     def _shared(self, project: Project, spec: VenvSpec, interpreter: Path) -> Path:
-        """Return the venv with the dependencies of a group and version."""
         name = shared_name(project, spec, interpreter)
         folder = self.root / "venvs" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +100,6 @@ class Venvs:
         return folder
 
     def _project(self, project: Project, spec: VenvSpec, shared: Path, interpreter: Path) -> Built:
-        """Return the installed project on top of the shared venv."""
         folder = self.root / "instances" / project.key
         built = Built(
             python=folder / "venv" / "bin" / "python",
@@ -161,7 +159,6 @@ def find_python(version: str) -> Path | None:
 
 
 def _own() -> Path:
-    """Return the interpreter that this virtual environment was created with."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return Path(os.path.realpath(Path(sys.base_prefix) / "bin" / name))
 
@@ -268,12 +265,7 @@ class BuildSteps:
     version: str = ""
 
     def run(self, what: str, argv: Sequence[str | Path], cwd: Path | None = None) -> None:
-        """Run one step; ``what`` describes it in messages.
-
-        Raises:
-            UnavailableError: the step failed; with the command, the cause and the log's path.
-            InfrastructureError: the package index was not reached, or the disk is full.
-        """
+        """Run one step; ``what`` describes it in messages."""
         words = [str(word) for word in argv]
         env = without_secrets(os.environ)
         env.pop("VIRTUAL_ENV", None)
@@ -329,7 +321,6 @@ def unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
 
 
 def _look(folders: Sequence[Path], marker: Path) -> str:
-    """Return a hash of the paths, kinds, sizes and times of all files in ``folders``."""
     found = hashlib.sha256()
     for folder in folders:
         for path, stamp in sorted(stamps(folder).items()):

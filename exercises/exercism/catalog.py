@@ -53,9 +53,6 @@ def catalog_of(tree: Tree, place: str, commit: str = "") -> Catalog:
 
     An exercise is a folder with ``.meta/config.json``. In a checkout of exercism/python or
     polyglot-benchmark only those below ``exercises/practice`` count.
-
-    Raises:
-        UserError: there is none, two have one key, or one cannot be used; names ``place``.
     """
     folders = [p.removesuffix(CONFIG) for p in tree if p.endswith(f"/{CONFIG}")]
     practice = [folder for folder in folders if _PRACTICE in f"/{folder}"]
@@ -80,7 +77,6 @@ def catalog_of(tree: Tree, place: str, commit: str = "") -> Catalog:
 
 
 def _members(tree: Tree, folders: Iterable[str]) -> dict[str, Tree]:
-    """Return the files of each folder with paths relative to it."""
     members: dict[str, Tree] = {folder: {} for folder in folders}
     for path, data in tree.items():
         parts = path.split("/")
@@ -91,11 +87,7 @@ def _members(tree: Tree, folders: Iterable[str]) -> dict[str, Tree]:
 
 
 def read_catalog(place: Path) -> Catalog:
-    """Return the exercises of a checkout, a folder of exercises, or a ``.tar.gz`` of it.
-
-    Raises:
-        UserError: it cannot be used.
-    """
+    """Return the exercises of a checkout, a folder of exercises, or a ``.tar.gz`` of it."""
     return catalog_of(read_tree(place), str(place), _commit_of(place))
 
 
@@ -106,10 +98,6 @@ def fetched_catalog(cache: Path, source: str = GITHUB, commit: str = COMMIT) -> 
         cache: the harness's.
         source: address to clone from, with ``{repo}``.
         commit: full hash.
-
-    Raises:
-        UserError: the mirror in the cache lacks the commit.
-        InfrastructureError: it cannot be cloned.
     """
     mirror = Mirrors(cache / "mirrors", source).get(REPOSITORY, commit)
     tree = tree_of_commit(mirror, commit, _PRACTICE.rstrip("/"))
@@ -117,7 +105,6 @@ def fetched_catalog(cache: Path, source: str = GITHUB, commit: str = COMMIT) -> 
 
 
 def _commit_of(folder: Path) -> str:
-    """Return the commit of a checkout, empty for another place."""
     if not folder.is_dir():
         return ""
     # An exercise folder inside another project's repository has no commit of its own.
@@ -160,11 +147,7 @@ class ExerciseSelection(Selection):
     )
 
     def of(self, exercises: Sequence[Exercise]) -> tuple[Exercise, ...]:
-        """Return the selected exercises: languages, ids, pattern, order, slice.
-
-        Raises:
-            UserError: nothing is left, an unknown id, a broken pattern or slice.
-        """
+        """Return the selected exercises: languages, ids, pattern, order, slice."""
         known = {
             one.key: one
             for one in exercises
@@ -191,11 +174,7 @@ Tree = dict[str, bytes]
 
 
 def read_tree(place: Path) -> Tree:
-    """Return the files of a folder or of a ``.tar.gz``.
-
-    Raises:
-        UserError: there is neither, or it cannot be used.
-    """
+    """Return the files of a folder or of a ``.tar.gz``."""
     try:
         if place.is_dir():
             return _collected(_of_folder(place), place)
@@ -207,12 +186,7 @@ def read_tree(place: Path) -> Tree:
 
 
 def tree_of_commit(mirror: Path, commit: str, folder: str) -> Tree:
-    """Return the files below ``folder`` at a commit; paths are those of the repository.
-
-    Raises:
-        GitError: the repository lacks the commit.
-        UserError: it has names that cannot be used, or too much.
-    """
+    """Return the files below ``folder`` at a commit; paths are those of the repository."""
     return _collected(_of_commit(mirror, commit, folder), mirror)
 
 
@@ -266,7 +240,6 @@ class _Limited:
         self._stream, self._left = stream, 2 * _MOST_TOTAL
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes."""
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:

@@ -55,7 +55,6 @@ def cleaned(output: str, name: str, folders: Iterable[str], changing: Iterable[s
 
 
 def _without_guides(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines without those of difflib that mark the characters of an address that differ."""
     before = ""
     for line in lines:
         marks = line.removeprefix("E").strip()

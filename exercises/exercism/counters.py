@@ -25,7 +25,6 @@ def lazy_comments(reply: Reply) -> int:
 
 
 def _texts(reply: Reply) -> Iterator[str]:
-    """Yield the text of a reply, and the texts in the arguments of its calls."""
     yield reply.content
     for call in reply.tool_calls:
         value: object = call.arguments

@@ -50,11 +50,7 @@ class Exercise:
         return tree_hash(self.files)
 
     def text(self, path: str) -> str:
-        """Return a file as text with ``\\n`` line ends, empty if there is none.
-
-        Raises:
-            UserError: it is not UTF-8.
-        """
+        """Return a file as text with ``\\n`` line ends, empty if there is none."""
         try:
             text = self.files.get(path, b"").decode("utf-8")
         except UnicodeDecodeError as error:
@@ -119,9 +115,6 @@ def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
     Args:
         name: of its folder.
         files: content by path; ``.meta/config.json`` says which are solution, test and example.
-
-    Raises:
-        UserError: the configuration cannot be used, or names no solution or test that exists.
     """
     try:
         config = json_of(files[CONFIG])

@@ -65,11 +65,7 @@ class RunFacts(BaseModel):
 
 
 def read_facts(run: Path) -> RunFacts:
-    """Return the facts of a run, given its folder ``predictions/<run>``.
-
-    Raises:
-        UserError: there is no such run, it is one of another benchmark, or its file is broken.
-    """
+    """Return the facts of a run, given its folder ``predictions/<run>``."""
     store = RunStore.of_folder(run, READER)
     described = store.read_run()
     if described is None or KEY not in described:

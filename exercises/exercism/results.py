@@ -176,12 +176,7 @@ def result_path(run: Path, model: str, edit_format: str, repeat: int, key: str) 
 
 
 def read_result(path: Path) -> ExerciseResult:
-    """Return the result in a file.
-
-    Raises:
-        FileNotFoundError: there is none.
-        DamagedFileError: it is broken, or about another exercise than its path says.
-    """
+    """Return the result in a file."""
     result = _result(read_object(path, _FIX), path)
     expected = result_path(
         Path(), result.model, result.edit_format, result.extra.repeat, result.key

@@ -111,7 +111,6 @@ def _gold(asked: Asked, options: ReportOptions, selection: Selection) -> int:
 
 
 def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, ReportOptions]:
-    """Return what is asked for with runs of other harnesses replaced by their imports."""
     # The import needs most of the harness.
     from reports.foreign.recognise import is_foreign
 
@@ -129,7 +128,6 @@ def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, Re
 
 
 def _exchange(asked: Asked, options: ReportOptions) -> int:
-    """Search a run for hidden data, or write it in another layout."""
     if asked.audit:
         from reports.foreign.audit.command import audit_command
 
@@ -154,7 +152,6 @@ def _package(asked: Asked, options: SubmissionOptions) -> int:
 
 
 def _recorded(runs: Sequence[Path], option: str) -> Path | None:
-    """Return the folder that the first run was given with ``option``, where it still exists."""
     folder = _given(runs, option)
     return Path(folder) if isinstance(folder, str) and Path(folder).is_dir() else None
 
@@ -183,9 +180,6 @@ def report_command(
 
     Returns:
         1 when something was to be evaluated and was not, else 0.
-
-    Raises:
-        UserError, InfrastructureError: a run cannot be read or nothing can be evaluated.
     """
     if options.verify:
         # Imported here, and the page below: they need most of the harness, numpy or matplotlib.
@@ -242,7 +236,6 @@ def _asked_for(report: Report, options: ReportOptions) -> Iterator[str]:
 
 
 def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say) -> int:
-    """Report on each run, then compare each with each."""
     from reports.combine.merge import labels
     from reports.statistics.comparing import compare
 
@@ -372,9 +365,6 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     """Evaluate a run; write ``all_preds.jsonl``, verdicts, ``results.json``, ``stats.json``.
 
     With ``options.only_reads`` nothing is evaluated and nothing is written.
-
-    Raises:
-        UserError, InfrastructureError: it cannot be read, or nothing can be evaluated.
     """
     predictions = read_predictions(store)
     described = store.read_run() or {}

@@ -57,9 +57,6 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
         stores: two or more runs.
         name: of the new run; empty to join the names of the runs.
         say: prints the folder of the new run.
-
-    Raises:
-        UserError: a run is damaged, the name is in use, or the datasets of the runs differ.
     """
     runs = [read_run(store) for store in stores]
     parts = zip(labels(stores), stores, runs, shifts(runs), strict=True)
@@ -81,7 +78,6 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
 
 
 def _offers(sources: Sequence[SourceRun]) -> dict[str, list[Offer]]:
-    """Return the offers of all runs by instance, in the order of runs."""
     offers: dict[str, list[Offer]] = {}
     for place, source in enumerate(sources, 1):
         paths = source.store.prediction_paths()
@@ -96,7 +92,6 @@ def _offers(sources: Sequence[SourceRun]) -> dict[str, list[Offer]]:
 
 
 def _described(target: RunStore, sources: Sequence[SourceRun]) -> dict[str, Any]:
-    """Return ``run.json`` of the combination, with its source runs in order."""
     models = dict.fromkeys(model for source in sources for model in source.run.models)
     slugs = [re.sub(r"[^\w.+-]+", "-", model.rsplit("/", 1)[-1]) for model in models]
     datasets = [mapping(source.run.described.get("dataset")) for source in sources]
@@ -142,7 +137,6 @@ def _check(target: RunStore, described: Mapping[str, Any]) -> None:
 
 
 def _delete_stale(target: RunStore, offers: Iterable[str]) -> None:
-    """Delete predictions of an earlier combination that this one does not have."""
     names = {*offers}
     for path in list(target.prediction_paths()) if target.folder.exists() else ():
         if path.stem not in names:
@@ -156,7 +150,6 @@ def _write_instance(
     stores: Mapping[str, RunStore],
     described: Mapping[str, Any],
 ) -> None:
-    """Write the trajectory and the transcript, if there are any, and the prediction last."""
     trajectories = [stores[offer.source].read_trajectory(name) for offer in offers]
     trajectory = combined_trajectory(offers, trajectories) if any(trajectories) else None
     transcripts = filter(None, (_transcript(stores[offer.source], offer) for offer in offers))
@@ -208,7 +201,6 @@ def _copy_verdicts(
 
 
 def _copy_other_verdicts(target: RunStore, stores: Sequence[RunStore]) -> None:
-    """Copy verdicts on patches of attempts that are not predicted."""
     for prediction in chain.from_iterable(rounds(read_run(target))):
         own = known_verdict(target, prediction)
         found = next(filter(None, (_verdict_of(store, prediction) for store in stores)), None)
@@ -217,7 +209,6 @@ def _copy_other_verdicts(target: RunStore, stores: Sequence[RunStore]) -> None:
 
 
 def _verdict_of(store: RunStore, prediction: Prediction) -> Mapping[str, Any] | None:
-    """Return a run's verdict on a patch, predicted or not."""
     for path in (verdict_path(store, prediction), store.verdict(prediction.instance_id)):
         kept = read_verdict_file(path)
         if kept and kept.get("patch_sha256") == prediction.patch_sha256:

@@ -54,11 +54,7 @@ class Prediction:
 
 
 def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
-    """Return all predictions of a run, sorted by id.
-
-    Raises:
-        UserError: there is none, one is damaged, or they name several models.
-    """
+    """Return all predictions of a run, sorted by id."""
     found = tuple(_read(store, path) for path in store.prediction_paths())
     if not found:
         raise UserError(f"{store.folder} has no predictions; run harness.py first")

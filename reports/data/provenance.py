@@ -72,13 +72,11 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
 
 
 def _by(verdict: Verdict) -> str:
-    """Return the evaluator with the version of what graded, where that was recorded."""
     version = verdict.tool or (f"swebench {verdict.swebench}" if verdict.swebench else "")
     return f"{verdict.evaluator}, {version}" if version else verdict.evaluator
 
 
 def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[str, NamedValues]:
-    """Return the groups that a ``run.json`` gives."""
     versions, dataset = mapping(described.get("versions")), mapping(described.get("dataset"))
     named = {key: versions.get(key) or UNKNOWN for key in _ALWAYS_SHOWN}
     identity = {key: dataset.get(key) or UNKNOWN for key in ("name", "revision", "sha256")}
@@ -97,7 +95,6 @@ def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[st
 
 
 def _hashes(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the hashes of prompts, settings and recordings, which the parameters do not show."""
     deciding = mapping(described.get("deciding"))
     hashes = {key: value for key, value in deciding.items() if key.endswith("_sha256")}
     hashes.pop("dataset_sha256", None)
@@ -132,7 +129,6 @@ def _price(price: Mapping[str, Any]) -> str:
 
 
 def _images(described: Mapping[str, Any], of: InstanceData | None) -> NamedValues:
-    """Return the digests of the images in which attempts were tested."""
     config, images = mapping(described.get("config")), mapping(described.get("images"))
     if not images:
         none = config.get("environment") in _NO_IMAGES
@@ -143,7 +139,6 @@ def _images(described: Mapping[str, Any], of: InstanceData | None) -> NamedValue
 
 
 def _returned(instances: Sequence[InstanceData]) -> Iterator[str]:
-    """Yield the model names that providers returned, with the number of replies of each."""
     counts = Counter(
         call.model or "no name"
         for instance in instances

@@ -366,9 +366,6 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     Args:
         store: its files.
         rows: of its dataset, if available: they add repositories, years and gold files.
-
-    Raises:
-        UserError: it has no predictions, or a file is damaged.
     """
     predictions = read_predictions(store)
     written = map(store.read_as_written, store.prediction_paths())
@@ -441,7 +438,6 @@ class _Reading:
         )
 
     def _with_verdict(self, attempt: AttemptData, prediction: Prediction) -> AttemptData:
-        """Return ``attempt`` with the verdict on its patch, if that is not the predicted one."""
         patch = attempt.submittable_patch
         if not patch.strip() or patch == prediction.patch:
             return attempt
@@ -461,11 +457,6 @@ def _grouped(lines: Iterable[LedgerLine]) -> dict[str, list[LedgerLine]]:
 
 
 def _only(chosen: dict[str, Any], trajectory: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Return the attempt that a prediction without a list of attempts describes.
-
-    If there is a trajectory, it holds the attempts, and the values of the prediction (status, cost)
-    are those of the whole instance.
-    """
     if trajectory:
         return ()
     return ({key: value for key, value in chosen.items() if key not in ("status", "reason")},)

@@ -39,7 +39,6 @@ def turn_order(
 
 
 def _appearing(predictions: Iterable[Content]) -> tuple[str, ...]:
-    """Return all models in ``predictions``, those of the longest list of attempts first."""
     lists = [[*objects(p.get("all_results")), p] for p in predictions]
     ordered = sorted(lists, key=len, reverse=True)
     return tuple(dict.fromkeys(m for some in ordered for r in some if (m := text(r.get("model")))))

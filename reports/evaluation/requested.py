@@ -78,11 +78,7 @@ class RequestedEvaluation:
         return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
 
     def evaluate(self, predictions: Sequence[Prediction]) -> Evaluated:
-        """Return a verdict for each prediction, and save new ones.
-
-        Raises:
-            UserError, InfrastructureError: nothing can be evaluated.
-        """
+        """Return a verdict for each prediction, and save new ones."""
         work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say, self._batches)
         if self.options.regrade:
             return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
@@ -113,9 +109,6 @@ class RequestedEvaluation:
 
         Returns:
             How many of these patches have no verdict.
-
-        Raises:
-            UserError, InfrastructureError: nothing can be evaluated.
         """
         every = rounds(run)
         forget_others(self.store, chain.from_iterable(every))
@@ -133,22 +126,14 @@ class RequestedEvaluation:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The dataset of the run.
-
-        Raises:
-            UserError, InfrastructureError: it cannot be loaded.
-        """
+        """The dataset of the run."""
         name = self._dataset_name or "lite"
         revision = "" if self.options.dataset else str(self._recorded.get("revision") or "")
         asked = f"{name}@{revision}" if revision else name
         return load_dataset(asked, self._split_name, str(self._recorded.get("config") or ""))
 
     def official_ids(self) -> Mapping[str, str]:
-        """Return the set's own ids by those of the run, where they differ.
-
-        Raises:
-            UserError, InfrastructureError: they differ, and the dataset cannot be loaded.
-        """
+        """Return the set's own ids by those of the run, where they differ."""
         return self.dataset.official_ids if self._recorded.get("neutral_ids") else {}
 
     def dataset_at_hand(self) -> Dataset | None:
@@ -214,7 +199,6 @@ def _images(tasks: Sequence[EvaluationTask]) -> list[str]:
 def _one_image(
     store: ImageStore, tasks: Sequence[EvaluationTask]
 ) -> Iterator[Sequence[EvaluationTask]]:
-    """Yield ``tasks``, which have one image, when it is there."""
     image = tasks[0].instance.image
     with suppress(InfrastructureError):
         store.fetch(image)
@@ -300,9 +284,6 @@ class RunEvaluation:
 
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
         """Evaluate the predictions whose verdict ``evaluator`` does not accept; save new verdicts.
-
-        Raises:
-            UserError, InfrastructureError: nothing can be evaluated, or the dataset is unavailable.
         """
         todo = [p for p in self.predictions if not evaluator.accepts(self._known[p.instance_id])]
         self._say_kept(todo)
@@ -316,11 +297,7 @@ class RunEvaluation:
         return Evaluated(self._merged(given), failed)
 
     def regrade(self, regrade: Regrade) -> Evaluated:
-        """Grade the saved test output of these patches again, without running tests.
-
-        Raises:
-            UserError, InfrastructureError: the dataset is unavailable.
-        """
+        """Grade the saved test output of these patches again, without running tests."""
         tasks, _ = self._tasks(self.predictions)
         patched = [task for task in tasks if task.prediction.patch.strip()]
         given = []
@@ -419,7 +396,6 @@ class RunEvaluation:
 
 
 def _task(prediction: Prediction, row: Mapping[str, object]) -> EvaluationTask:
-    """Return a task under the id of the prediction, which may be the set's own."""
     instance, evaluation = split_row(row)
     return EvaluationTask(
         prediction, replace(instance, instance_id=prediction.instance_id), evaluation
@@ -427,7 +403,6 @@ def _task(prediction: Prediction, row: Mapping[str, object]) -> EvaluationTask:
 
 
 def _presumed(prediction: Prediction) -> Verdict:
-    """Return the verdict on a prediction that was not evaluated."""
     empty = not prediction.patch.strip() and prediction.patch_known
     status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
     why = "" if prediction.patch_known else "its files hold no patch"

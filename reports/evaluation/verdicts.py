@@ -102,11 +102,7 @@ def log_name(instance_id: str, model_name_or_path: str) -> str:
 
 
 def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
-    """Return the saved verdict on this patch, or the one in a prediction of the older layout.
-
-    Raises:
-        UserError: the verdict file is damaged.
-    """
+    """Return the saved verdict on this patch, or the one in a prediction of the older layout."""
     path = verdict_path(store, prediction)
     data = read_verdict_file(path)
     if data is not None and data.get("patch_sha256") == prediction.patch_sha256:
@@ -126,11 +122,7 @@ def write_verdict_file(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
-    """Return the content of a verdict file, on any patch; None if there is none.
-
-    Raises:
-        UserError: it is damaged.
-    """
+    """Return the content of a verdict file, on any patch; None if there is none."""
     try:
         return read_object(path, _FIX)
     except FileNotFoundError:

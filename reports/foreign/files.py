@@ -36,11 +36,7 @@ class RunFiles:
 
     @classmethod
     def below(cls, root: Path) -> RunFiles:
-        """Return the files of ``root``.
-
-        Raises:
-            UserError: the folder holds too many files.
-        """
+        """Return the files of ``root``."""
         if root.is_file():
             return cls(root, (root,))
         found: list[Path] = []
@@ -63,11 +59,7 @@ class RunFiles:
 
 
 def json_at(path: Path) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value of a JSON file.
-
-    Raises:
-        DamagedFileError: it cannot be read, or is no JSON within the limits.
-    """
+    """Return the value of a JSON file."""
     try:
         return json_of(read_bytes(path))
     except OSError as error:
@@ -78,11 +70,7 @@ def json_at(path: Path) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def object_at(path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file.
-
-    Raises:
-        DamagedFileError: as ``json_at``; or it holds no object.
-    """
+    """Return the object of a JSON file."""
     value = json_at(path)
     if not isinstance(value, dict):
         raise DamagedFileError(path, "is broken (line 1: it is no JSON object)", FIX)
@@ -93,9 +81,6 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a file of JSON lines, each with its number, without blank lines.
 
     A literal ``\\n`` between objects also ends a line: SWE-agent's documented converter writes it.
-
-    Raises:
-        DamagedFileError: it cannot be read, or a line is no JSON object within the limits.
     """
     try:
         with path.open("rb") as stream:
@@ -113,7 +98,6 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _whole(part: bytes, line: bytes) -> bytes:
-    """Return a part of a line with the braces that splitting took, without a last ``\\n``."""
     part = part.removesuffix(b"\\n")
     start = b"" if line.startswith(part) else b"{"
     end = b"" if line.removesuffix(b"\\n").endswith(part) else b"}"
@@ -132,11 +116,7 @@ def _object_of(path: Path, number: int, data: bytes) -> dict[str, Any]:
 
 
 def checked_id(path: Path, name: object) -> str:
-    """Return an instance id, by which files are named.
-
-    Raises:
-        DamagedFileError: it cannot be one.
-    """
+    """Return an instance id, by which files are named."""
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
     if not isinstance(name, str) or not is_safe_key(name) or len(name) > 200:
@@ -145,11 +125,7 @@ def checked_id(path: Path, name: object) -> str:
 
 
 def patch_of(path: Path, value: object) -> str | None:
-    """Return a patch; None for null.
-
-    Raises:
-        DamagedFileError: it is no text, or cannot be written.
-    """
+    """Return a patch; None for null."""
     if value is None:
         return None
     if not isinstance(value, str):

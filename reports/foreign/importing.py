@@ -40,9 +40,6 @@ def import_run(path: Path, out: Path, name: str, say: Callable[[str], None]) -> 
     Args:
         name: of the written run; empty for that of its folder or file.
         say: prints what was imported.
-
-    Raises:
-        UserError: the run cannot be read, or the name is that of another run.
     """
     path = path.expanduser().resolve()
     shown = name or _UNSAFE.sub("-", path.name.partition(".")[0] or path.name).strip("-.+")

@@ -30,11 +30,7 @@ OUTCOMES = ("edit_outcome", "lint_outcome", "test_outcome")
 
 
 def ours_of(store: RunStore) -> AttemptedRun:
-    """Return a run of ours; trajectories are read when its instances are iterated over.
-
-    Raises:
-        UserError: a file is damaged, or there are no predictions.
-    """
+    """Return a run of ours; trajectories are read when its instances are iterated over."""
     run = read_run(store)
     versions = mapping(run.described.get("versions"))
     imported = mapping(run.described.get("imported"))

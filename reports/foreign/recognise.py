@@ -40,12 +40,7 @@ _LOOKED_AT = 20
 
 
 def layout_of(path: Path) -> RunLayout | None:
-    """Return the layout of a folder or a file; None for an unknown one.
-
-    Raises:
-        UserError: there is no such path, or it holds too many files.
-        DamagedFileError: a file that has to be looked at is broken.
-    """
+    """Return the layout of a folder or a file; None for an unknown one."""
     if not path.exists():
         raise UserError(f"there is no run {path}; give a folder under predictions/, or another run")
     if path.is_file():
@@ -100,11 +95,7 @@ def _of_content(path: Path) -> RunLayout | None:
 
 
 def is_foreign(path: Path) -> bool:
-    """Tell whether another harness wrote the run at ``path``.
-
-    Raises:
-        UserError: it is a file that is no run of any known layout, or one that is broken.
-    """
+    """Tell whether another harness wrote the run at ``path``."""
     path = path.expanduser()
     if not path.exists():
         return False
@@ -115,11 +106,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def read_any(path: Path) -> AttemptedRun:
-    """Return the run at ``path``, of any layout; its instances are read when they are needed.
-
-    Raises:
-        UserError: the layout is unknown.
-    """
+    """Return the run at ``path``, of any layout; its instances are read when they are needed."""
     path = path.expanduser().resolve()
     layout = layout_of(path)
     if layout is RunLayout.OURS:

@@ -70,7 +70,6 @@ def _messages(
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, followed by its tool calls."""
     parts = [text(message.get("content"))]
     for call in objects(message.get("tool_calls")):
         # The older protocol nests the name and the arguments in `function`.
@@ -172,9 +171,6 @@ def view_instance(
         store: the run's files.
         instance: the instance.
         issues: issue texts by id; a missing one is taken from the first request.
-
-    Raises:
-        UserError: the trajectory is damaged.
     """
     name = instance.instance_id
     # An id with `..` or `/` could name a file outside the folder.

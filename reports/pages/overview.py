@@ -96,7 +96,6 @@ def overview(run: RunData, stats: RunStats, folder: str) -> RunView:
 
 
 def _rows(run: RunData, folder: str) -> tuple[InstanceRow, ...]:
-    """Return a row for each instance that was selected or started, sorted by id."""
     rows = {instance.instance_id: _row(instance, folder) for instance in run.instances}
     started = {entry.instance_id: entry for entry in run.unfinished}
     for name in {*run.selected, *started} - rows.keys():

@@ -115,13 +115,11 @@ class Renderer:
 
 
 def _unescaped(names: Sequence[str]) -> Markup:
-    """Return the content of templates, to be put between tags unescaped."""
     texts = [(_TEMPLATES / name).read_text(encoding="utf-8") for name in names]
     return Markup("".join(texts))
 
 
 def _source(text: str) -> str:
-    """Return the source expression of the policy that allows only ``text``."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -144,7 +142,6 @@ class _Hunk:
     new: int = 0
 
     def take(self, line: str) -> str:
-        """Return the style of a line of the hunk."""
         added, removed = line.startswith("+"), line.startswith("-")
         if not line.startswith("\\"):
             self.old -= not added

@@ -65,9 +65,6 @@ def write_pages(
         stats: its statistics.
         issues: issue texts by instance id, if the dataset is available.
         redact: removes secrets; the store's own by default.
-
-    Raises:
-        UserError: a trajectory is damaged.
     """
     folder = run.folder / "report"
     redact = redact or store.redact

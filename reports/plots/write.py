@@ -343,7 +343,6 @@ def draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Fi
 
 
 def _look(number: int, theme: Theme) -> dict[str, Any]:
-    """Return the colour and hatching of the model with this number."""
     colour = theme.series[number % len(theme.series)]
     return {"facecolor": colour, "hatch": HATCHES[number % len(HATCHES)]}
 

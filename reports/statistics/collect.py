@@ -249,7 +249,6 @@ def bought(run: RunData) -> tuple[Bought, ...]:
 
 
 def _resolved_after(instance: InstanceData, number: int, *, require_tests: bool) -> bool | None:
-    """Return whether the choice among the first ``number`` attempts resolves an instance."""
     if instance.winner is None or instance.attempt <= number:
         # The best of all attempts is also the best of any subset that holds it.
         return instance.resolved

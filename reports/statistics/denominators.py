@@ -44,11 +44,7 @@ class UsedValidity:
 
     @classmethod
     def of(cls, known: KnownValidity, selected: Iterable[str]) -> UsedValidity:
-        """Return what a file says of the selected instances of a run.
-
-        Raises:
-            UserError: it is about none of them.
-        """
+        """Return what a file says of the selected instances of a run."""
         return cls(known.path.name, known.not_valid(sorted(selected)))
 
 

@@ -53,12 +53,7 @@ Say = Callable[[str], None]
 def submission_command(
     runs: Sequence[Path], folder: Path, options: SubmissionOptions, say: Say
 ) -> int:
-    """Build the package of one run in ``folder``, validate it, and return the exit code.
-
-    Raises:
-        UserError: the run cannot be packaged.
-        InfrastructureError: the dataset cannot be loaded.
-    """
+    """Build the package of one run in ``folder``, validate it, and return the exit code."""
     if len(runs) != 1:
         raise UserError("--submission packages one run: combine several runs first")
     if options.meta is None or not options.split:
@@ -82,12 +77,7 @@ def submission_command(
 
 
 def validate_command(folder: Path, options: SubmissionOptions, say: Say) -> int:
-    """Print every fault of the package in ``folder``; return 1 if there is one, else 0.
-
-    Raises:
-        UserError: there is no such folder, or its dataset is unknown.
-        InfrastructureError: the dataset cannot be loaded.
-    """
+    """Print every fault of the package in ``folder``; return 1 if there is one, else 0."""
     if not folder.is_dir():
         raise UserError(f"--validate {folder} is not a folder: name the folder of a package")
     split = Split.of(options.split) if options.split else locate(Folder.of(folder)).split
@@ -149,9 +139,6 @@ def build(store: RunStore, run: RunData, order: Order, folder: Path) -> Lists:
 
     Returns:
         The three lists of ``results.json``.
-
-    Raises:
-        UserError: the run cannot be packaged, or ``folder`` is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--submission {folder} exists already: delete it or name another folder")
@@ -182,7 +169,6 @@ class _Writer:
     root: Path
 
     def write(self, found: Sequence[EvaluatedPatch], lists: Lists) -> None:
-        """Write all files of the package."""
         artifacts = self.root / ARTIFACTS
         self._predictions(artifacts / ALL_PREDS)
         for one in found:
@@ -381,7 +367,6 @@ def _checklist(meta: Meta, facts: Facts) -> Iterator[str]:
 
 
 def _of_others(meta: Meta, facts: Facts) -> Iterator[str]:
-    """Yield the checklist of a run of another harness, for its authors to answer."""
     made = facts.described[IMPORTED]
     layout = str(made.get("layout", "")) if isinstance(made, Mapping) else ""
     yield "- [ ] Is a pass@1 submission: one prediction per instance."

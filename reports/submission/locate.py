@@ -67,7 +67,6 @@ def _has(folder: Folder, name: str) -> bool:
 
 
 def _folders(folder: Folder, depth: int) -> Iterator[Folder]:
-    """Yield ``folder`` and those below it, except folders with a file per instance."""
     yield folder
     for name in folder.names() if depth else ():
         if name not in _DATA and folder.sort(name) is Sort.FOLDER:

@@ -114,11 +114,7 @@ def template() -> str:
 
 
 def read_meta(path: Path) -> Meta:
-    """Return the user's ``meta.yaml``.
-
-    Raises:
-        UserError: the file is not valid; names the file, the key and the fix.
-    """
+    """Return the user's ``meta.yaml``."""
     try:
         text = path.read_text(encoding="utf-8")
         data = yaml_of(text)

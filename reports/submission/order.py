@@ -51,11 +51,7 @@ class EvaluatedPatch:
 
 
 def evaluated_patches(store: RunStore, run: RunData, order: Order) -> list[EvaluatedPatch]:
-    """Return the predictions with a patch, each with the files of its official evaluation.
-
-    Raises:
-        UserError: the run cannot be packaged.
-    """
+    """Return the predictions with a patch, each with the files of its official evaluation."""
     check_described(run.folder, run.described)
     _check_rows(order.rows)
     _check_ids(run, order)
@@ -72,11 +68,7 @@ def evaluated_patches(store: RunStore, run: RunData, order: Order) -> list[Evalu
 
 
 def check_described(folder: Path, described: Mapping[str, Any]) -> None:
-    """Check that the run in ``folder`` has a ``run.json``.
-
-    Raises:
-        UserError: it has none.
-    """
+    """Check that the run in ``folder`` has a ``run.json``."""
     if not described:
         raise UserError(
             f"{folder} has no run.json, so the leaderboard's checklist on the prompts cannot be "

@@ -97,11 +97,7 @@ class Folder:
                 yield str(path.relative_to(self.path)), _sort(path), _size(path)
 
     def data(self, name: str) -> bytes:
-        """Return the bytes of a file.
-
-        Raises:
-            UnusableError: it is missing, too large or cannot be read.
-        """
+        """Return the bytes of a file."""
         sort = self.sort(name)
         if sort is Sort.NOTHING:
             raise self.unusable(Kind.MISSING, name, "is missing", "add it")
@@ -116,11 +112,7 @@ class Folder:
             raise self.unusable(Kind.UNREADABLE, name, problem, "fix it") from error
 
     def text(self, name: str) -> str:
-        """Return the text of a file.
-
-        Raises:
-            UnusableError: it cannot be read or is not UTF-8.
-        """
+        """Return the text of a file."""
         try:
             return text_of(self.data(name))
         except DamagedError as error:
@@ -128,19 +120,11 @@ class Folder:
             raise self.unusable(Kind.UNREADABLE, name, problem, "write it as UTF-8") from error
 
     def json(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the value of a JSON file.
-
-        Raises:
-            UnusableError: it cannot be read or is not JSON.
-        """
+        """Return the value of a JSON file."""
         return self.parsed(name, self.text(name))
 
     def parsed(self, place: str, text: str) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the value of the JSON ``text`` at ``place``.
-
-        Raises:
-            UnusableError: it is not JSON.
-        """
+        """Return the value of the JSON ``text`` at ``place``."""
         try:
             return json_of(text)
         except DamagedError as error:
@@ -148,11 +132,7 @@ class Folder:
             raise self.unusable(Kind.UNREADABLE, place, problem, "write it as JSON") from error
 
     def unpacked(self, name: str) -> Iterator[bytes]:
-        """Yield the content of a gzip file in blocks.
-
-        Raises:
-            UnusableError: it cannot be read, is broken or is larger than the limit.
-        """
+        """Yield the content of a gzip file in blocks."""
         packed, total = self.data(name), 0
         try:
             for block in _gunzip(packed):
@@ -174,7 +154,6 @@ class Folder:
 
 
 def _gunzip(packed: bytes) -> Iterator[bytes]:
-    """Yield the uncompressed content of ``packed`` in blocks of limited size."""
     while packed:
         stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         rest = packed

@@ -32,11 +32,7 @@ class Split(str, Enum):
 
     @classmethod
     def of(cls, name: str) -> Split:
-        """Return the split ``name``.
-
-        Raises:
-            UserError: there is no such split.
-        """
+        """Return the split ``name``."""
         try:
             return cls("test" if name == "full" else name)
         except ValueError as error:

@@ -51,11 +51,7 @@ def by_repo(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
 
 
 def by_time(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
-    """Return the numbers of resolved and all instances by the year of ``created_at``, sorted.
-
-    Raises:
-        KeyError: a row has no ``created_at``.
-    """
+    """Return the numbers of resolved and all instances by the year of ``created_at``, sorted."""
     return _shares(((row["instance_id"], str(row["created_at"])[:4]) for row in rows), resolved)
 
 

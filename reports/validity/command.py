@@ -110,11 +110,7 @@ def write_validity(path: Path, content: ValidityFile) -> None:
 
 
 def read_trials(path: Path) -> ValidityFile | None:
-    """Read the whole file; None if there is none.
-
-    Raises:
-        UserError: it is damaged or another kind of file.
-    """
+    """Read the whole file; None if there is none."""
     if not path.exists():
         return None
     read_validity(path)
@@ -128,11 +124,7 @@ def read_trials(path: Path) -> ValidityFile | None:
 
 
 def check_same(path: Path, known: ValidityFile, dataset: DatasetIdentity, evaluator: str) -> None:
-    """Refuse to continue a file of another dataset or evaluator.
-
-    Raises:
-        UserError: naming what differs.
-    """
+    """Refuse to continue a file of another dataset or evaluator."""
     about = known.dataset
     fix = "give another file with --validity"
     if (about.name, about.split) != (dataset.name, dataset.split):
@@ -172,11 +164,6 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
 
     Returns:
         1 if an instance could not be evaluated, else 0.
-
-    Raises:
-        UserError: the options or the file are wrong, or nothing can be evaluated until the user
-            changes something.
-        InfrastructureError: the dataset cannot be loaded.
     """
     path = (options.validity or Path(DEFAULT_FILE)).expanduser().resolve()
     store = RunStore(path.parent, path.stem)
@@ -290,7 +277,6 @@ def _measure(
 
 
 def _summary(found: Mapping[str, InstanceTrials]) -> Iterator[str]:
-    """Yield the number of instances by state, and each that is not valid with the reason."""
     for state in Validity:
         names = [name for name, one in found.items() if one.state is state]
         yield f"{state.value.replace('_', ' '):13s}  {len(names):5d}"
@@ -341,11 +327,7 @@ class Keeper:
             )
 
     def ended(self, name: str, error: BaseException | None) -> None:
-        """Say what became of an instance; keep why it could not be evaluated.
-
-        Raises:
-            BaseException: ``error``, if it is a mistake of this program.
-        """
+        """Say what became of an instance; keep why it could not be evaluated."""
         if error is not None and not isinstance(error, (UserError, InfrastructureError)):
             raise error
         with self._lock:
@@ -423,11 +405,7 @@ class Measurement:
         return replace(kept, versions=known.versions if whole else self.versions)
 
     def measure(self, row: Mapping[str, object], known: InstanceTrials) -> None:
-        """Make the trials that are left of the instance in a row of the dataset.
-
-        Raises:
-            UserError, InfrastructureError: one could not be made; ``keep`` got those before.
-        """
+        """Make the trials that are left of the instance in a row of the dataset."""
         instance, evaluation = split_row(row)
         name, known = instance.instance_id, self.usable(known)
         patches = {PatchKind.GOLD: evaluation.patch, PatchKind.EMPTY: EMPTY_PATCH}

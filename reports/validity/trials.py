@@ -115,7 +115,6 @@ def _always(trials: Sequence[Trial]) -> tuple[str, ...] | None:
 
 
 def _why(trials: Iterable[Trial], tests: Iterable[str]) -> str:
-    """Return the evaluator's reason, else the first of the tests to blame, after a colon."""
     reason = next((t.reason for t in trials if t.reason and not t.resolved), "")
     named = sorted(tests)
     more = ", …" if len(named) > _NAMED else ""

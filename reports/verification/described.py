@@ -47,7 +47,6 @@ def run_differences(described: Described, run: RunData, rows_sha256: str) -> Ite
 
 
 def _from_config(described: Described) -> Iterator[Spot]:
-    """Yield the parts that do not follow from ``config``, with which options must agree."""
     recorded = described["config"]
     reflections = Reflections.parse(recorded["max_reflections"])
     config = _CONFIG.validate_python({**recorded, "max_reflections": reflections})
@@ -71,7 +70,6 @@ def _from_config(described: Described) -> Iterator[Spot]:
 
 
 def _unknown(config: RunConfig, own: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the deciding hashes of what the run does not hold."""
     yield "replay_sha256"
     if config.replay is None:  # the settings are recorded with what litellm knew of the model
         yield "model_settings_sha256"

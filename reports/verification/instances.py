@@ -46,7 +46,6 @@ class InstanceCheck:
 
     @property
     def _ours(self) -> bool:
-        """Whether this harness wrote the run, so every prediction has a trajectory."""
         return "versions" in self.described
 
     def differences(self, path: Path) -> Iterator[Difference]:
@@ -85,7 +84,6 @@ class InstanceCheck:
     def _of_model(
         self, config: Mapping[str, Any], raw: Mapping[str, Any], record: AttemptRecord
     ) -> Iterator[Spot]:
-        """Yield where an attempt is not that of the model whose turn it was."""
         models = objects(config.get("models"))
         if not models:
             return
@@ -144,7 +142,6 @@ class InstanceCheck:
 
 
 def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterator[Spot]:
-    """Yield where an attempt is not what is written of it again."""
     if words := wrong_request(record):
         yield Spot(("messages",), f"do not fit the calls: {words}")
     dropped = list(submittable_patch(record.model_patch).dropped)
@@ -155,7 +152,6 @@ def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterat
 
 
 def _wrong_rules(raw: Mapping[str, Any], record: AttemptRecord) -> Iterator[Spot]:
-    """Yield that the rules of the edit format are not where they should be in the messages."""
     rules = get_format(record.edit_format).instructions("```")
     first, *others = (_one_fence(message.content) for message in record.messages)
     found = (_one_fence(rules) in first, any(_one_fence(rules) in text for text in others))
@@ -171,7 +167,6 @@ def _one_fence(text: str) -> str:
 
 
 def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> Spot | None:
-    """Return where a prediction differs from its trajectory, of which less is known."""
     said = {raw.get("attempt"): raw.get("recorded", {}) for raw in trajectory["attempts"]}
     winner = said.get(trajectory.get("winner"), {"model_patch": ""})
     places: list[tuple[Keys, Any, Mapping[str, Any]]] = [
@@ -209,11 +204,7 @@ def chosen_again(
 
 
 def solved_of(name: str, trajectory: Mapping[str, Any], records: Sequence[AttemptRecord]) -> Solved:
-    """Return an instance with its recorded choice, from which its files are written.
-
-    Raises:
-        KeyError, TypeError, ValueError: the trajectory has another layout.
-    """
+    """Return an instance with its recorded choice, from which its files are written."""
     number = trajectory["winner"]
     winner = next((r.candidate for r in records if r.attempt == number), None)
     choice = CandidateChoice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])

@@ -59,9 +59,6 @@ def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> in
     """Verify each run, print a line for each difference, and return 1 if there is one.
 
     This writes nothing and calls no model, engine or registry.
-
-    Raises:
-        UserError: a run cannot be read.
     """
     found = 0
     for folder in runs:
@@ -92,7 +89,6 @@ class _Verification:
             yield from readable(self._derived(described))
 
     def _described(self) -> tuple[Mapping[str, Any], list[Difference]]:
-        """Return the content of ``run.json``, or the difference that it cannot be read."""
         try:
             return self.store.read_run() or {}, []
         except DamagedFileError as error:
@@ -233,7 +229,6 @@ class DerivedCheck:
     def _against_report(
         self, place: Path, prediction: Prediction, verdict: Verdict, graded: Verdict | None
     ) -> Iterator[Difference]:
-        """Compare with swebench's report, if there is one, and that with its test output."""
         path = eval_report(self.store, prediction)
         if not path.is_file():
             return
@@ -257,7 +252,6 @@ class DerivedCheck:
 
 
 def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
-    """Yield the first difference of the file at ``path`` to the most similar of ``expected``."""
     if not path.is_file():
         return
     found = read_object(path, _WRITE)
@@ -310,7 +304,6 @@ def _replayed(name: str, raw: Mapping[str, Any]) -> Iterator[LedgerLine]:
 
 
 def _journaled(store: RunStore, name: str) -> Iterator[LedgerLine]:
-    """Yield the lines of the calls in the journals of an instance."""
     for path in journals_of(store.journals, name):
         for asked, ended in asked_and_ended(Journal(path).entries()):
             line = LedgerLine.of_call(name, asked, ended) if ended else None
@@ -321,7 +314,6 @@ def _journaled(store: RunStore, name: str) -> Iterator[LedgerLine]:
 def _unasked(
     store: RunStore, name: str, attempts: Sequence[Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield the calls of a trajectory that are not in its journals, if these are still there."""
     known = []
     paths = journals_of(store.journals, name)
     for asked, ended in (p for path in paths for p in asked_and_ended(Journal(path).entries())):

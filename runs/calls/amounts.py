@@ -34,11 +34,7 @@ class PerModel:
 
 
 def parse_usd(option: str, text: str) -> Decimal:
-    """Parse ``text`` as dollars.
-
-    Raises:
-        UserError: it is no sum above 0, naming ``option``.
-    """
+    """Parse ``text`` as dollars."""
     amount = _dollars(text)
     if not amount:
         raise UserError(f"{option} {text!r}: give dollars above 0, as 12.50")
@@ -54,9 +50,6 @@ def parse_per_model(
         text: the value of the option.
         resolve: from the name that the user wrote to litellm's; may raise ``UserError``.
         option: named in errors.
-
-    Raises:
-        UserError: naming the entry and the fix.
     """
     return {
         model: parse_usd(f"{option} {given}", amount)
@@ -67,11 +60,7 @@ def parse_per_model(
 def parse_prices(
     texts: Sequence[str], resolve: Resolve = str, option: str = "--price"
 ) -> dict[str, Price]:
-    """Parse ``MODEL=IN,OUT``, dollars per million tokens; 0 is a price.
-
-    Raises:
-        UserError: naming the entry and the fix.
-    """
+    """Parse ``MODEL=IN,OUT``, dollars per million tokens; 0 is a price."""
     found = {}
     for given, model, amounts in _entries(option, texts, resolve):
         prices = [_dollars(amount) for amount in amounts.split(",")]
@@ -85,11 +74,7 @@ def parse_prices(
 
 
 def parse_rates(option: str, text: str, resolve: Resolve) -> PerModel:
-    """Parse ``MODEL=N,MODEL=N``; a bare ``N`` is for each other model.
-
-    Raises:
-        UserError: naming the entry and the fix.
-    """
+    """Parse ``MODEL=N,MODEL=N``; a bare ``N`` is for each other model."""
     parts = text.split(",")
     bare = [part for part in parts if "=" not in part]
     if len(bare) > 1:
@@ -102,7 +87,6 @@ def parse_rates(option: str, text: str, resolve: Resolve) -> PerModel:
 
 
 def _entries(option: str, texts: Sequence[str], resolve: Resolve) -> Iterator[tuple[str, str, str]]:
-    """Yield the name as given, the resolved name, and the text after the last ``=``."""
     seen = set()
     for text in texts:
         given, equals, value = (part.strip() for part in text.rpartition("="))
@@ -116,7 +100,6 @@ def _entries(option: str, texts: Sequence[str], resolve: Resolve) -> Iterator[tu
 
 
 def _dollars(text: str) -> Decimal | None:
-    """Return an amount of 0 or more, None when ``text`` is none."""
     try:
         amount = Decimal(text.strip())
     except InvalidOperation:

@@ -170,10 +170,6 @@ class Budget:
         None means that other reservations hold the rest, and may settle for less. A ``bound`` of
         None (no known price) reserves the call alone, but still stops at an exceeded limit. Of
         several limits that refuse, the widest is named: calls, run, model, instance.
-
-        Raises:
-            OverBudgetError: it cannot fit even when all that others reserved comes back.
-            ValueError: ``bound`` is negative or not finite.
         """
         amount = _fraction(bound) or _ZERO
         with self._lock:
@@ -194,10 +190,6 @@ class Budget:
 
         A ``cost`` of None (no usage was reported) charges the bound: unknown is not 0. A call
         without a bound has no excess.
-
-        Raises:
-            ValueError: the reservation is settled already or not of this budget, or ``cost`` is
-                negative or not finite; nothing is charged and the reservation stands.
         """
         bound = _fraction(reservation.bound)
         amount = _fraction(cost)
@@ -209,11 +201,7 @@ class Budget:
         return _decimal(_ZERO if bound is None else max(_ZERO, amount - bound))
 
     def cancel(self, reservation: Reservation) -> None:
-        """Cancel the reservation of a call that was not made.
-
-        Raises:
-            ValueError: see ``settle``.
-        """
+        """Cancel the reservation of a call that was not made."""
         with self._lock:
             self._close(reservation)
 
@@ -231,7 +219,6 @@ class Budget:
     def _wanted(
         self, instance_id: str, model: str, amount: Fraction
     ) -> Iterator[tuple[LimitScope, _Account, Fraction]]:
-        """Yield the accounts of one call, with the amount that it needs of each."""
         per_instance = self._limits.usd_per_instance
         per_model = self._limits.usd_per_model.get(model)
         yield LimitScope.CALLS, self._calls, Fraction(1)

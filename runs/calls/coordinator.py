@@ -55,11 +55,7 @@ class WorkerCalls(Protocol):
         """Return the entries of the journal of ``instance_id``."""
 
     def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
-        """Let a request through, or say when to ask again.
-
-        Raises:
-            BudgetUsedError, StoppedError: no request will be let through any more.
-        """
+        """Let a request through, or say when to ask again."""
 
     def end(self, call: str, outcome: Outcome) -> bool:
         """Record the outcome of a request; see ``Gate.end``."""
@@ -80,18 +76,6 @@ class _Pending:
 
 @dataclass
 class CallCoordinator:
-    """See ``WorkerCalls``; safe to use from many threads.
-
-    Attributes:
-        journals: the folder of the run's journals.
-        providers: those of the run's models.
-        give_up_after: seconds after which a run ends when every provider has been down.
-        say: takes a line for the run's log.
-        redact: removes secrets from errors; replies are kept unchanged, they are served again.
-        called: called after each reply.
-        budget_used: why no more may be spent on any instance; empty while more may be.
-    """
-
     journals: Path
     ledger: Ledger
     budget: Budget
@@ -107,7 +91,6 @@ class CallCoordinator:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def entries(self, instance_id: str) -> Sequence[InstanceEntry]:
-        """See ``WorkerCalls``."""
         return self.journal(instance_id).entries()
 
     def journal(self, instance_id: str) -> Journal:
@@ -115,11 +98,9 @@ class CallCoordinator:
         return Journal(self.journals / f"{instance_id}.jsonl")
 
     def stopping(self) -> str:
-        """See ``WorkerCalls``."""
         return self.stop.reason
 
     def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
-        """See ``WorkerCalls``."""
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
         # The budget comes first: a call that the rate limiter admits counts as sent.
@@ -161,7 +142,6 @@ class CallCoordinator:
             self.stop.request(f"no model has answered for {paused:.0f} s ({names}); run it again")
 
     def end(self, call: str, outcome: Outcome) -> bool:
-        """See ``WorkerCalls``."""
         with self._lock:
             pending = self._pending.pop(call)
         # Even if the disk fails, the budget and the rate limiter learn the outcome.
@@ -179,7 +159,6 @@ class CallCoordinator:
         return uses_try
 
     def _settle(self, pending: _Pending, line: LedgerLine | None) -> None:
-        """Charge the budget with a call, or give back what a call without a bill had reserved."""
         if line is None:
             self.budget.cancel(pending.reservation)
         elif excess := self.budget.settle(pending.reservation, line.cost):

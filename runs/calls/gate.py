@@ -18,16 +18,6 @@ PaidCall = tuple[InstanceEntry, InstanceEntry]
 
 @dataclass
 class AttemptGate:
-    """See ``llm.gate.Gate``.
-
-    Attributes:
-        attempt: its number, or that of a completion: each has its own recorded replies.
-        recorded_calls: replies to earlier processes, see the function of that name.
-        sleep: waits, and raises ``StoppedError`` when the run stops.
-        seconds: time limit of the attempt, None for no limit.
-        clock: seconds, monotonic.
-    """
-
     coordinator: WorkerCalls
     instance_id: str
     attempt: int
@@ -54,11 +44,9 @@ class AttemptGate:
         return None
 
     def pause(self, seconds: float) -> None:
-        """See ``Gate``."""
         self.sleep(seconds)
 
     def begin(self, ask: Ask) -> str:
-        """See ``Gate``."""
         while True:
             self._check_time()
             answer = self.coordinator.begin(self.instance_id, self.attempt, ask)
@@ -67,7 +55,6 @@ class AttemptGate:
             self.sleep(answer.seconds)
 
     def end(self, ticket: str, outcome: Outcome) -> bool:
-        """See ``Gate``."""
         return self.coordinator.end(ticket, outcome)
 
     def _check_time(self) -> None:

@@ -68,11 +68,7 @@ class Journal:
 
 
 def append_entry(path: Path, entry: InstanceEntry, *, durable: bool) -> None:
-    """Append one line to ``path``, after a torn one on a line of its own.
-
-    Raises:
-        OSError: the disk is full or gone.
-    """
+    """Append one line to ``path``, after a torn one on a line of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry, ensure_ascii=True).encode() + b"\n"
     with path.open("ab+") as stream:
@@ -83,7 +79,6 @@ def append_entry(path: Path, entry: InstanceEntry, *, durable: bool) -> None:
 
 
 def _torn(descriptor: int) -> bool:
-    """Tell whether the file ends in the middle of a line."""
     size = os.fstat(descriptor).st_size
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 

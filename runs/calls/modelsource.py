@@ -85,7 +85,6 @@ class LiveModels:
         temperature: float,
         gate: Gate | None = None,
     ) -> Turn:
-        """See ``ModelSource``."""
         model = self.model(choice, temperature, gate)
         counter = counter_name(choice.name)
         # A command gets the temperature, and litellm need not know its model.
@@ -137,7 +136,6 @@ class ReplayedModels:
         temperature: float,
         gate: Gate | None = None,
     ) -> Turn:
-        """See ``ModelSource``."""
         recorded = self.attempts(instance_id).get(attempt)
         if recorded is None:
             raise NotRecordedError

@@ -14,11 +14,7 @@ __all__ = ["Driver", "Engine", "make_engine"]
 
 
 def make_engine(driver: Driver) -> Engine:
-    """Return the engine for ``--engine``.
-
-    Raises:
-        UserError: Ray is not installed, or this machine lacks what the jobs need.
-    """
+    """Return the engine for ``--engine``."""
     if driver.scale.engine is not EngineKind.RAY:
         return ThreadEngine.of(driver)
     if find_spec("ray") is None:

@@ -25,9 +25,6 @@ class Engine(Protocol):
         """Start ``jobs`` in their order, and yield each as it ends.
 
         When ``may_start`` returns False, no further job starts; those that started are yielded.
-
-        Raises:
-            UserError: the user has to fix something; all started jobs have ended before.
         """
 
 
@@ -54,11 +51,7 @@ class Driver:
 
     @contextmanager
     def started(self, key: str) -> Iterator[logging.Logger]:
-        """Give the log of a job while it is worked on; its earlier files are out of the way.
-
-        Raises:
-            OSError: the log cannot be written.
-        """
+        """Give the log of a job while it is worked on; its earlier files are out of the way."""
         self.store.begin(key)
         path = self.store.logs / f"{key}.log"
         with instance_log(path, key, self.log, self.store.redact) as log:

@@ -31,11 +31,7 @@ class ThreadEngine:
 
     @classmethod
     def of(cls, driver: Driver) -> ThreadEngine:
-        """Return the engine for a run.
-
-        Raises:
-            UserError: this machine lacks what the jobs need.
-        """
+        """Return the engine for a run."""
         slots = Slots(driver.scale.jobs, driver.stop)
         access = WorkerAccess(driver.cache, driver.run_key, slots, driver.stop, driver.warn_once)
         services = driver.kind.services(access)
@@ -51,7 +47,6 @@ class ThreadEngine:
         return cls(driver.scale.workers, work, lambda error: driver.stop.request(str(error)))
 
     def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
-        """See ``Engine``."""
         waiting, ended = deque(jobs), queue.SimpleQueue[Finished[Any] | BaseException | None]()
         count = min(self.workers, len(jobs))
         for number in range(count):

@@ -128,7 +128,6 @@ class PlainDisplay:
     def finished(
         self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
     ) -> None:
-        """See ``Display``."""
         number = self._progress.finished(instance_id, status)
         self._write(
             finished_line(
@@ -142,7 +141,6 @@ class PlainDisplay:
         )
 
     def note(self, text: str) -> None:
-        """See ``Display``."""
         self._write(one_line(text))
 
     def close(self) -> None:
@@ -187,7 +185,6 @@ class TerminalDisplay:
         self.close()
 
     def close(self) -> None:
-        """See ``Display``."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSING)
@@ -195,7 +192,6 @@ class TerminalDisplay:
     def finished(
         self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
     ) -> None:
-        """See ``Display``."""
         number = self._progress.finished(instance_id, status)
         line = finished_line(
             number,
@@ -208,7 +204,6 @@ class TerminalDisplay:
         self._lines.put(line)
 
     def note(self, text: str) -> None:
-        """See ``Display``."""
         self._lines.put(one_line(text))
 
     def _show(self) -> None:
@@ -251,7 +246,6 @@ class TerminalDisplay:
         bar.refresh()
 
     def _close_bars(self) -> None:
-        """Clear the lines below the finished ones, the lowest line first."""
         while self._bars:
             self._bars.pop().close()
         self._stream.flush()

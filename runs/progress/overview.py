@@ -73,7 +73,6 @@ def overview(
 
 
 def _process(store: RunStore) -> tuple[bool, str]:
-    """Return whether a process works on the run, and its name, or that of a killed one."""
     owner = last_owner(store.folder)
     if is_locked(store.folder):
         return True, f"in work by {owner or 'another process'}"
@@ -81,7 +80,6 @@ def _process(store: RunStore) -> tuple[bool, str]:
 
 
 def _without_result(store: RunStore, name: str, *, working: bool) -> str:
-    """Return the status of an instance that has no result file."""
     if not (store.logs / f"{name}.log").exists():
         return NOT_STARTED
     return IN_WORK if working else KILLED
@@ -96,18 +94,15 @@ class _Reading:
     broken: list[str] = field(default_factory=list)
 
     def selected(self) -> list[str]:
-        """Return the ids that were selected, none where ``run.json`` is missing or broken."""
         run = self._read(self.store.run_file, self.store.read_run) or {}
         return list(run.get("selected", []))
 
     def entry(
         self, name: str, path: Path, read: Callable[[str, Path], InstanceEntry]
     ) -> InstanceEntry:
-        """Return the entry that ``read`` returns for the file of the instance ``name``."""
         return self._read(path, lambda: read(name, path)) or InstanceEntry(name, BROKEN)
 
     def prediction(self, name: str, path: Path) -> InstanceEntry:
-        """Return a finished instance."""
         data = self.store.read_prediction(path)
         return InstanceEntry(
             instance_id=name,

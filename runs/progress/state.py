@@ -168,10 +168,6 @@ class ProgressState:
         return self.words.get(status, status.value)
 
     def _seconds_left(self, done: int, ages: list[float]) -> float | None:
-        """Return the seconds for the rest, if each instance takes the mean of those done.
-
-        They are shared by as many workers as ever ran at once.
-        """
         if not self._durations:
             return None
         mean = sum(self._durations) / len(self._durations)

@@ -13,21 +13,13 @@ from runs.storage.store import RunStore
 
 
 def damaged_lines(store: RunStore) -> Iterator[DamagedLine]:
-    """Yield the damaged lines of a run that no kill explains; change nothing.
-
-    Raises:
-        UserError, OSError: a file as a whole cannot be read.
-    """
+    """Yield the damaged lines of a run that no kill explains; change nothing."""
     for path, kind in _files(store):
         yield from read_lines(path, kind).broken
 
 
 def set_damage_aside(store: RunStore) -> Iterator[str]:
-    """Move damaged lines to other files and say so; the caller holds the run's lock.
-
-    Raises:
-        UserError, OSError: as ``damaged_lines``; or the disk is full.
-    """
+    """Move damaged lines to other files and say so; the caller holds the run's lock."""
     for path, kind in _files(store):
         for damage in set_aside(path, kind):
             yield f"{damage}; moved to {path.name}{DAMAGED}, the rest is used"

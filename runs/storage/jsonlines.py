@@ -68,12 +68,7 @@ class Lines(Generic[T]):
 
 
 def read_lines(path: Path, kind: LineFormat[T]) -> Lines[T]:
-    """Return the lines of the file at ``path``, none where there is no such file.
-
-    Raises:
-        DamagedFileError: it is no regular file, or too large.
-        OSError: it cannot be read.
-    """
+    """Return the lines of the file at ``path``, none where there is no such file."""
     found = [value for _, value in _lines(path, kind)]
     return Lines(
         tuple(value for value in found if not isinstance(value, DamagedLine)),
@@ -85,9 +80,6 @@ def set_aside(path: Path, kind: LineFormat[T]) -> tuple[DamagedLine, ...]:
     """Move the damaged lines of a file to another one, and return them.
 
     They are on the disk there before they are removed here, so that nothing is lost.
-
-    Raises:
-        DamagedFileError, OSError: as ``read_lines``; or the disk is full.
     """
     found: list[tuple[bytes, T | DamagedLine]] = [*_lines(path, kind)]
     damaged = [raw for raw, value in found if isinstance(value, DamagedLine)]
@@ -106,7 +98,6 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | DamagedLine]]:
-    """Yield each line that is not blank, with its value or its damage."""
     seen: dict[Hashable, int] = {}
     lines = _data(path).split(b"\n")
     for number, raw in enumerate(lines, 1):

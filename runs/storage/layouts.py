@@ -60,7 +60,6 @@ def _wrong_attempt(result: Mapping[str, Any], keys: Keys) -> Fault | None:
 
 
 def _is_text(value: str) -> bool:
-    """Tell whether ``value`` can be written, file names that are not UTF-8 included."""
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

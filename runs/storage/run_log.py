@@ -64,7 +64,6 @@ def _written_to(
 
 
 def _end_last_line(path: Path) -> None:
-    """End a line that a killed process has left unfinished."""
     if path.exists() and path.stat().st_size:
         with path.open("r+b") as stream:
             stream.seek(-1, 2)
@@ -85,7 +84,6 @@ class _OneRecordOneLine(RedactingFormatter):
     default_msec_format = "%s.%03dZ"
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text of ``record``."""
         lines = super().format(record).split("\n")
         return "\n    ".join(map(_visible, lines))
 

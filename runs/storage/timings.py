@@ -31,11 +31,7 @@ class Timings:
         return {name: float(value) for name, value in data.items() if _is_seconds(value)}
 
     def note(self, instance_id: str, seconds: float) -> None:
-        """Add the seconds of an instance to what other runs have written meanwhile.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Add the seconds of an instance to what other runs have written meanwhile."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{self.path}.lock"):
             sweep(self.path)

@@ -27,7 +27,6 @@ def versions() -> Mapping[str, str]:
 
 @cache
 def _harness_commit() -> str:
-    """Return the commit of the harness's own checkout, empty when it is none."""
     from git import InvalidGitRepositoryError, Repo
 
     try:

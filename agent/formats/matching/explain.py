@@ -65,7 +65,6 @@ def _cut(line: str) -> str:
 
 
 def _around(lines: Sequence[str], start: int) -> str:
-    """Return the line at ``start`` with the head of the definition that it is in."""
     first, _ = scope_of(lines, start)
     line = lines[start].strip() if start < len(lines) else ""
     head = lines[first].strip() if first < start and indent_of(lines[start]) else ""
@@ -94,7 +93,6 @@ def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def _likely_starts(have: Sequence[str], wanted: Collection[str], size: int) -> list[int]:
-    """Return the few places where most of ``wanted`` stand within ``size`` lines."""
     sums = [0, *accumulate(line in wanted for line in have)]
     starts = range(max(1, len(have) - size + 1))
     counts = {start: sums[min(start + size, len(have))] - sums[start] for start in starts}
@@ -102,7 +100,6 @@ def _likely_starts(have: Sequence[str], wanted: Collection[str], size: int) -> l
 
 
 def _nearest_single(wanted: Sequence[str], have: Sequence[str]) -> tuple[int, float]:
-    """Return where the longest wanted line has its best likeness, as (start of block, score)."""
     if not any(wanted):
         return 0, 0.0
     anchor = max(range(len(wanted)), key=lambda i: len(wanted[i]))

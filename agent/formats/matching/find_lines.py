@@ -141,7 +141,6 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
 
 
 def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    """Match lines that differ only by blank lines before, after or between them."""
     numbers = [n for n, line in enumerate(have) if line.strip()]
     wanted = [n for n, line in enumerate(search) if line.strip()]
     full = [have[n] for n in numbers]
@@ -283,7 +282,6 @@ def _plain(line: str) -> str:
 
 
 def _best(have: Lines, search: Lines) -> int | None:
-    """Return where the most similar lines begin, when the lead over the next is clear."""
     size = len(search)
     known: dict[tuple[str, str], float] = {}
 
@@ -312,7 +310,6 @@ def _likeness(line: str, wrote: str) -> float:
 
 
 def _may_stand_for(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> bool:
-    """Return whether the words allow the lines of the file to be those of the model."""
     differing = [(n, line) for n, line in pairs if _plain(have[n]) != _plain(line)]
     if not differing:
         return True
@@ -323,11 +320,6 @@ def _may_stand_for(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> 
 
 
 def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
-    """Return whether ``line`` and ``wrote`` differ only in marks and in plain words of prose.
-
-    A name (with an underscore, a digit, or a capital inside) may not differ even in prose, and
-    nothing may differ inside a string that is no prose. The operators are the same.
-    """
     if Indel.normalized_similarity(_plain(line), _plain(wrote)) < _LEAST_LINE:
         return False
     if _OPERATOR.findall(line) != _OPERATOR.findall(wrote):

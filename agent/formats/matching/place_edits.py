@@ -67,7 +67,6 @@ class _Effort:
     def look(
         self, lines: Sequence[str], edit: SearchReplace
     ) -> tuple[MatchStep | None, list[Place]] | None:
-        """Return the places of ``edit``, None after too much work."""
         if self.compared > _MOST_COMPARED:
             return None
         readings = 1 + len(edit.readings)
@@ -151,11 +150,6 @@ def _without_blank_end(lines: list[str]) -> list[str]:
 
 
 def _after_headers(lines: Sequence[str], edit: SearchReplace, found: list[Place]) -> list[Place]:
-    """Return the places right behind the header lines of ``edit``, all places without headers.
-
-    For each line that the headers can mean it is the first place behind it. Several places may
-    remain, and all of them where a header is not found.
-    """
     starts = [place.start for place in found]
     if edit.line is not None and edit.line - 1 in starts:
         return found
@@ -183,7 +177,6 @@ def _insertions(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
 
 
 def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
-    """Return the lines that the last header can mean, each behind a line of the header before."""
     heads: list[int] | None = None
     for header in headers[-_MOST_HEADERS:]:
         hits = _hits(lines, header.strip())
@@ -195,7 +188,6 @@ def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
 
 
 def _hits(lines: Sequence[str], header: str) -> list[int]:
-    """Return the lines equal to ``header``, else those that begin with its words."""
     bare = [line.strip() for line in lines]
     exact = [n for n, line in enumerate(bare) if line == header]
     return exact or [n for n, line in enumerate(bare) if _begins(line, header)]
@@ -209,7 +201,6 @@ def _begins(line: str, header: str) -> bool:
 def _choose(
     lines: Sequence[str], block: Placement, blocks: Sequence[Placement], *, deciding: bool
 ) -> Place | None:
-    """Return the only place of ``block``, or the one that its line or neighbours decide for."""
     found = block.found
     if len(found) == 1:
         return found[0]
@@ -225,7 +216,6 @@ def _choose(
 
 
 def _is_repeated(block: Placement, blocks: Sequence[Placement]) -> bool:
-    """Apply an edit that the reply repeats for the same place only once."""
     twins = [b for b in blocks if b.span and b.edit == block.edit]
     places = block.found
     for twin in twins:
@@ -246,10 +236,6 @@ def _apply_equals(lines: list[str], block: Placement, blocks: Sequence[Placement
 def _among_equals(
     lines: Sequence[str], block: Placement, blocks: Sequence[Placement]
 ) -> list[tuple[Placement, Place]]:
-    """Give equal edits the equal places in order, where there are as many of both.
-
-    The new lines of an equal edit may hold the same lines again, and are no place for another.
-    """
     if len(block.found) > _MOST_EQUAL:
         return []
     equal = [b for b in blocks if b.edit.search == block.edit.search]
@@ -270,7 +256,6 @@ def _among_equals(
 def _among_neighbours(
     lines: Sequence[str], block: Placement, blocks: Sequence[Placement]
 ) -> Place | None:
-    """Return the only place between the edits around it, or in the definition of one of them."""
     index = next(n for n, other in enumerate(blocks) if other is block)
     before = next((b.span for b in reversed(blocks[:index]) if b.span), None)
     after = next((b.span for b in blocks[index + 1 :] if b.span), None)

@@ -60,7 +60,6 @@ def _find(whole: Sequence[str], part: Sequence[str]) -> int | None:
 
 
 def _by_indentation(whole: list[str], part: list[str], new: list[str]) -> str | None:
-    """Match when every line lacks the same leading white space, and put it back."""
     part, new = _outdent(part, new)
     stripped = [line.lstrip() for line in part]
     for start in starts_of([line.lstrip() for line in whole], stripped):
@@ -108,10 +107,6 @@ def _by_elision(whole: str, part: str, new: str) -> str | None:
 
 
 def _split_at_dots(text: str) -> list[str]:
-    """Return the pieces of ``text`` and between them the lines of dots, blank lines before them.
-
-    What ``re.split(r"(?m)(^\\s*\\.\\.\\.\\n)", text)`` gives, in linear time.
-    """
     pieces: list[list[str]] = [[]]
     blanks: list[str] = []
     for line in split_lines(text):

@@ -116,7 +116,6 @@ def carry_over(
 
 
 def _shift_at(shifts: Sequence[IndentShift], search: Sequence[str], index: int) -> IndentShift:
-    """Return the shift of the nearest line that is not blank, beginning at ``index``."""
     for distance in range(len(search) + 1):
         for near in (index - distance, index + distance):
             if 0 <= near < len(search) and search[near].strip():

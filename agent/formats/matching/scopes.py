@@ -28,10 +28,6 @@ def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
 
 
 def _heads(lines: Sequence[str], at: int) -> list[int]:
-    """Return the lines that open the blocks around ``at``, the innermost first.
-
-    A line that opens a block is in it.
-    """
     heads: list[int] = []
     width = _width(lines, at)
     if at < len(lines) and lines[at].strip() and _width(lines, at + 1) > width:

@@ -120,7 +120,6 @@ class _Blocks:
         return None if any(line.strip() for line in lines[fences[-1] + 1 :]) else fences[-1]
 
     def _edit(self, before: Sequence[str], at: int, end: int, *, closed: bool) -> Edit:
-        """Return the block between its markers at ``at`` and ``end``."""
         inside = self.lines[at + 1 : end]
         if closed and (glued := GLUED_CLOSE.match(self.lines[end])):
             inside.append(glued[1])
@@ -178,10 +177,6 @@ class _Blocks:
         return found if bare[0] != search else [found[0], *found[2:]]
 
     def _trimmed(self, inside: Sequence[str], divider: int, size: int) -> Sequence[str]:
-        """Return the second part without markers at its ends, or the fence that closes the block.
-
-        A model repeats a marker, or closes the fence before the last one.
-        """
         search, new = inside[:divider], inside[divider + 1 :]
         found = strays(new, search, size)
         first = next((n for n in range(len(new)) if n not in found), len(new))
@@ -210,13 +205,11 @@ _NO_NAME = (
 
 
 def _all_marked(lines: Sequence[str], mark: str) -> bool:
-    """Return whether ``lines`` have marks as in a diff."""
     full = [line[:1] for line in lines if line]
     return mark in full and set(full) <= {mark, " "}
 
 
 def _divided(inside: Sequence[str]) -> list[str]:
-    """Put the first divider that stands behind or before code on its own line."""
     for number, line in enumerate(inside):
         if glued := GLUED_DIVIDER.match(line):
             parts = [glued[1], "=" * _USUAL, glued[2]]
@@ -235,7 +228,6 @@ def _last_fence(before: Sequence[str]) -> str:
 
 
 def _prose(before: Sequence[str]) -> str:
-    """Return the lines before a block that are neither fences nor names."""
     return "\n".join(line for line in before if not fence_of(line) and " " in line.strip())
 
 
@@ -289,6 +281,5 @@ def _by_size(numbers: Sequence[int], lines: Sequence[str]) -> Mapping[int, Seque
 
 
 def _first(numbers: Sequence[int], start: int, end: int) -> int:
-    """Return the first of the sorted ``numbers`` from ``start`` on and before ``end``, else it."""
     at = bisect_left(numbers, start)
     return min(numbers[at], end) if at < len(numbers) else end

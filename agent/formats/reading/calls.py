@@ -48,9 +48,6 @@ def arguments_of(call: ToolCall, names: Collection[str] = ()) -> dict[str, Any]:
     Args:
         call: the call.
         names: names of arguments; a repair that finds others has split a value.
-
-    Raises:
-        MalformedReplyError: they are cut off inside a value, or are no object.
     """
     text = call.arguments.strip()
     for read in (_loaded, _closed, _literal):

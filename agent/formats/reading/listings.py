@@ -124,7 +124,6 @@ class _Fences:
         self.named: dict[int, bool] = {}
 
     def bare(self, start: int, fence: str) -> Iterator[tuple[int, int]]:
-        """Yield the lines that could close the fence, with the number of fences open after each."""
         depth = 1
         for index in range(bisect_left(self.all, (start + 1,)), len(self.all)):
             number, marks, info = self.all[index]
@@ -144,7 +143,6 @@ class _Fences:
 
 
 def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | None, int]:
-    """Return the file of the fence at ``index``, and where its content begins."""
     known = scope.known
     info = (fence_of(lines[index]) or ("", ""))[1]
     path = path_in_info(info, known) or path_above(lines[max(0, index - 2) : index], known)
@@ -156,7 +154,6 @@ def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | No
 
 
 def _said(lines: Sequence[str], done: int, index: int, info: str, scope: ReplyScope) -> str | None:
-    """Return the only file that the line above a fence names, as a heading or before a colon."""
     if index and fence_of(lines[index - 1]):
         return None
     near = reversed(lines[max(done, index - 3) : index])
@@ -171,7 +168,6 @@ def _said(lines: Sequence[str], done: int, index: int, info: str, scope: ReplySc
 
 
 def _is_kind(info: str, path: str) -> bool:
-    """Return whether the info string of a fence names the language of ``path``."""
     word, language = info.split()[0].lower(), language_of(path)
     if language:
         return language_named(word) == language
@@ -179,7 +175,6 @@ def _is_kind(info: str, path: str) -> bool:
 
 
 def _is_edit(lines: Sequence[str], start: int, end: int) -> bool:
-    """Return whether the content of a fence begins as an edit in another notation."""
     full = list(islice((line for line in lines[start:end] if line.strip()), 6))
     diff = full[:1] and full[0].startswith(_FIRST) and any(line[:2] == "@@" for line in full)
     v4a = full[:1] and full[0].startswith("*** ") and any(" File: " in line for line in full[:2])

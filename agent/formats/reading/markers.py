@@ -52,7 +52,6 @@ def writes_markers(new: Sequence[str], old: Iterable[str]) -> bool:
 
 
 def _is_rule(lines: Sequence[str], number: int, size: int) -> bool:
-    """Return whether a line of ``=`` is no marker, or above or below a heading of its length."""
     rule = lines[number].rstrip()
     if not DIVIDER.match(rule):
         return False

@@ -86,14 +86,12 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]
 
 
 def _header(lines: Sequence[str], at: int) -> tuple[str, str]:
-    """Return the old and the new path when the two lines at ``at`` begin a file."""
     old = _OLD.match(lines[at])
     new = _NEW.match(lines[at + 1]) if at + 1 < len(lines) else None
     return (_path(old[1]), _path(new[1])) if old and new else ("", "")
 
 
 def _without_header(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
-    """Return the hunks at ``at``, in a fence for diffs or under ``@@``, and where they end."""
     fence = fence_of(lines[at])
     if not (lines[at].startswith("@@") or (fence and fence[1].split(" ")[0] in _KINDS)):
         return [], at + 1
@@ -122,7 +120,6 @@ def _headless(path: str | None, body: Sequence[Hunk], scope: ReplyScope) -> Iter
 
 
 def _has_hunks(lines: Sequence[str], start: int) -> bool:
-    """Tell whether a file's header with hunks follows before the next file begins."""
     for at in range(start, len(lines)):
         if _header(lines, at)[0]:
             return True
@@ -169,7 +166,6 @@ def _path(given: str) -> str:
 
 
 def _body(lines: Sequence[str], start: int) -> tuple[list[Hunk], int]:
-    """Return the hunks from ``start`` on, and where they end."""
     found: list[Hunk] = []
     at = start
     while at < len(lines) and not _ends(lines, at):
@@ -195,11 +191,6 @@ def _ends(lines: Sequence[str], at: int) -> bool:
 
 
 def _counted(lines: Sequence[str], start: int, head: re.Match[str]) -> int:
-    """Return how many lines the counts of a hunk's header stand for, 0 where they are wrong.
-
-    Right counts distinguish removed lines that begin with ``-- `` from headers, and lines that look
-    like a fence from fences.
-    """
     if head[1] is None:
         return 0
     old, new = int(head[2] or 1), int(head[4] or 1)
@@ -260,7 +251,6 @@ def _unstrayed(content: Sequence[str], edit: SearchReplace) -> Edit:
 
 
 def _content(body: Sequence[Hunk]) -> list[str]:
-    """Return the marked lines of all hunks, without remarks and final blank lines."""
     lines = [line for hunk in body for line in hunk.lines if not line.startswith("\\ ")]
     while lines and not lines[-1]:
         lines.pop()

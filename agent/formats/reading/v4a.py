@@ -50,7 +50,6 @@ def read_patches(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[st
 
 
 def _closing_fences(lines: Sequence[str]) -> set[int]:
-    """Return the fences that close a patch without an end marker."""
     found, inside = set(), False
     for number in range(len(lines) - 1, -1, -1):
         line = lines[number]
@@ -102,7 +101,6 @@ def _added(lines: Sequence[str]) -> list[str]:
 
 
 def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:
-    """Yield an edit for each run of lines between ``@@`` lines."""
     headers: list[str] = []
     hunk = Hunk()
     for line in [*lines, "@@"]:

@@ -85,11 +85,7 @@ class Index:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> Index:
-        """Return the index that ``pack`` packed.
-
-        Raises:
-            ValueError: the parts are no index.
-        """
+        """Return the index that ``pack`` packed."""
         try:
             values = {part.name: _unpacked(part.name, packed[part.name]) for part in fields(cls)}
             index = cls(**values)

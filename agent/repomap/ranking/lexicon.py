@@ -74,7 +74,6 @@ class Lexicon:
 
     @cached_property
     def _defining(self) -> tuple[Ints, Ints]:
-        """The units in the order of their names, and where each identifier's begin."""
         names = self.index.names
         order = np.argsort(names, kind="stable").astype(np.int32)
         starts = np.searchsorted(names[order], np.arange(len(self.index.identifiers) + 1))
@@ -158,6 +157,5 @@ def summed(places: NDArray[np.integer], values: NDArray[Any], number: int) -> Fl
 
 
 def _ranges(starts: NDArray[np.integer], ends: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the numbers from each start to before its end, one range after another."""
     sizes = ends - starts
     return np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())

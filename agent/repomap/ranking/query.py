@@ -86,7 +86,6 @@ def read_query(text: str) -> Query:
 
 
 def _damped(count: float) -> float:
-    """Return the weight of a word that occurs ``count`` times (BM25's third part, k3 = 2)."""
     return 3.0 * count / (2.0 + count)
 
 

@@ -154,7 +154,6 @@ class Ranker:
         )
 
     def _factors(self, query: Query) -> Floats:
-        """Return the factor of each file for its kind."""
         tests, documentation, nothing = self.kinds
         factors = np.ones(len(self.index.paths))
         factors[tests & (not query.asks_for_tests)] *= _SIDE
@@ -212,7 +211,6 @@ def _scaled(values: Floats) -> Floats:
 
 
 def _strongest(scores: Floats) -> Floats:
-    """Return the squares of the highest scores and zero for the rest."""
     if len(scores) <= _STARTS:
         return scores**2
     limit = np.partition(scores, -_STARTS)[-_STARTS]
@@ -220,12 +218,10 @@ def _strongest(scores: Floats) -> Floats:
 
 
 def _is_test(path: str) -> bool:
-    """Return whether ``path`` looks like a test or a file for tests."""
     return _TEST.search(path) is not None
 
 
 def _is_documentation(path: str) -> bool:
-    """Return whether ``path`` looks like documentation or an example."""
     return _DOCUMENTATION.search(path) is not None
 
 
@@ -400,7 +396,6 @@ def _raise(values: Floats, at: int, value: float) -> None:
 def _bm25(
     lexicon: Lexicon, identifiers: NDArray[np.integer], weight: float, into: tuple[Floats, Floats]
 ) -> None:
-    """Add the BM25 score of a word to the units and files that hold any of ``identifiers``."""
     units, files = into
     where, counts = lexicon.postings(identifiers)
     in_units = summed(where, counts, len(units))
@@ -410,7 +405,6 @@ def _bm25(
 
 
 def _add_bm25(into: Floats, counts: Floats, norms: Floats, weight: float) -> None:
-    """Add BM25 where ``counts`` is not zero, which is in few places."""
     hit = np.flatnonzero(counts)
     found = counts[hit]
     into[hit] += weight * _idf(len(hit), len(into)) * found * (K1 + 1) / (found + K1 * norms[hit])

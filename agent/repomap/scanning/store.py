@@ -193,7 +193,6 @@ def scan(data: bytes, language: str) -> FileTags:
 
 
 def _parents(spans: Sequence[Span]) -> list[int]:
-    """Return for each span the index of the innermost one around it, -1 for none."""
     parents, around = [], list[int]()
     for number, span in enumerate(spans):
         while around and spans[around[-1]].end <= span.start:
@@ -215,7 +214,6 @@ def _words(
 def _segments(
     length: int, spans: Sequence[Span], parents: Sequence[int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (innermost definition or -1, start, end) for all the pieces of a file in order."""
     owner, at = -1, 0
     for number, span in enumerate(spans):
         while owner >= 0 and spans[owner].end <= span.start:
@@ -235,7 +233,6 @@ def _docstring(data: bytes, span: Span) -> str:
 
 
 def _comment_above(data: bytes, lines: Sequence[int], span: Span) -> str:
-    """Return the first line with words of the comment that ends on the line before ``span``."""
     doc = ""
     for number in range(bisect_right(lines, span.start) - 1, 0, -1):
         line = data[lines[number - 1] : lines[number]].decode("utf-8", "replace")
@@ -360,7 +357,6 @@ def _only_child(node: Node) -> Node:
 
 
 def _line_end(node: Node) -> int:
-    """Return where the head of a definition without a body field ends."""
     text = node.text or b""
     found = _OPENING.search(text)
     return node.start_byte + (found.start() if found else len(text))

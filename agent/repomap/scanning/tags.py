@@ -58,11 +58,7 @@ class FileTags:
 
     @classmethod
     def unpack(cls, packed: bytes) -> FileTags:
-        """Return the tags that ``pack`` packed.
-
-        Raises:
-            ValueError: the data are no tags.
-        """
+        """Return the tags that ``pack`` packed."""
         try:
             rows, joined, units = json.loads(zlib.decompress(packed))
             names = joined.split(" ")

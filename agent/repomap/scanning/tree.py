@@ -19,9 +19,6 @@ def blobs_below(root: Path) -> dict[str, str]:
 
     In a git checkout these are the tracked files, else all but hidden files; links are left out.
     Outside git, files without a grammar have an empty hash, as the map does not read them.
-
-    Raises:
-        UserError: ``root`` is no folder.
     """
     if not root.is_dir():
         raise UserError(f"{root} is not a folder")

@@ -73,11 +73,7 @@ def columns(words: str) -> frozenset[str]:
 
 
 def text(row: Row, key: str) -> str:
-    """Return a text of the row; empty if it is missing.
-
-    Raises:
-        UserError: it is something else.
-    """
+    """Return a text of the row; empty if it is missing."""
     value = row.get(key)
     if value is None:
         return ""
@@ -87,11 +83,7 @@ def text(row: Row, key: str) -> str:
 
 
 def lines(row: Row, key: str) -> tuple[str, ...]:
-    """Return the texts of a list, of its JSON text, or of one text; empty if it is missing.
-
-    Raises:
-        UserError: it is something else.
-    """
+    """Return the texts of a list, of its JSON text, or of one text; empty if it is missing."""
     value = row.get(key)
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
@@ -108,11 +100,7 @@ def lines(row: Row, key: str) -> tuple[str, ...]:
 
 
 def mapping(row: Row, key: str) -> Row:
-    """Return an object of the row, or of its JSON text; empty if it is missing.
-
-    Raises:
-        UserError: it is something else.
-    """
+    """Return an object of the row, or of its JSON text; empty if it is missing."""
     value = row.get(key)
     if isinstance(value, str) and value:
         try:

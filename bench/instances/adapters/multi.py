@@ -60,7 +60,6 @@ def _read(row: Row) -> Instance:
 
 
 def _of_swebench(language: str) -> bool:
-    """Tell whether the image is one of SWE-bench, whose command only hidden data gives."""
     return language in ("python", "py")
 
 
@@ -77,7 +76,6 @@ def _place(repo: str, language: str) -> ImagePlace:
 
 
 def _statement(row: Row) -> str:
-    """Return title and body of the first resolved issue, as the set's agents compose it."""
     issues: Any = row["resolved_issues"]
     first = issues[0] if isinstance(issues, list) and issues else None
     if not isinstance(first, Mapping):

@@ -80,7 +80,6 @@ def _direct(command: SimpleCommand, runner: Runner, path: str) -> str | None:
 
 
 def _by_script(call: ScriptCall, runner: Runner, path: str) -> str | None:
-    """Add ``path`` to the arguments of a script, or to the script itself if it names others."""
     here = call.command.path_here(path)
     if here is None or not is_plain(here):
         return None
@@ -106,7 +105,6 @@ def _operand(runner: Runner, path: str) -> str | None:
 
 
 def _without_operands(words: tuple[str, ...], runner: Runner) -> tuple[str, ...] | None:
-    """Return ``words`` without files, folders and patterns behind the runner's name."""
     place = place_of(words, NAMES[runner])
     if place is None or any(word.startswith(("$", "`", '"$')) for word in words[place + 1 :]):
         return None
@@ -125,7 +123,6 @@ def _options(words: tuple[str, ...], runner: Runner) -> Iterator[str]:
 
 
 def _may_be_value(option: str, word: str) -> bool:
-    """Tell whether ``word`` looks like the value of an option that is not known here."""
     unknown = option.startswith("--") and "=" not in option and not _FLAGS.fullmatch(option)
     return unknown and not re.search(r"[/*.]", word)
 

@@ -46,12 +46,7 @@ _TABLES = (
 
 
 def with_toml_settings_of(base: str, new: str) -> str:
-    """Return ``new`` with the tables that test runners read taken from ``base``.
-
-    Raises:
-        ValueError: the tables cannot be separated from the rest, or a text is not TOML.
-        RecursionError: a text is nested too deeply.
-    """
+    """Return ``new`` with the tables that test runners read taken from ``base``."""
     if max(line.count(".") for line in [*base.split("\n"), *new.split("\n")]) > _MOST_DOTS:
         raise ValueError("a line has too many dots")
     before, after = tomllib.loads(base), tomllib.loads(new)
@@ -66,7 +61,6 @@ def with_toml_settings_of(base: str, new: str) -> str:
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """Split a text into the tables that a runner reads and the rest."""
     lines = text.splitlines(keepends=True)
     starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
     ours: list[str] = []
@@ -102,7 +96,6 @@ def _at(document: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - whatever 
 
 
 def _without_picked(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``document`` without the tables of runners and tables that this leaves empty."""
     rest = copy.deepcopy(dict(document))
     for table in _TABLES:
         above = _at(rest, table[:-1])
@@ -147,7 +140,6 @@ class _Block:
 
     @property
     def setting(self) -> str:
-        """The text without comments and blank space, which parsers ignore."""
         lines = (line.strip() for line in self.text.splitlines())
         return "\n".join(line for line in lines if line and line[0] not in "#;")
 
@@ -156,11 +148,7 @@ Watched = Callable[[_Block], bool]
 
 
 def with_ini_settings_of(base: str, new: str) -> str:
-    """Return ``new`` with the sections that test runners read taken from ``base``.
-
-    Raises:
-        ValueError: parsers could read one of them differently.
-    """
+    """Return ``new`` with the sections that test runners read taken from ``base``."""
     before, after = _blocks(base), _blocks(new)
     watched = _watching({name.strip() for name in _REFERENCE.findall(base + new)} - {""})
     settings = _settings(before, watched)
@@ -173,7 +161,6 @@ def with_ini_settings_of(base: str, new: str) -> str:
 
 
 def _blocks(text: str) -> list[_Block]:
-    """Return the blocks of ``text``, in a grammar that iniconfig and configparser share."""
     if _ODD.search(text):
         raise ValueError("odd characters")
     found: list[tuple[str, str, list[str]]] = [("", "", [])]
@@ -221,7 +208,6 @@ def _settings(blocks: Sequence[_Block], watched: Watched) -> dict[tuple[str, str
 
 
 def _put_back(before: Sequence[_Block], after: Sequence[_Block], watched: Watched) -> str:
-    """Return the text of ``after`` with its watched blocks replaced by those of ``before``."""
     base = {block.section for block in before}
     parts: list[str] = []
     placed: set[str] = set()
@@ -299,7 +285,6 @@ def plugins_of(patch: str) -> frozenset[str]:
 
 
 def _module(path: str) -> re.Pattern[bytes]:
-    """Return a pattern of the name by which the file ``path`` is imported."""
     names = PurePosixPath(path.removesuffix("/__init__.py")).with_suffix("").parts
     dotted = ".".join(names[1:] if names[0] in SOURCE_ROOTS and len(names) > 1 else names)
     return re.compile(rb"(?<![\w.])" + re.escape(os.fsencode(dotted)) + rb"(?!\w)")

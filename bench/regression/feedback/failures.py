@@ -92,7 +92,6 @@ class _Log:
 
     @cached_property
     def _error(self) -> str:
-        """The first lines about an error of a compiler or a build, or else how the run ended."""
         lines = [line[:_LONGEST_LINE] for line in self.text.split("\n")]
         first = next((n for n, line in enumerate(lines) if _ERROR.search(line)), None)
         if first is None:
@@ -113,7 +112,6 @@ class _Log:
 
 
 def _cut(output: str) -> str:
-    """Return the beginning and the end of a very long output."""
     half = _MOST_TEXT // 2
     return output if len(output) <= _MOST_TEXT else f"{output[:half]}\n{output[-half:]}"
 
@@ -164,10 +162,6 @@ def blocks_of(output: str, runner: Runner) -> list[FailureBlock]:
 
 
 def _pytest(lines: Sequence[str]) -> Iterator[FailureBlock]:
-    """Yield the blocks of the sections FAILURES and ERRORS, without captured output.
-
-    A title is `test_a`, `TestA.test_b[1]`, or the path of a file that cannot be imported.
-    """
     inside = False
     title: str | None = None
     body: list[str] = []
@@ -250,7 +244,6 @@ def cause(lines: Sequence[str]) -> str:
 
 
 def _links(lines: Sequence[str]) -> list[list[str]]:
-    """Return the lines of each exception of a chain, without noise."""
     links: list[list[str]] = [[]]
     for line in lines:
         if _CHAIN.match(line):
@@ -277,7 +270,6 @@ def _frames(lines: Sequence[str]) -> list[list[str]]:
 
 
 def _shortened(frames: Sequence[list[str]]) -> list[str]:
-    """Return the lines of the first and the last frames."""
     between = len(frames) - 1 - _LAST_FRAMES
     if between < 1:
         return [line for frame in frames for line in _trimmed(frame)]
@@ -287,10 +279,6 @@ def _shortened(frames: Sequence[list[str]]) -> list[str]:
 
 
 def _trimmed(frame: Sequence[str]) -> list[str]:
-    """Return a frame without the values of its arguments and with few lines before the failing one.
-
-    The values differ between the cases of a parametrized test, which have different names.
-    """
     lines = list(dropwhile(_ARGUMENT.match, frame))
     marked = next((n for n, line in enumerate(lines) if line.startswith(">")), 0)
     lines = lines[max(0, marked - _BEFORE) :]

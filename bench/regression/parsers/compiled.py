@@ -67,7 +67,6 @@ def _go_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _go_details(lines: Iterable[str], results: Mapping[str, str]) -> dict[str, str]:
-    """Return what each failed test printed, by the name in ``results``."""
     printed: dict[str, list[str]] = {}
     current = ""
     for line in lines:
@@ -113,7 +112,6 @@ def _go_events(output: str) -> Iterator[dict[str, str]]:
 
 
 def _without_explained_packages(found: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Leave packages out whose tests say why they passed, failed or were skipped."""
     told = {(name.partition("::")[0], status) for name, status in found if "::" in name}
     packages = {package for package, _ in told}
     for name, status in found:

@@ -100,7 +100,6 @@ class _Nesting:
         self.titles.append((depth, title))
 
     def named(self, first: str, depth: int, title: str) -> str:
-        """Return the full name of a test at ``depth``."""
         around = [name for start, name in self.titles if start < depth]
         return " > ".join([*([first] if first else []), *around, title])
 
@@ -112,7 +111,6 @@ def _indentation(line: str) -> int:
 def _explained(
     results: Mapping[str, str], reasons: Mapping[str, str], separator: str
 ) -> dict[str, str]:
-    """Return the reasons of failed tests, whose titles there stand without the file."""
     failed = (name for name, status in results.items() if status == FAILED)
     titles = {name: name.partition(" > ")[2].replace(" > ", separator) for name in failed}
     return {name: reasons[title] for name, title in titles.items() if title in reasons}

@@ -100,7 +100,6 @@ def _minitest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _ruby_passed(output: str) -> int | None:
-    """Return how many tests passed by the closing lines of minitest or test-unit."""
     ends = _MINITEST_COUNT.findall(output)
     bad = sum(int(n) for _, *numbers, rest in ends for n in [*numbers, *_NOT_PASSED.findall(rest)])
     return sum(int(end[0]) for end in ends) - bad if ends else None

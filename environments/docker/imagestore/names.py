@@ -20,11 +20,7 @@ class ImagePrefix:
 
     @classmethod
     def parse(cls, text: str) -> ImagePrefix:
-        """Read ``FROM=TO``.
-
-        Raises:
-            UserError: it has another form.
-        """
+        """Read ``FROM=TO``."""
         before, found, after = text.partition("=")
         if not (before and found and after) or any(mark.isspace() for mark in text):
             raise UserError(

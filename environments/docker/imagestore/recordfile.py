@@ -57,12 +57,7 @@ class RecordFile:
 
     @contextmanager
     def changed(self, check: Check = lambda: None) -> Iterator[ImageRecord]:
-        """Yield the record as it is now, and write it if it was changed.
-
-        Raises:
-            DamagedFileError: it cannot be read.
-            InfrastructureError: it cannot be written.
-        """
+        """Yield the record as it is now, and write it if it was changed."""
         self._make()
         with waited_for(self._lock("record.lock"), check):
             before = self._read()
@@ -138,11 +133,7 @@ class RecordFile:
 
 
 def record_file(client: Any, cache: Path, owner: str) -> RecordFile:  # noqa: ANN401 - no types
-    """Return the record of the engine of ``client`` for this process.
-
-    Raises:
-        InfrastructureError: the engine failed.
-    """
+    """Return the record of the engine of ``client`` for this process."""
     with engine_errors():
         about = client.info()
     # Copies of a machine share the engine's id, and Podman makes a new one for each answer.

@@ -131,7 +131,6 @@ class ImageStore:
         return True
 
     def _others_wait(self, record: ImageRecord, image: str) -> bool:
-        """Tell whether an image is needed now that is not there."""
         return not all(self.access.holds(name) for name in record.wanted() - {image})
 
     def _fetch_now(self, image: str, source: str, number: str, *, forced: bool) -> bool:
@@ -216,7 +215,6 @@ class ImageStore:
             self.access.say(f"note: {one_line(str(error))}; it is tried again when it is needed")
 
     def _is_ahead(self, image: str) -> bool:
-        """Tell whether a use of an image is still to come."""
         owner = self.access.file.owner
         with self.access.file.changed(self.access.check) as record:
             return any(
@@ -274,9 +272,6 @@ def pull_recorded(access: ImageAccess, image: str, source: str, words: str) -> N
 
     It is recorded before as well: a killed process may leave a complete image. An image that was
     there by another name does not become ours.
-
-    Raises:
-        PullError: it cannot be pulled.
     """
     own = "" if source == image else source
     with engine_errors():
@@ -352,11 +347,7 @@ def _asked_layers(access: ImageAccess, image_id: str) -> Mapping[str, int]:
 
 
 def before_next_try(access: ImageAccess, error: PullError, source: str, tries: int) -> float:
-    """Return the seconds until ``source`` is pulled again; a rate limit pauses all processes.
-
-    Raises:
-        PullError: another try is of no use.
-    """
+    """Return the seconds until ``source`` is pulled again; a rate limit pauses all processes."""
     if error.failure is PullFailure.LIMIT:
         _pause(access, error, source, tries)
         return 0.0
@@ -444,10 +435,6 @@ def _remove(client: Any, name: str, image: PulledImage) -> bool:  # noqa: ANN401
 
 
 def _is_needed(client: Any, image_id: str) -> bool:  # noqa: ANN401
-    """Tell whether a container, also a stopped one, or another image is made of an image.
-
-    The engine would remove the name of an image with such children, and keep its layers.
-    """
     if client.api.containers(all=True, filters={"ancestor": image_id}):
         return True
     return any(found.get("ParentId") == image_id for found in client.api.images(all=True))

@@ -125,9 +125,6 @@ def read_columns(
         runs: folders under ``predictions/``, or of aider's benchmark.
         say: takes a line for each result that is left out.
         allow_partial: leave broken results out; they count as open.
-
-    Raises:
-        UserError: a folder is no run of Exercism, or a result is broken.
     """
     left_out = say if allow_partial else None
     found = [
@@ -190,7 +187,6 @@ def _results(
 
 
 def _label(column: Column, others: Iterable[Column]) -> str:
-    """Return ``model@format``, with the run and the repeat where there are several."""
     every = [*others]
     name = column.name
     alike = [o for o in every if o.series == column.series]

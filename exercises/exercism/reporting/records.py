@@ -56,7 +56,6 @@ def record_of(column: Column) -> dict[str, Any]:
 
 
 def _settings(column: Column) -> dict[str, Any]:
-    """Return what was asked of the model, where results say so."""
     keys = ("editor_model", "editor_edit_format", "reasoning_effort", "thinking_tokens")
     found = {
         key: [v for one in column.results.values() if (v := getattr(one, key)) is not None]
@@ -89,12 +88,10 @@ def _numbered(key: str, values: list[Any]) -> dict[str, Any]:
 
 
 def _percent(share: Share) -> float | None:
-    """Return a share in per cent with one decimal, as leaderboards print it."""
     return None if share.share is None else round(100 * share.share, 1)
 
 
 def _interval(share: Share) -> list[float] | None:
-    """Return Wilson's 95 % interval in per cent."""
     around = share.interval
     return None if around is None else [round(100 * b, 1) for b in (around.low, around.high)]
 
@@ -113,11 +110,7 @@ def write_records(path: Path, records: list[dict[str, Any]]) -> None:
 
 
 def read_records(path: Path) -> tuple[Record, ...]:
-    """Return the records of a file; it may be anybody's.
-
-    Raises:
-        DamagedFileError: it cannot be read, or is no list of records with a ``model``.
-    """
+    """Return the records of a file; it may be anybody's."""
     try:
         value = yaml_of(text_of(read_bytes(path, _MOST_BYTES)), most=_MOST_BYTES)
     except FileNotFoundError as error:

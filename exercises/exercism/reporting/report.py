@@ -146,7 +146,6 @@ def _seconds(each: float | None) -> str:
 
 
 def _published_reach(record: Record, place: int) -> str:
-    """Return the interval of a published share where its counts are there."""
     cases, solved = whole(record.get("test_cases")), whole(record.get(f"pass_num_{place}"))
     if not cases or solved is None or solved > cases:
         return NONE

@@ -107,12 +107,7 @@ _WORDS = {InstanceStatus.PLAUSIBLE: "solved", InstanceStatus.FALLBACK: "failed"}
 
 
 def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> int:
-    """Run, and return the exit code.
-
-    Raises:
-        UserError: the user has to fix something.
-        InfrastructureError: the exercises cannot be fetched.
-    """
+    """Run, and return the exit code."""
     config = validated(config)
     check_models(config.called, options.money)
     catalog = (
@@ -172,7 +167,6 @@ class _Session:
 
     @cached_property
     def _jobs(self) -> dict[str, tuple[RunColumn, Exercise]]:
-        """Column and exercise by the key of the job."""
         return {
             job_key(column.name, exercise.key): (column, exercise)
             for column in self.config.columns
@@ -188,7 +182,6 @@ class _Session:
         return ResultSaver(self.store, described, replayed, progress, self.say)
 
     def run(self) -> int:
-        """Work on what is to do and return the exit code."""
         config, options = self.config, self.options
         factory = ExerciseServicesFactory(config, options)
         saver = self._saver
@@ -248,7 +241,6 @@ class _Session:
         return ReplayedModels(folder, self.options.settings.aliases)
 
     def _done(self, todo: set[str]) -> Iterator[ExerciseResult]:
-        """Yield the results of earlier starts that stay."""
         for key in self._jobs:
             path = self.store.prediction(key)
             if key not in todo and path.exists():
@@ -348,11 +340,7 @@ class ResultSaver:
     _returned: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(self, finished: Finished[ExerciseWork], coordinator: CallCoordinator) -> None:
-        """Save what was done on an exercise.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Save what was done on an exercise."""
         work = finished.value
         if work is None:
             return
@@ -372,7 +360,6 @@ class ResultSaver:
             self._give_up(coordinator)
 
     def _before(self, coordinator: CallCoordinator) -> bool:
-        """Whether a call was answered in an earlier start."""
         answered = EntryKind.ANSWERED.value
         return self.replayed or any(line.kind == answered for line in coordinator.ledger.lines())
 

@@ -237,11 +237,7 @@ def in_formats(
 
 
 def validated(config: ExercismConfig) -> ExercismConfig:
-    """Return ``config`` when its values fit together.
-
-    Raises:
-        UserError: naming the option and what it may be.
-    """
+    """Return ``config`` when its values fit together."""
     if not is_safe_name(config.run_name):
         raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
     if config.environment is EnvironmentKind.NONE:
@@ -257,7 +253,6 @@ def validated(config: ExercismConfig) -> ExercismConfig:
 
 
 def _check_folders(models: Sequence[ModelChoice]) -> None:
-    """Refuse two columns whose results would lie in one folder."""
     folders: Mapping[str, ModelChoice] = {}
     for model in models:
         column = RunColumn(model, 1).name

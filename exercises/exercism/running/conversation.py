@@ -91,11 +91,7 @@ class ExerciseConversation:
     edited: list[Result] = field(default_factory=list)
 
     def run(self) -> None:
-        """Let the model work until a try solves the exercise, or the last one has ended.
-
-        Raises:
-            InfrastructureError, UserError, StoppedError: as agents do.
-        """
+        """Let the model work until a try solves the exercise, or the last one has ended."""
         for path, data in self.exercise.stubs().items():
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).write_bytes(data)

@@ -60,11 +60,7 @@ class ExerciseServicesFactory:
     _made: list[ExerciseTester] = field(default_factory=list)
 
     def __call__(self, worker: WorkerAccess) -> ExerciseServices:
-        """Build them.
-
-        Raises:
-            UserError: this machine lacks what tests need.
-        """
+        """Build them."""
         config, options = self.config, self.options
         tester = make_tester(
             config.environment, config.test_settings, worker.cache, worker.key,
@@ -106,7 +102,6 @@ class ExerciseJob:
 
     @property
     def key(self) -> str:
-        """See ``job_key``."""
         return job_key(self.column.name, self.exercise.key)
 
     @property
@@ -162,7 +157,6 @@ class _Work:
     _conversation: ExerciseConversation | None = None
 
     def done(self) -> _Ended:
-        """Do the work, and return how it ended with its result."""
         work = self.services.worker.work
         work.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=work, prefix=f"{self.job.exercise.name}."))
@@ -219,7 +213,6 @@ class _Work:
         self.access.steps.step(self.job.key, tries + 1, "", step)
 
     def _errors(self) -> int:
-        """Return how many calls were refused or failed, also to earlier processes."""
         kinds = (EntryKind.REFUSED.value, EntryKind.FAILED.value)
         entries = self.access.calls.entries(self.job.key)
         return sum(entry.get("kind") in kinds for entry in entries)
@@ -228,6 +221,5 @@ class _Work:
         return played_of(self.job.exercise, self.job.column, self._turn, self._conversation)
 
     def broken(self, status: ExerciseStatus, reason: str) -> _Ended:
-        """Return the end of work that did not come to a result."""
         played = replace(self._played(), status=status, reason=reason, error=reason)
         return status, reason, ExerciseWork(played)

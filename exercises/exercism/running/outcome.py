@@ -185,7 +185,6 @@ def _pair(call: Call) -> tuple[str | None, str]:
 
 
 def _ended(works: list[Work], tried: tuple[TryResult, ...]) -> tuple[ExerciseStatus, str]:
-    """Return how an exercise ended, and why."""
     if tried and tried[-1].solved:
         return ExerciseStatus.SOLVED, f"solved in try {len(tried)}"
     if not works or works[-1].result is None:

@@ -58,11 +58,9 @@ class Alike:
     label: str
 
     def count(self, text: str) -> int:
-        """See ``ChatModel``."""
         return count_tokens(self.label, text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        """See ``ChatModel``."""
         return self.model.complete(messages, tools)
 
 

@@ -34,11 +34,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def print_status(run: Path, say: Say) -> int:
-    """Print the status of a run; return 1 if a file is broken, else 0.
-
-    Raises:
-        UserError: it is no run of Exercism.
-    """
+    """Print the status of a run; return 1 if a file is broken, else 0."""
     run = run.expanduser().resolve()
     facts = read_facts(run)
     if run.parent.name != "predictions":

@@ -21,9 +21,6 @@ def job_key(column: ColumnName, exercise: str) -> str:
     Args:
         column: of the run.
         exercise: its key, ``python/acronym``.
-
-    Raises:
-        UserError: files cannot be named by the exercise.
     """
     language, _, name = exercise.partition("/")
     if "." in name or not is_safe_key(name):
@@ -52,11 +49,7 @@ class ExerciseStore(RunStore):
         return result_paths(self.folder)
 
     def read_prediction(self, path: Path) -> dict[str, Any]:
-        """Return of a result what a run and its status need.
-
-        Raises:
-            DamagedFileError: it is broken.
-        """
+        """Return of a result what a run and its status need."""
         result = read_result(path)
         return {
             "instance_id": self.name_of(path),

@@ -56,7 +56,6 @@ def _changes(test: _Test, chance: Random, *, false: bool) -> Iterator[tuple[_Pla
 
 
 def _expected(test: _Test) -> Iterator[ast.Constant]:
-    """Yield the literals of the values that a test expects, also by way of a name used once."""
     used = Counter(node.id for node in ast.walk(test) if isinstance(node, ast.Name))
     assigned = {
         node.targets[0].id: node.value

@@ -69,12 +69,7 @@ class LanguagePlaces:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, language: str) -> LanguagePlace:
-        """Return the place of a language.
-
-        Raises:
-            UserError: the environment or the tools cannot be used; names the fix.
-            InfrastructureError: the engine failed.
-        """
+        """Return the place of a language."""
         # All languages have the same containers: an image holds their tools.
         key = "" if self.kind is EnvironmentKind.DOCKER else language
         with self._lock:
@@ -101,7 +96,6 @@ class LanguagePlaces:
         return LanguagePlace(folders, {"PATH": tools.path} if tools.path else {})
 
     def _packages(self, language: str) -> tuple[Path, ...]:
-        """Return the folder of prepared packages, if there may be any for the language."""
         prepared = prepared_root(self.cache).absolute()
         if self.kind is EnvironmentKind.LOCAL:
             if not LANGUAGES[language].prepare:
@@ -192,10 +186,6 @@ class ExerciseTester:
         """Run the tests on the solution files ``solution``; other files are left out.
 
         The example is tested once to learn how many tests there are.
-
-        Raises:
-            InfrastructureError: the environment failed, or the example does not pass here.
-            UserError: the environment or the tools cannot be used.
         """
         expected = self._expected.get(self._key(exercise), lambda: self._measured(exercise))
         files = exercise.tested_files(solution)
@@ -236,7 +226,6 @@ class ExerciseTester:
         texts: Mapping[str, str],
         false: set[str],
     ) -> bool:
-        """Tell whether the tests in ``false`` fail, or those that then fail for the example."""
         tests = {path: altered(text, false, _CHANCE).encode() for path, text in texts.items()}
         found = self._failing(exercise, exercise.tested_files(solution) | tests)
         # A value may be so large that neither ends in time.
@@ -247,12 +236,7 @@ class ExerciseTester:
         return failing_tests(run, files)
 
     def versions(self, language: str) -> str:
-        """Return the versions of a language's tools in a line.
-
-        Raises:
-            UserError: they cannot be used.
-            InfrastructureError: the environment failed.
-        """
+        """Return the versions of a language's tools in a line."""
         with self._lock:
             if language not in self._versions:
                 self._versions[language] = self._asked_versions(language)
@@ -273,7 +257,6 @@ class ExerciseTester:
         self.places.stop()
 
     def _key(self, exercise: Exercise) -> tuple[str, ...]:
-        """Return what decides the counts of the example."""
         prepared = prepared_folder(self.places.cache, exercise)
         argv = argv_of(exercise, self.settings.unittest, prepared)
         versions = self.versions(exercise.language)
@@ -349,10 +332,6 @@ def make_tester(
         python: for local, the interpreter of Python tests, with pytest; None for this one.
         image: for Docker, with the tools of the languages, such as python with pytest.
         limits: of each run of tests.
-
-    Raises:
-        UserError: the environment cannot be used.
-        InfrastructureError: the engine failed.
     """
     interpreter = python or Path(sys.executable)
     places = LanguagePlaces(kind, interpreter, image, cache, limits, run_key, check, warn_once)
@@ -407,11 +386,7 @@ class Toolchain:
 
 @cache
 def find_toolchain(name: str) -> Toolchain:
-    """Return the tools of the language ``name`` on this machine.
-
-    Raises:
-        UserError: some are missing, or lie where they cannot be shown.
-    """
+    """Return the tools of the language ``name`` on this machine."""
     language = LANGUAGES[name]
     found = {tool: shutil.which(tool) for tool in language.tools}
     if missing := [tool for tool, place in found.items() if place is None]:

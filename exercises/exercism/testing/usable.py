@@ -22,9 +22,6 @@ def usable(
     """Return the versions of the tools by language that can be tested, and why others cannot.
 
     The tools are seen to start in the environment. The arguments are those of ``make_tester``.
-
-    Raises:
-        InfrastructureError: the engine failed.
     """
     versions, reasons = dict[str, str](), dict[str, str]()
     with tempfile.TemporaryDirectory() as cache:

@@ -104,9 +104,6 @@ class Evaluator(Protocol):
 
         Returns:
             By id, why an instance cannot be evaluated.
-
-        Raises:
-            UserError: nothing can be evaluated until the user changes something.
         """
 
     def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
@@ -129,9 +126,5 @@ def verdict_of_report(
 
 
 def _suspected(own: Mapping[str, object]) -> str:
-    """Return why swebench read no results, though it counts the instance as unresolved.
-
-    The patch may have caused that output, so this reason does not change the verdict.
-    """
     why = own.get("infra_failure_reason")
     return f"no test results could be read; the output looks like {why}" if why else ""

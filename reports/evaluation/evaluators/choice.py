@@ -39,11 +39,7 @@ def check_evaluator(name: str) -> None:
 def make_evaluator(
     kind: str, store: RunStore, options: ReportOptions, say: Say, dataset: str
 ) -> Evaluator:
-    """Return the evaluator for the predictions in ``store``, made on ``dataset``.
-
-    Raises:
-        UserError: ``kind`` is no evaluator, or an option that it does not use is given.
-    """
+    """Return the evaluator for the predictions in ``store``, made on ``dataset``."""
     check_evaluator(kind)
     if kind not in [*EvaluatorKind]:
         return _official(kind, store, options, say, dataset)
@@ -111,8 +107,7 @@ def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
     return ImagePreparation(build, say, partial(make_images, options=options, say=say))
 
 
-def _build_nothing(ids: Sequence[str]) -> None:
-    """Leave all images to registries."""
+def _build_nothing(ids: Sequence[str]) -> None: ...
 
 
 def _local(options: ReportOptions, say: Say, dataset: str) -> LocalEvaluator:

@@ -73,7 +73,6 @@ class DockerEvaluator:
     def _verdicts(
         self, tasks: Sequence[EvaluationTask], run_id: str, failure: str
     ) -> Iterator[Verdict]:
-        """Yield swebench's verdicts, but for those that the image or the engine may have caused."""
         client = connect()
         for task in tasks:
             verdict = self.swebench.verdict(
@@ -87,7 +86,6 @@ class DockerEvaluator:
             yield verdict
 
     def _remove_left(self, client: Any, whose: str) -> None:  # noqa: ANN401 - no types
-        """Remove the containers of evaluations of any run that ended."""
         for run_id in self.swebench.ended():
             # swebench adds the time to a name that is taken (``create_container`` of swebench 5.0).
             named = re.compile(rf"sweb\.eval\..+\.{re.escape(run_id)}(?:\.\d+)?")

@@ -121,10 +121,6 @@ class LocalEvaluator:
         files: Sequence[str],
         base: Callable[[], Stated] | None,
     ) -> Verdict:
-        """Run the hidden tests on the base tree with ``changes`` and grade their output.
-
-        A run that passes must state what the ``base`` commit's run with the tests does.
-        """
         token = secrets.token_hex(16)
         result = self._tested(task, session, changes, token)
         output, stated = split_statements(result.output, token)
@@ -144,7 +140,6 @@ class LocalEvaluator:
     def _tested(
         self, task: EvaluationTask, session: Session, changes: Changes, token: str, more: str = ""
     ) -> CommandResult:
-        """Run the hidden tests on the base tree with ``changes``."""
         runner = runner_of(session.test_command)
         # Data files and deleted tests cannot be run.
         paths = [path for path in patch_paths(task.evaluation.test_patch) if path.endswith(".py")]
@@ -209,11 +204,7 @@ def _both(whole: Verdict, bare: Verdict, edits: Sequence[str]) -> Verdict:
 
 
 def patched(base: Checkout, patches: Sequence[str]) -> Changes:
-    """Apply ``patches`` in order to ``base`` and return the changed files.
-
-    Raises:
-        PatchError: one of them does not apply.
-    """
+    """Apply ``patches`` in order to ``base`` and return the changed files."""
     for patch in patches:
         data = patch.encode("utf-8", "surrogateescape")
         result = git_result("apply", "--whitespace=nowarn", "-", cwd=base.root, stdin=data)

@@ -111,7 +111,6 @@ def _file(name: str) -> str:
 
 
 def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]) -> Verdict:
-    """Return ``verdict`` with a note if it depends on names that only swebench's parser has."""
     wanted = {*task.evaluation.fail_to_pass, *task.evaluation.pass_to_pass}
     names = [name for name in unreported if name in wanted]
     if not names or verdict.reason:
@@ -121,7 +120,6 @@ def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]
 
 
 def _files(task: EvaluationTask) -> Collection[str]:
-    """Return the files of the tests that the row names."""
     row = task.evaluation
     named = map(_file, (*row.fail_to_pass, *row.pass_to_pass))
     return {*patch_paths(row.test_patch), *named}

@@ -91,11 +91,7 @@ class Swebench:
     split: str
 
     def run(self, tasks: Sequence[EvaluationTask], run_id: str, options: Sequence[str] = ()) -> str:
-        """Evaluate ``tasks`` and return swebench's error; empty if there was none.
-
-        Raises:
-            UserError: another process evaluates the same predictions.
-        """
+        """Evaluate ``tasks`` and return swebench's error; empty if there was none."""
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{run_id}.log"
         # swebench must not inherit the lock, so it gets the log as another open file.
@@ -192,7 +188,6 @@ class Swebench:
 
     @cached_property
     def _folders(self) -> Mapping[tuple[str, str], Sequence[Path]]:
-        """swebench's folders by model and instance, listed once for all of them."""
         found: dict[tuple[str, str], list[Path]] = {}
         for path in sorted((self.folder / _LOGS).glob("*/*/*")):
             found.setdefault((path.parent.name, path.name), []).append(path)
@@ -200,11 +195,7 @@ class Swebench:
 
 
 def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
-    """Return by id what the rows of some instances lack for swebench 5.
-
-    Raises:
-        UserError: every row lacks something.
-    """
+    """Return by id what the rows of some instances lack for swebench 5."""
     lacking = {task.instance.instance_id: missing for task in tasks if (missing := _lacking(task))}
     if tasks and len(lacking) == len({task.instance.instance_id for task in tasks}):
         name, missing = next(iter(lacking.items()))

@@ -41,12 +41,7 @@ from runs.storage.store import RunStore
 
 
 def audit_command(path: Path, options: ReportOptions, show: Callable[[str], None]) -> int:
-    """Print every finding and a summary; return 1 if there is a finding, else 0.
-
-    Raises:
-        UserError: the run cannot be read, or no instance of it is in the dataset.
-        InfrastructureError: the dataset cannot be loaded.
-    """
+    """Print every finding and a summary; return 1 if there is a finding, else 0."""
     run = read_any(path)
     recorded = _recorded(run)
     name = options.dataset or text(recorded.get("name"))
@@ -81,9 +76,6 @@ def audit(
         dataset: its name.
         rows: of the dataset by id, both halves.
         mirrors: have the base commits; None without any.
-
-    Raises:
-        UserError: a file of the run is broken.
     """
     leaks: list[Leak] = []
     audited, silent, unknown, unmirrored = [], [], [], set[str]()
@@ -121,7 +113,6 @@ def _leaks(
 
 
 def _ancestors(instance: Instance, mirrors: Mirrors | None) -> IsAncestor:
-    """Return the test of a commit against the base commit, in the mirror if there is one."""
     mirror = mirrors.find(instance.repo) if mirrors else None
     base = instance.base_commit
 
@@ -232,7 +223,6 @@ def _reads_future(call: GitCall, looked: Looked, seen: set[str]) -> bool:
 
 
 def _unknown(commit: str, looked: Looked, seen: set[str]) -> bool:
-    """Tell whether no base commit, no ancestor and no earlier step explains a hash."""
     if looked.base_commit.startswith(commit):
         return False
     ancestor = looked.is_ancestor(commit)
@@ -259,7 +249,6 @@ def _network(action: Action, words: str, looked: Looked) -> str:
 
 
 def _asks(words: tuple[str, ...], looked: Looked) -> bool:
-    """Tell whether a simple command asks a registry or the repository's remote."""
     program = words[0].rpartition("/")[2]
     if program.startswith("python") and words[1:2] == ("-m",) and len(words) > 2:
         return _asks(words[2:], looked)
@@ -280,7 +269,6 @@ def _asks(words: tuple[str, ...], looked: Looked) -> bool:
 
 
 def _package(word: str) -> str:
-    """Return the name of a package in a requirement such as ``Name[extra]==1.0``."""
     name = re.split(r"[\[=<>~!@;]", word, maxsplit=1)[0]
     return name.lower().replace("_", "-")
 

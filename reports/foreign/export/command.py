@@ -36,9 +36,6 @@ def export_command(
 
     The predictions of mini-swe-agent and SWE-agent are in ``preds.json``; ATIF has none, and keeps
     patches in ``extra``.
-
-    Raises:
-        UserError: the run cannot be read, or the folder is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--export {layout.value} {folder}: it exists; delete it or name another")

@@ -64,7 +64,6 @@ def _taken(step: AgentStep) -> dict[str, Any]:
 
 
 def _typed(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message with the keys that SWE-agent's history has."""
     typed = {"message_type": _TYPES.get(message["role"], "observation"), "agent": "main"}
     if "tool_call_id" in message:
         return {**message, **typed, "tool_call_ids": [message["tool_call_id"]]}

@@ -46,11 +46,7 @@ def is_atif(value: object) -> bool:
 
 
 def read_atif(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a folder of trajectories; other JSON files are left out.
-
-    Raises:
-        DamagedFileError: a file is broken, or two are about one instance.
-    """
+    """Yield the instances of a folder of trajectories; other JSON files are left out."""
     seen: dict[str, Path] = {}
     for path in files.ending(".json"):
         if path.name in (_TRIAL, RESULTS_FILE):
@@ -133,7 +129,6 @@ def _totals(final: Mapping[str, Any], sums: StepTotals) -> StepTotals:
 
 
 def _all_steps(path: Path, data: Mapping[str, Any], place: str, depth: int) -> Iterator[AgentStep]:
-    """Yield the steps of a trajectory, then those of the subagents in it."""
     if not isinstance(data.get("steps"), list) or depth > _MOST_NESTED:
         raise DamagedFileError(path, f"is broken ({place or 'it'} has no `steps`)", FIX)
     for nth, step in enumerate(objects(data["steps"])):

@@ -43,11 +43,7 @@ def is_inspect(value: object) -> bool:
 
 
 def log_of(files: RunFiles) -> Path | None:
-    """Return the log below a folder; None without any.
-
-    Raises:
-        UserError: there are several.
-    """
+    """Return the log below a folder; None without any."""
     found = files.ending(ENDING)
     if len(found) > 1:
         raise UserError(f"{files.root} holds several logs, as {found[0]} and {found[1]}; name one")
@@ -55,11 +51,7 @@ def log_of(files: RunFiles) -> Path | None:
 
 
 def read_inspect(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a log; the epochs of a sample are its attempts.
-
-    Raises:
-        DamagedFileError: it is broken, or of a version that needs the package.
-    """
+    """Yield the instances of a log; the epochs of a sample are its attempts."""
     path = files.root if files.root.is_file() else log_of(files) or files.root
     if path.suffix == ENDING:
         _check_size(path)
@@ -146,7 +138,6 @@ def _check_version(path: Path, header: Mapping[str, Any]) -> None:
 
 
 def _resolved(sample: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a sample with the texts that it keeps apart in their places."""
     kept = mapping(sample.get("attachments"))
 
     def put(value: Any) -> Any:  # noqa: ANN401 - any JSON value

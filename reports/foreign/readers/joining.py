@@ -34,11 +34,7 @@ def further_name(name: str, attempt: int) -> str:
 
 
 def grouped(paths: Iterable[Path], suffix: str) -> dict[str, list[Path]]:
-    """Return the files of each instance by its name; ``suffix`` ends the names of files.
-
-    Raises:
-        DamagedFileError: two files are about one attempt.
-    """
+    """Return the files of each instance by its name; ``suffix`` ends the names of files."""
     found: dict[str, dict[str, Path]] = {}
     for path in paths:
         stem = path.name.removesuffix(suffix) if path.name.endswith(suffix) else path.stem
@@ -54,9 +50,6 @@ def joined(
     """Yield the instances with a trajectory, then those that are only predicted.
 
     The file of predictions decides what is predicted.
-
-    Raises:
-        DamagedFileError: a file is broken, or two are about one instance.
     """
     plain = plain_of(files) if files.root.is_dir() else {}
     resolved = verdicts_beside(files) if files.root.is_dir() else {}

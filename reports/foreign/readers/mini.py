@@ -54,11 +54,7 @@ def is_mini(value: object) -> bool:
 
 
 def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a run.
-
-    Raises:
-        DamagedFileError: a file is broken.
-    """
+    """Yield the instances of a run."""
     paths = files.paths if files.root.is_file() else files.ending(ENDING)
     yield from joined(files, grouped(paths, ENDING), _instance)
 
@@ -104,10 +100,6 @@ def _totals(
 
 
 def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
-    """Yield the steps in a message.
-
-    A reply that could not be read stands in ``extra`` of the message that says so, and was billed.
-    """
     extra, place = mapping(message.get("extra")), f"messages[{number}]"
     role = text(message.get("role"))
     if message.get("object") == "response" or message.get("type") == "function_call_output":
@@ -134,7 +126,6 @@ def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
 
 
 def _repeats(message: Mapping[str, Any], extra: Mapping[str, Any]) -> bool:
-    """Tell whether the last message only says how the attempt ended, as ``info`` does."""
     said = content_text(message.get("content")).strip()
     return said in ("", text(extra.get("exit_status")), text(extra.get("submission")).strip())
 
@@ -167,7 +158,6 @@ def _of_responses(message: Mapping[str, Any], place: str) -> AgentStep:
 
 
 def _actions(extra: Mapping[str, Any]) -> tuple[Action, ...]:
-    """Return the commands of a message of a model that writes them as text."""
     found = extra.get("actions")
     every = found if isinstance(found, list) else []
     commands = (a if isinstance(a, Mapping) else {"command": a} for a in every)

@@ -49,11 +49,7 @@ def is_openhands(value: object) -> bool:
 
 
 def output_of(files: RunFiles) -> Path | None:
-    """Return the file with the attempts, with verdicts if there is one; None without any.
-
-    Raises:
-        UserError: there are several runs.
-    """
+    """Return the file with the attempts, with verdicts if there is one; None without any."""
     found = files.named(EVALUATED) or files.named(OUTPUT)
     if len(found) > 1:
         raise UserError(f"{files.root} holds several runs, as {found[0]} and {found[1]}; name one")
@@ -61,11 +57,7 @@ def output_of(files: RunFiles) -> Path | None:
 
 
 def read_openhands(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a run.
-
-    Raises:
-        DamagedFileError: a line is broken, or two are about one attempt.
-    """
+    """Yield the instances of a run."""
     path = files.root if files.root.is_file() else output_of(files) or files.root
     beside = RunFiles(path.parent, tuple(p for p in files.paths if p.parent == path.parent))
     resolved = {} if files.root.is_file() else verdicts_beside(beside)
@@ -167,7 +159,6 @@ def _by_reply(found: Iterable[tuple[str, AgentStep | None]]) -> list[AgentStep]:
 
 
 def _step(event: Mapping[str, Any], place: str) -> tuple[str, AgentStep | None]:
-    """Return the id of the model's reply, if any, and the step of an event, if it is one."""
     if "kind" in event:
         return text(event.get("llm_response_id")), _of_sdk(event, place)
     return "", _of_runtime(event, place)

@@ -55,11 +55,7 @@ def prediction_files(files: RunFiles) -> tuple[Path, ...]:
 
 
 def read_plain(path: Path) -> dict[str, PlainPrediction]:
-    """Return the predictions of a file by instance id.
-
-    Raises:
-        DamagedFileError: it is broken, or holds two predictions of one instance.
-    """
+    """Return the predictions of a file by instance id."""
     found: dict[str, PlainPrediction] = {}
     for key, value in _values(path):
         if not isinstance(value, Mapping) or _PATCH not in value:
@@ -100,11 +96,7 @@ def plain_of(files: RunFiles) -> dict[str, PlainPrediction]:
 
 
 def read_predictions_alone(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a file of predictions.
-
-    Raises:
-        DamagedFileError: it is broken.
-    """
+    """Yield the instances of a file of predictions."""
     path = files.root if files.root.is_file() else prediction_files(files)[0]
     resolved = verdicts_beside(files)
     for plain in read_plain(path).values():

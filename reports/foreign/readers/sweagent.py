@@ -54,11 +54,7 @@ def is_sweagent(value: object) -> bool:
 
 
 def read_sweagent(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a run.
-
-    Raises:
-        DamagedFileError: a file is broken.
-    """
+    """Yield the instances of a run."""
     paths = files.paths if files.root.is_file() else files.ending(ENDING)
     yield from joined(files, grouped(paths, ENDING), _instance)
 
@@ -104,7 +100,6 @@ def _totals(stats: Mapping[str, Any]) -> StepTotals:
 
 
 def _model(data: Mapping[str, Any]) -> str | None:
-    """Return the name of the model in ``replay_config``, which is JSON text in JSON."""
     config = data.get("replay_config")
     try:
         config = json_of(config) if isinstance(config, str) else config
@@ -114,10 +109,6 @@ def _model(data: Mapping[str, Any]) -> str | None:
 
 
 def _steps(data: Mapping[str, Any]) -> tuple[AgentStep, ...]:
-    """Return the conversation in ``history`` with what only ``trajectory`` holds.
-
-    These are replies that could not be read, and the observation of a last step, the submission.
-    """
     rest = [*folded([*_messages(objects(data.get("history")))])]
     found: list[AgentStep] = []
     for nth, one in enumerate(objects(data.get("trajectory"))):

@@ -175,7 +175,6 @@ def bootstrap_mean(
 def _bootstrap(
     values: Sequence[float], counts: Sequence[int], resamples: int, seed: int, confidence: float
 ) -> Interval | None:
-    """Return the percentile interval of the mean of ``values``, of which there are ``counts``."""
     import numpy as np
 
     total = sum(counts)

@@ -32,8 +32,5 @@ def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> float:
     Args:
         counts: the numbers of attempts and of good ones of each instance; not empty.
         k: 1 to the smallest number of attempts.
-
-    Raises:
-        ValueError: ``counts`` is empty, or ``k`` is out of range.
     """
     return fmean(pass_at_k(attempts, good, k) for attempts, good in counts)

@@ -79,7 +79,6 @@ def trajectory_of_json(data: object) -> Trajectory:
 
 
 def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
-    """Yield texts and lists of messages, each with "literal" and "written by the model"."""
     waiting: list[tuple[Any, bool, bool]] = [(data, False, False)]
     while waiting:
         value, literal, by_model = waiting.pop()

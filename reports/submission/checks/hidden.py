@@ -80,7 +80,6 @@ def _index_lines(patch: str) -> tuple[str, ...]:
 
 
 def _lines(patch: str, marks: str) -> list[str]:
-    """Return the lines of ``patch`` that start with one of ``marks``, without headers."""
     lines = patch.split("\n")
     return [t[1:] for t in lines if t[:1] in tuple(marks) and t[:4] not in ("+++ ", "--- ")]
 
@@ -95,7 +94,6 @@ def _distinctive(lines: Iterable[str], known: str) -> tuple[str, ...]:
 
 
 def _names(evaluation: Evaluation, known: str) -> tuple[str, ...]:
-    """Return the names of tests that only the test patch adds."""
     added = _lines(evaluation.test_patch, "+")
     defined = {name for line in added for name in _DEFINED.findall(line)}
     listed = {w for test in evaluation.fail_to_pass for w in _NAME.findall(test)}

@@ -131,7 +131,6 @@ def _tests(line: PatchLine) -> Iterator[PackageFinding]:
 
 
 def _unfit_paths(patch: str) -> list[str] | None:
-    """Return the excluded files of a patch, None if a non-empty patch names no file."""
     if not patch.strip():
         return []
     parts = [(part.path, part.new) for part in split_patch(patch.encode())]

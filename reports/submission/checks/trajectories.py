@@ -165,7 +165,6 @@ def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:
 
 
 def _choice(files: Sequence[File], line: PatchLine, tag: str) -> Iterator[PackageFinding]:
-    """Yield missing attempts and missing reasons for the choice."""
     ours = [file for file in files if file.ours]
     for file in ours:
         yield from _our_attempts(file, line, tag)
@@ -213,7 +212,6 @@ def _our_attempts(file: File, line: PatchLine, tag: str) -> Iterator[PackageFind
 
 
 def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | None:
-    """Return the submittable patch of an attempt, None if there is no such attempt."""
     for attempt in attempts:
         recorded = mapping(attempt.get("recorded"))
         patch = recorded.get("model_patch")
@@ -225,7 +223,6 @@ def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | No
 
 
 def _transcript(file: File, data: Mapping[str, Any]) -> Iterator[PackageFinding]:
-    """Yield attempts and choices of the JSON file that its transcript lacks."""
     for number in range(1, len(data["attempts"]) + 1):
         if f"\n## Attempt {number}: " not in file.text:
             problem = f"does not show attempt {number}"

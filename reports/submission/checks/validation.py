@@ -61,9 +61,6 @@ def validate(folder: Path, against: Against) -> list[PackageFinding]:
 
     The package is not trusted: no link is followed, every read has a limit, and a broken file does
     not end the validation.
-
-    Raises:
-        UserError: a row of the dataset is broken.
     """
     root = Folder.of(folder, against.limits)
     places, halves = locate(root), against.halves()
@@ -266,7 +263,6 @@ def _patch(folder: Folder, line: PatchLine) -> Iterator[PackageFinding]:
 
 
 def _verdict(folder: Folder, name: str) -> bool:
-    """Return whether swebench's report says that instance ``name`` is resolved."""
     data = folder.json(REPORT_FILE)
     own = data.get(name) if isinstance(data, dict) else None
     resolved = own.get("resolved") if isinstance(own, dict) else None
@@ -385,7 +381,6 @@ def _shares(
 
 
 def _no_shares(data: object) -> tuple[str, ...] | None:
-    """Return the first place in ``data`` that is not valid, None if there is none."""
     if not isinstance(data, dict):
         return ()
     return next(((str(key),) for key, value in data.items() if not _is_share(value)), None)

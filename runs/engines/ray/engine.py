@@ -74,7 +74,6 @@ class RayEngine:
     driver: Driver
 
     def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
-        """See ``Engine``."""
         if not jobs:
             return
         driver = self.driver
@@ -107,7 +106,6 @@ def rooms_of(scale: Scale, kind: JobKind, jobs: int) -> list[Room]:
 
 
 def _split(number: int, parts: int) -> list[int]:
-    """Return ``parts`` numbers that differ by 1 at most and whose sum is ``number``."""
     least, more = divmod(number, parts)
     return [least + (part < more) for part in range(parts)]
 
@@ -170,7 +168,6 @@ class _Workers:
         )
 
     def _ready(self) -> Sequence[Any]:
-        """Return the references that are ready, after some time at most."""
         if not self._pending:
             time.sleep(_LOOK)
             return ()
@@ -183,7 +180,6 @@ class _Workers:
         self._resting = [(until, job) for until, job in self._resting if until > now]
 
     def _hire(self) -> None:
-        """Start workers where those that there are have no room, and end those without work."""
         free = sum(worker.free for worker in self._hired)
         while self.rooms and free < len(self._waiting):
             room = self.rooms.pop()
@@ -204,7 +200,6 @@ class _Workers:
                 self._dismiss(worker)
 
     def _hand_out(self) -> None:
-        """Give waiting jobs to workers that are ready, to the one with most room first."""
         while self._waiting:
             ready = [worker for worker in self._hired if worker.ready and worker.free > 0]
             if not ready:
@@ -223,7 +218,6 @@ class _Workers:
             self._stopped = True
 
     def _dismiss(self, worker: _Hired) -> None:
-        """End a worker, whose room is free for another then."""
         if worker in self._hired:
             self._hired.remove(worker)
             self.rooms.append(worker.room)
@@ -264,7 +258,6 @@ class _Workers:
             yield returned.finished
 
     def _lost(self, job: Job, why: str) -> Iterator[Finished[Any]]:
-        """Have a job started again whose worker died, but not without end."""
         self.server.give_up(job.key)
         self._losses[job.key] += 1
         count = self._losses[job.key]
@@ -312,9 +305,6 @@ def own_ray(cpus: int) -> Iterator[None]:
 
     Its processes inherit the run's key: where the driver is killed, the next start ends them. They
     import the code from where it is.
-
-    Raises:
-        UserError: it does not start.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     path = os.pathsep.join(filter(None, [str(_TOP), os.environ.get("PYTHONPATH")]))
@@ -333,9 +323,6 @@ def connected(address: str, cpus: float, packages: Sequence[str]) -> Iterator[No
     """Connect this process to the cluster at ``address``, with the code for its workers.
 
     The code travels with the run, so that no node works with an older version that it has.
-
-    Raises:
-        UserError: there is no such cluster, it cannot be used, or no node has ``cpus``.
     """
     if address.startswith("ray://"):
         raise UserError(
@@ -360,10 +347,6 @@ def _initialized(
     runtime_env: Mapping[str, Any],
     **options: Any,  # noqa: ANN401
 ) -> Iterator[str | None]:
-    """Initialize Ray in this process, and yield why that failed, None where it did not.
-
-    Ray would make SIGTERM end the process then, and the run has its own way to end.
-    """
     before = signal.getsignal(signal.SIGTERM)
     error = None
     with ExitStack() as stack:
@@ -382,7 +365,6 @@ def _initialized(
 
 
 def _check_answers(address: str) -> None:
-    """Ray would try for more than a minute."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return

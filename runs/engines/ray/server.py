@@ -157,7 +157,6 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
 
 
 def _told(requests: Sequence[Request], server: RunServer) -> list[Request]:
-    """Do what needs no answer, at once and so in the order of sending, and return the others."""
     for request in requests:
         if not request.answered:
             _done(request, server)
@@ -186,7 +185,6 @@ def _send(answers: SimpleQueue[tuple[int, bytes] | None], actor: Any) -> None:  
 
 
 def _done(request: Request, server: RunServer) -> DriverAnswer:
-    """Do what is asked and return the value or the exception."""
     try:
         return DriverAnswer(getattr(server, request.method)(*request.arguments))
     except Exception as error:

@@ -151,12 +151,7 @@ class Connection:
             self._waiting.append((Request(method, arguments, answered=False), None))
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
-        """Have a method called and return what it returns.
-
-        Raises:
-            InfrastructureError: the driver is gone.
-            Exception: what the driver raised.
-        """
+        """Have a method called and return what it returns."""
         future: Future[Any] = Future()
         with self._lock:
             self._waiting.append((Request(method, arguments), future))
@@ -185,7 +180,6 @@ class Connection:
 
 
 def _deliver(futures: Sequence[Future[Any]], sent: Future[bytes]) -> None:
-    """Hand the answers to those that wait for them."""
     try:
         answers: list[DriverAnswer] = pickle.loads(sent.result())
     except Exception as error:
@@ -208,26 +202,21 @@ class RemoteCalls:
     start: JobStart
 
     def entries(self, instance_id: str) -> Sequence[InstanceEntry]:
-        """See ``WorkerCalls``."""
         return cast(Sequence[InstanceEntry], self.connection.ask("entries", self.start))
 
     def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
-        """See ``WorkerCalls``."""
         return cast("Ticket | Wait", self.connection.ask("begin", self.start, attempt, ask))
 
     def end(self, call: str, outcome: Outcome) -> bool:
-        """See ``WorkerCalls``."""
         return bool(self.connection.ask("end", self.start, call, outcome))
 
     def stopping(self) -> str:
-        """See ``WorkerCalls``."""
         return self.stop.reason
 
     def started(self, instance_id: str) -> None:
         """Do nothing: the driver started the job."""
 
     def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
-        """See ``Steps``."""
         self.connection.tell("step", self.start, attempt, model, step)
 
 
@@ -246,7 +235,6 @@ class RemoteLog(QueueHandler):
 
 
 def _follow(actor: Any, stop: Shutdown) -> None:  # noqa: ANN401 - an actor's handle
-    """Stop when the run stops, or when its driver is gone."""
     try:
         stop.request(str(actor.stopping.remote().future().result()))
     except RayError as error:

@@ -135,10 +135,6 @@ def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
 
 
 def _row(task: EvaluationTask) -> Mapping[str, Any]:
-    """Return the row as the tool reads it.
-
-    A table of all instances has a column for each test, empty in most rows.
-    """
     row = dict(task.evaluation.row)
     for key in _TESTS:
         tests = row.get(key) or {}

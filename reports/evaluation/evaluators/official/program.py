@@ -66,11 +66,7 @@ class ToolBase:
 
     @property
     def checkout(self) -> Path:
-        """The folder of ``--evaluator-dir``.
-
-        Raises:
-            UserError: none is given.
-        """
+        """The folder of ``--evaluator-dir``."""
         if self.settings.checkout is None:
             raise UserError(
                 f"--evaluator {self.name} runs the code of {self.repository}: "

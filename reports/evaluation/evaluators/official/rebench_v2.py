@@ -99,7 +99,6 @@ def _passed(task: EvaluationTask, passed: set[str], failed: set[str]) -> set[str
 
 
 def _failed(task: EvaluationTask, details: Mapping[str, object], log: str) -> ToolResult:
-    """Return the outcome if a wanted test did not pass."""
     if shows_results(log):
         return resolved_if(False, log, details)
     unapplied = {match[1] for match in _UNAPPLIED.finditer(log)}

@@ -59,11 +59,7 @@ class OfficialEvaluator:
         return verdict.final or verdict.evaluator == self.name
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
-        """Check the tool and the rows, and pull missing images.
-
-        Raises:
-            UserError: the tool is not there, or every row lacks something.
-        """
+        """Check the tool and the rows, and pull missing images."""
         self.say(f"evaluator {self.name}: {self.tool.check()}")
         lacking = self._lacking(tasks)
         ready = [task for task in tasks if task.instance.instance_id not in lacking]
@@ -106,7 +102,6 @@ class OfficialEvaluator:
             return [self._verdict(task, folder, failure, log) for task in tasks]
 
     def _link(self, outputs: Path) -> None:
-        """Give the working folder the entries of the checkout that the tool expects in it."""
         for entry in self.tool.links:
             assert self.settings.checkout is not None
             (outputs / entry).symlink_to(self.settings.checkout / entry)
@@ -138,7 +133,6 @@ class OfficialEvaluator:
         return ""
 
     def _clean(self, folder: EvaluationFolder) -> None:
-        """Remove containers that the tool left, when it was ended or lost track of them."""
         client: Any = connect() if self.tool.uses_engine else None
         if client is None:
             return

@@ -107,11 +107,7 @@ class OfficialTool(Protocol):
         """Whether it may use other images than those that the rows name."""
 
     def check(self) -> str:
-        """Return the version: the checkout's revision, or that of the package.
-
-        Raises:
-            UserError: the tool is not there.
-        """
+        """Return the version: the checkout's revision, or that of the package."""
 
     def environment(self) -> Mapping[str, str]:
         """Return variables for the commands, besides those that hold no secret."""
@@ -144,9 +140,6 @@ def row_id(task: EvaluationTask) -> str:
     """Return the id by which official tools know the instance of a prediction.
 
     It is the row's own: the harness may use a neutral one, which tells an agent nothing.
-
-    Raises:
-        UserError: the id cannot be the name of a folder.
     """
     name = task.evaluation.instance_id
     if not is_safe_key(name):
