@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.workspace import Workspace
 from bench.cli.config import TestChoice
 from bench.instances.instance import Instance
 from bench.regression.suite import RegressionTests, TestLimits
@@ -204,7 +205,7 @@ def test_no_outcome_of_it_is_a_pass(
         choice=TestChoice.RELATED,
         limits=TestLimits(60, 60),
         files=[str(p.relative_to(root)) for p in root.rglob("*.py")],
-        read=lambda path: (root / path).read_text(),
+        read=Workspace(root).read,
         cache=baselines,
         identity=place.way,
         log=logging.getLogger("test"),

@@ -164,7 +164,8 @@ def test_byte_order_marks_and_comments_are_read(tmp_path: Path, here: Run) -> No
     ids = tmp_path / "ids.txt"
     ids.write_text(f"\ufeff# the easy ones\n{ID}  # slugs\n\ndemo__bank-1\n", encoding="utf-8")
     assert read_ids(f"@{ids}") == (ID, "demo__bank-1")
-    (tmp_path / "d.jsonl").write_text("\ufeff" + json.dumps(ROW) + "\n", encoding="utf-8")
+    row = json.dumps({**ROW, "instance_id": ID})
+    (tmp_path / "d.jsonl").write_text(f"\ufeff{row}\n", encoding="utf-8")
     done = here(*replayed(tmp_path, "--dataset", str(tmp_path / "d.jsonl"), "--dry-run"))
     assert done.returncode == 0, done.stderr
 

@@ -14,6 +14,7 @@ from reports.submission.evidence import EvidenceFinder
 from reports.submission.splits import Split, entry_date
 from reports.submission.summary import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
+from tests.reports.evaluated_run import whole_output
 from tests.reports.submission.packages import IDS, RESOLVED, Build, entry_of, said_of
 
 
@@ -39,9 +40,8 @@ def test_a_package_holds_everything_and_validates_clean(build: Build, run: Path)
     assert all(set(r) == {"instance_id", "model_name_or_path", "model_patch"} for r in rows)
     log = folder / "artifacts/logs" / IDS[0]
     assert (log / "patch.diff").read_text() == rows[0]["model_patch"]
-    assert gzip.decompress((log / "test_output.txt.gz").read_bytes()) == b"PASSED %b\n" % (
-        IDS[0].encode()
-    )
+    output = gzip.decompress((log / "test_output.txt.gz").read_bytes()).decode()
+    assert output == whole_output(f"PASSED {IDS[0]}\n")
     transcript = (folder / f"artifacts/trajs/{IDS[0]}.md").read_bytes()
     assert transcript == (run / f"{IDS[0]}.md").read_bytes()
 

@@ -24,7 +24,7 @@ from tests.bench.attempts.test_agents import FIX, outside
 from tests.bench.runs import EDIT, config, live, options, read, read_money
 from tests.provider import Answer, Provider
 
-ID = "demo__textkit-1"
+ID, OTHER = "demo__textkit-1", "demo__bank-1"
 
 
 def free_port() -> int:
@@ -233,8 +233,8 @@ def test_one_normal_attempt_is_enough_to_judge_the_model(tmp_path: Path, cache: 
 def test_an_instance_without_a_recording_is_an_error(tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "recorded"
     folder.mkdir()
-    (folder / "other.json").write_text(json.dumps({"attempts": []}))
-    code, said = start(config(replay=folder), options(tmp_path, cache, ID))
+    (folder / f"{OTHER}.json").write_text(json.dumps({"attempts": []}))
+    code, said = start(config(replay=folder), options(tmp_path, cache, ID, OTHER))
     assert (code, read(tmp_path, ID)["status"]) == (1, "error")
     assert f"the last: --replay {folder} has no recording of it" in said
 
