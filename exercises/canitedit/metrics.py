@@ -124,7 +124,6 @@ def score(file: ProblemFile) -> ProblemScore:
 
 
 def _count(values: Iterable[bool | None]) -> int | None:
-    """Count what is true; None if there is nothing, or a value is unknown."""
     known = list(values)
     return None if not known or None in known else known.count(True)
 

@@ -101,11 +101,7 @@ class Problem(Checked):
 
 
 def problem_of(row: object, where: str) -> Problem:
-    """Return the problem in a row.
-
-    Raises:
-        UserError: naming ``where``, the first wrong value, and what it must be.
-    """
+    """Return the problem in a row."""
     try:
         return Problem.model_validate(row)
     except ValidationError as error:
@@ -141,12 +137,7 @@ class ProblemSource:
 
 
 def load_problems(name: str = HUB_ID) -> tuple[Problem, ...]:
-    """Return the problems of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of the hub, by id.
-
-    Raises:
-        UserError: there are none, or a row is wrong or appears twice.
-        InfrastructureError: the hub cannot be reached.
-    """
+    """Return the problems of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of the hub, by id."""
     path = Path(name).expanduser()
     if path.suffix in (".json", ".jsonl", ".parquet") or path.exists():
         rows = rows_of_path(path, _SPLIT)
@@ -158,11 +149,7 @@ def load_problems(name: str = HUB_ID) -> tuple[Problem, ...]:
 
 
 def checked_problems(rows: Iterable[object], name: str) -> tuple[Problem, ...]:
-    """Return the problems in rows, by id; ``name`` is where they are from.
-
-    Raises:
-        UserError: there are none, or a row is wrong or appears twice.
-    """
+    """Return the problems in rows, by id; ``name`` is where they are from."""
     found = [problem_of(row, f"{name}, row {number}") for number, row in enumerate(rows, 1)]
     if not found:
         raise UserError(f"{name} has no rows; give a file with problems, or {HUB_ID}")

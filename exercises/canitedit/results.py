@@ -172,11 +172,7 @@ _COMPLETIONS = TypeAdapter(Annotated[tuple[Completion, ...], Field(strict=False)
 
 
 def read_file(path: Path) -> ProblemFile:
-    """Return the content of a file of completions, evaluated or not.
-
-    Raises:
-        DamagedFileError: it cannot be unpacked, is too large, or holds something else.
-    """
+    """Return the content of a file of completions, evaluated or not."""
     try:
         content = json_of(_unpacked(read_bytes(path, MOST_UNPACKED)))
         return _content(content if isinstance(content, dict) else {})

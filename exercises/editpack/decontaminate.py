@@ -140,7 +140,6 @@ def _run(column: str, text: str, tokens: Sequence[str], index: ProblemIndex) -> 
 def _alike(
     column: str, tokens: Sequence[str], known: Iterable[str], index: ProblemIndex
 ) -> SharedText | None:
-    """Return the text with the greatest Jaccard index, if it reaches the limit."""
     shared = Counter(place for gram in known for place in index.eights[gram])
     size = len(_telling(tokens, GRAM))
     values = {place: n / (size + index.sizes[place] - n) for place, n in shared.items()}
@@ -170,7 +169,6 @@ def _grams(tokens: Sequence[str], length: int) -> Iterator[str]:
 
 
 def _telling(tokens: Sequence[str], length: int) -> dict[str, None]:
-    """Return the grams, in their order, that have enough distinct words and no boilerplate."""
     ignored = [gram in boilerplate() for gram in _grams(tokens, GRAM)]
     return {
         gram: None

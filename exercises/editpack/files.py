@@ -68,11 +68,7 @@ class RowInput(RowReading):
     )
 
     def source(self) -> RowSource:
-        """Return where the rows are from.
-
-        Raises:
-            UserError: there is no such source.
-        """
+        """Return where the rows are from."""
         if not self.rows:
             raise UserError("no rows given; name a file, a folder or a hub id")
         return open_source(self.rows, self.config, self.part)
@@ -88,11 +84,7 @@ class RowSets(RowReading):
     )  # fmt: skip
 
     def sources(self) -> tuple[RowSource, ...]:
-        """Return where the rows of each set are from.
-
-        Raises:
-            UserError: there is no such source, or one is given twice.
-        """
+        """Return where the rows of each set are from."""
         places = {Path(name).expanduser().resolve() for name in self.sets}
         if len(places) != len(self.sets):
             raise UserError("the same rows are given twice; name each set once")
@@ -126,22 +118,13 @@ class Step:
 
     @property
     def out(self) -> Path:
-        """The file to write.
-
-        Raises:
-            UserError: none was given.
-        """
+        """The file to write."""
         if self.files.out is None:
             raise UserError("no --out given; name the .jsonl to write")
         return self.files.out
 
     def write(self, results: Iterable[Row | DroppedRow]) -> dict[str, Any]:
-        """Write the rows and the report, print what was dropped, and return the report.
-
-        Raises:
-            UserError: a file to write is no ``.jsonl``, or one that is read; a report beside an
-                input is damaged.
-        """
+        """Write the rows and the report, print what was dropped, and return the report."""
         self._check()
         began = time.monotonic()
         # Before the rows: a damaged report must not be found when the output is there.
@@ -230,11 +213,7 @@ def input_record(source: RowSource) -> dict[str, Any]:
 
 
 def stored_report(path: Path) -> dict[str, Any] | None:
-    """Return the report beside a file of rows, None if there is none.
-
-    Raises:
-        UserError: it is damaged.
-    """
+    """Return the report beside a file of rows, None if there is none."""
     place = report_of(path)
     if not place.is_file():
         return None
@@ -260,7 +239,6 @@ def decontaminated(record: Mapping[str, Any]) -> bool:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """Return a part of a report, empty if it is not what a command writes."""
     return value if isinstance(value, dict) else {}
 
 

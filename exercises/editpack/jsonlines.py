@@ -42,7 +42,6 @@ def _json(row: Mapping[str, Any], *, ensure_ascii: bool) -> str:
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a value with null for numbers that JSON has not."""
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -55,11 +55,7 @@ class RowFault:
 
 
 def read_verbs(path: Path | None = None) -> frozenset[str]:
-    """Return the verbs of a file, one a line, ``#`` for comments; ours by default.
-
-    Raises:
-        UserError: it cannot be read, or holds none.
-    """
+    """Return the verbs of a file, one a line, ``#`` for comments; ours by default."""
     try:
         lines = (path or _VERBS).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -107,8 +107,6 @@ class MinedCounts:
 
 @dataclass(frozen=True)
 class _Edit:
-    """A file that may become a row."""
-
     change: FileChange
     path: str
     old: str
@@ -117,7 +115,6 @@ class _Edit:
 
     @property
     def rank(self) -> tuple[int, bytes]:
-        """The largest edit has the smallest rank; ties go by the bytes of the path."""
         return -lines_changed(self.old, self.new), self.change.path
 
 
@@ -142,11 +139,7 @@ class RepositoryMiner:
         self._rules, self._taken = rules, taken
 
     def rows(self) -> Iterator[Row | DroppedRow]:
-        """Yield each modified Python file of the history, as a row or as dropped.
-
-        Raises:
-            UserError: the repository is damaged.
-        """
+        """Yield each modified Python file of the history, as a row or as dropped."""
         for commit, changes in self._reader.commits():
             self.counts.commits += 1
             for result in self._of_commit(commit, changes):
@@ -187,7 +180,6 @@ class RepositoryMiner:
                 yield self._dropped(commit, change, RowFault(kind))
 
     def _instruction(self, commit: CommitFacts) -> Instruction | RowFault:
-        """Judge a commit that modifies Python."""
         self.counts.modify_python += 1
         found = self._rules.instruction_of(commit)
         self.counts.with_instruction += isinstance(found, Instruction)

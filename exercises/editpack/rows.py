@@ -111,11 +111,7 @@ class RowSource:
         return digest.hexdigest()
 
     def rows(self, *, skip_bad: bool = False) -> Iterator[Row | DroppedRow]:
-        """Yield the rows; with ``skip_bad``, ``DroppedRow`` in place of what is no row.
-
-        Raises:
-            UserError: there is no row, or, without ``skip_bad``, one is none; names its number.
-        """
+        """Yield the rows; with ``skip_bad``, ``DroppedRow`` in place of what is no row."""
         number = 0
         for number, value in enumerate(self.read(), 1):
             wrong = mistake_in(value)
@@ -144,10 +140,6 @@ def open_source(name: str, config: str = "", split: str = "train") -> RowSource:
     """Return the source that a name stands for: a file, a folder, or an id on the hub.
 
     ``config`` and ``split`` are for folders and sets that have several.
-
-    Raises:
-        UserError: there is no such source, or it cannot be read.
-        InfrastructureError: the hub cannot be reached.
     """
     path = Path(name).expanduser()
     if path.is_dir():
@@ -166,7 +158,6 @@ def open_source(name: str, config: str = "", split: str = "train") -> RowSource:
 
 
 def _hub_name(name: str) -> tuple[str, str]:
-    """Return the id on the hub and the revision that a name stands for; empty if it is no id."""
     try:
         asked = DatasetName.parse(name)
     except UserError:
@@ -183,11 +174,6 @@ def _check_file(path: Path) -> None:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a file of lines for reading, packed or not.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
     return cast(BinaryIO, gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
 
 

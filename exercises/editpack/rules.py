@@ -66,7 +66,6 @@ def broken_rule(old: str, new: str, rules: RuleSet, parser: Parser) -> tuple[Edi
 
 
 def _small(old: str, new: str, rules: RuleSet) -> str:
-    """Return why an edit is small, empty if it is not."""
     if old == new:
         return "equal sides"
     if rules is RuleSet.PAPER:

@@ -44,12 +44,7 @@ Say = Callable[[str], None]
 
 
 def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
-    """Train, and write the tuned folder; or, of a complete one, write its card again.
-
-    Raises:
-        UserError: the user has to fix something.
-        StoppedError: it was stopped; the same command with ``--resume`` goes on.
-    """
+    """Train, and write the tuned folder; or, of a complete one, write its card again."""
     check_recipe(options.recipe)
     folder = options.folder
     check_folder("--out", folder)
@@ -120,8 +115,6 @@ def _train(
 
 @dataclass(frozen=True)
 class _Packed:
-    """The windows of a training, and what became of the documents."""
-
     data: TrainingSet
     steps: int
     counts: Mapping[str, int]
@@ -141,11 +134,6 @@ class _Packed:
 
 
 def _packed(corpus: Corpus, options: TrainOptions) -> _Packed:
-    """Return the windows of all epochs.
-
-    Raises:
-        UserError: the documents to train on are shorter than one window.
-    """
     from exercises.editpack.training.feeding import TrainingSet
 
     recipe, documents = options.recipe, corpus.documents
@@ -181,7 +169,6 @@ def _deciding(
     shape: StepShape,
     model: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
-    """Return what decides the weights, as JSON."""
     config = model.config.to_json_string(use_diff=False)
     deepspeed = options.deepspeed
     return {

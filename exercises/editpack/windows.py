@@ -153,7 +153,6 @@ class Windows(Sequence["Tokens"]):
         return np.concatenate([np.empty(0, np.int32), *pieces])
 
     def _pieces(self, begin: int, end: int) -> Iterator[Tokens]:
-        """Yield the parts of documents between two places of the joined documents."""
         import numpy as np
 
         place = int(np.searchsorted(self._joined_ends, begin, side="right"))

@@ -132,11 +132,6 @@ def _folders(options: EvaluationOptions) -> tuple[Path, Path]:
 def _check_missing(
     environment: ProgramEnvironment, lacking: Mapping[str, frozenset[str]], *, allowed: bool
 ) -> None:
-    """Name the problems that cannot be evaluated.
-
-    Raises:
-        UserError: there are some, and that is not allowed; or there is no coverage.
-    """
     if not environment.missing:
         return
     reasons = "; ".join(
@@ -160,7 +155,6 @@ def _outcomes(
     files: Sequence[ProblemFile],
     stop: Shutdown,
 ) -> dict[str, KeptOutcome]:
-    """Return the outcome of each distinct program, by its SHA-256."""
     from tqdm import tqdm
 
     cache = OutcomeCache(options.cache / "canitedit" / environment.identity[:16])
@@ -235,11 +229,7 @@ class EvaluationComparison:
 
 
 def recorded_evaluation(folder: Path, files: Iterable[ProblemFile]) -> dict[str, ProblemFile]:
-    """Return the recorded evaluations of the same problems and instructions, by file name.
-
-    Raises:
-        UserError: there is none, or one is broken.
-    """
+    """Return the recorded evaluations of the same problems and instructions, by file name."""
     names = {file_name(file.problem, file.kind, evaluated=True) for file in files}
     found = {name: read_file(folder / name) for name in sorted(names) if (folder / name).exists()}
     if not found:
@@ -329,9 +319,6 @@ def read_completions(
             no other of their name and ``output`` is another folder: those of others are so.
         output: where the evaluated files will be.
         rows: problems by their full names, which replace those in the files; None keeps these.
-
-    Raises:
-        UserError: there is none, or a file is broken or of another problem.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder; give one with files *{COMPLETED}")
@@ -399,7 +386,6 @@ def tested_programs(file: ProblemFile) -> tuple[TestedProgram, ...]:
 
 
 def _programs(file: ProblemFile) -> list[str]:
-    """Return the programs without their tests, as files have them."""
     if file.completions:
         return [f"{completion.program}\n" for completion in file.completions]
     return [result.program_no_test for result in file.results]

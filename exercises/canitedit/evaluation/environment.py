@@ -106,10 +106,6 @@ def program_environment(
         modules: what programs need, by the names under which they are imported.
         check: raises when the evaluation stops.
         say: prints a line for the user.
-
-    Raises:
-        UserError: it cannot be made here; says why.
-        InfrastructureError: the package index or the engine failed.
     """
     with _without_leftovers(source):
         try:
@@ -169,7 +165,6 @@ def _python(
 
 
 def _image(say: Callable[[str], None]) -> str:
-    """Return the name of the image, which is built if the engine lacks it."""
     client = connect()
     if client is None:
         raise UserError("no Docker engine answers: start one, or choose --environment local")

@@ -74,10 +74,6 @@ class ProgramPool:
 
         Returns:
             The outcomes by the SHA-256 of the programs.
-
-        Raises:
-            StoppedError: the work was stopped.
-            InfrastructureError: the environment failed.
         """
         found = dict[str, KeptOutcome]()
         together = [program for program in programs if not program.alone]

@@ -121,9 +121,6 @@ def outcome_of(folders: Folders, program: TestedProgram) -> Outcome:
     """Run a program, and if it passes again for its coverage.
 
     One whose tests compare times runs until two verdicts agree.
-
-    Raises:
-        InfrastructureError: the environment failed.
     """
     found = [run_program(folders, program)]
     while program.alone and not _agreed(found):
@@ -136,22 +133,16 @@ def outcome_of(folders: Folders, program: TestedProgram) -> Outcome:
 
 
 def _agreed(outcomes: list[Outcome]) -> bool:
-    """Tell whether an earlier outcome has the last one's verdict; so it is after three."""
     *earlier, last = outcomes
     return any(one.passed is last.passed for one in earlier)
 
 
 def run_program(folders: Folders, program: TestedProgram) -> Outcome:
-    """Run a program once, without coverage.
-
-    Raises:
-        InfrastructureError: the environment failed.
-    """
+    """Run a program once, without coverage."""
     return _judged(*_result(folders, program, "plain", SECONDS))
 
 
 def _measured(folders: Folders, program: TestedProgram, outcome: Outcome) -> Outcome:
-    """Return the outcome with coverage, which stays unknown if the program does not pass again."""
     result, report = _result(folders, program, "coverage", _COVERAGE_SECONDS)
     if not _judged(result, report).passed:
         return outcome
@@ -167,8 +158,6 @@ def _measured(folders: Folders, program: TestedProgram, outcome: Outcome) -> Out
 
 @dataclass(frozen=True)
 class _Report:
-    """What the script in the folder says; see ``inside``."""
-
     late: bool
     exit_code: int
     passed: bool
@@ -197,7 +186,6 @@ def _result(
 
 
 def _report(result: FolderResult, secret: str) -> _Report | None:
-    """Return the script's report; None if it wrote none."""
     try:
         words, code, shown = result.files.get(REPORT, b"").decode("ascii").split(" ")
         return _Report(words == LATE, int(code), shown == secret and result.exit_code == 0)
@@ -224,6 +212,5 @@ def _judged(result: FolderResult, report: _Report | None) -> Outcome:
 
 
 def _kept(text: str, *, end: bool = False) -> str:
-    """Return the beginning or the end of an output, without addresses, which differ each time."""
     text = _ADDRESS.sub("0x..", text)
     return text[-_KEPT:] if end else text[:_KEPT]

@@ -97,11 +97,7 @@ class GenerationFactory:
     options: GenerationOptions
 
     def __call__(self, worker: WorkerAccess) -> GenerationServices:
-        """Build them.
-
-        Raises:
-            UserError: this machine lacks a key.
-        """
+        """Build them."""
         check_models(self.config, self.options.money)
         prices, retries = self.options.money.prices, self.options.retries
         models = LiveModels(self.config, retries, worker.warn_once, prices)
@@ -112,12 +108,7 @@ class GenerationFactory:
 def generate(
     config: GenerationConfig, options: GenerationOptions, store: RunStore, say: Say
 ) -> int:
-    """Ask for what the run lacks, and return the exit code.
-
-    Raises:
-        UserError: the user has to fix something.
-        InfrastructureError: the hub cannot be reached, or a provider refuses the key.
-    """
+    """Ask for what the run lacks, and return the exit code."""
     problems = load_problems(options.problems)
     for name, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(name, folder)
@@ -137,7 +128,6 @@ def generate(
 
 
 def _check_texts(config: GenerationConfig) -> None:
-    """Refuse a provider without plain-text completions before anything is asked."""
     if config.via or config.whole.is_chat:
         return
     for model in config.models:
@@ -146,12 +136,6 @@ def _check_texts(config: GenerationConfig) -> None:
 
 @dataclass(frozen=True)
 class _Generation:
-    """The start of a run whose lock this process holds.
-
-    Attributes:
-        chosen: the jobs to do, once the run is open.
-    """
-
     config: GenerationConfig
     options: GenerationOptions
     store: RunStore
@@ -250,11 +234,7 @@ class CompletionSaver:
     say: Callable[[str], None]
 
     def __call__(self, finished: Finished[Generated], coordinator: CallCoordinator) -> None:
-        """Write the file of a complete job, then its record, which says that it is done.
-
-        Raises:
-            OSError: the result cannot be written.
-        """
+        """Write the file of a complete job, then its record, which says that it is done."""
         made = finished.value
         if made is None or not made.content.completions:
             self._keep_unfinished(finished)
@@ -268,7 +248,6 @@ class CompletionSaver:
         self.store.save_instance(finished.key, self._record(finished, made, path), None, None)
 
     def _redacted(self, content: ProblemFile) -> ProblemFile:
-        """Return the file without secrets that a model might repeat."""
         redact = self.store.redact.of
         made = (redact(one.model_dump(mode="json")) for one in content.completions)
         completions = tuple(map(Completion.model_validate, made))

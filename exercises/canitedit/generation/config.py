@@ -153,11 +153,7 @@ class GenerationOptions(RunActions, RunFolders, CallRetries, ProblemSource):
 
 
 def checked_config(config: GenerationConfig) -> GenerationConfig:
-    """Return ``config`` with the edit format of its models, if its values fit together.
-
-    Raises:
-        UserError: naming the option and what it may be.
-    """
+    """Return ``config`` with the edit format of its models, if its values fit together."""
     if not _RUN_NAME.fullmatch(config.run_name):
         raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
     if config.temperature > 2:
@@ -176,11 +172,7 @@ def checked_config(config: GenerationConfig) -> GenerationConfig:
 
 
 def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
-    """Return the models that the values of a command line name.
-
-    Raises:
-        UserError: a model or its settings are unknown, or an edit format is given with it.
-    """
+    """Return the models that the values of a command line name."""
     book = load_settings(values["model_settings"], format_names())
     any_name = bool(values["api_base"])
     found = models_given(values["models"], book, any_name=any_name, replay=False)
@@ -191,11 +183,7 @@ def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
 
 
 def model_folders(models: Sequence[ModelChoice]) -> dict[str, str]:
-    """Return by model the folder of its files: the end of its name, or all of it where two agree.
-
-    Raises:
-        UserError: a model is given twice, or no folder can have its name.
-    """
+    """Return each model's folder: the end of its name, or all of it where two agree."""
     short = {model.name: model_slug([model]) for model in models}
     if len(short) < len(models):
         raise UserError("--models names a model twice; leave one of them out")

@@ -77,10 +77,6 @@ def edit_program(
         temperature: of sampling.
         place: an existing folder, in which the file lies meanwhile.
         log: writes a line to the log of the job.
-
-    Raises:
-        RequestRefusedError: the provider refused, or the program does not fit the window.
-        InfrastructureError, UserError, BudgetUsedError, StoppedError: see ``ChatModel``.
     """
     said = Transcript()
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as root:

@@ -107,8 +107,6 @@ class CompletionJob:
 
 @dataclass
 class _Asking:
-    """Asks for the completions of a job, one after the other."""
-
     job: CompletionJob
     services: GenerationServices
     access: JobAccess
@@ -116,11 +114,6 @@ class _Asking:
     refused: list[RequestRefusedError] = field(default_factory=list)
 
     def ask_all(self) -> None:
-        """Ask for each completion; what was paid for before comes from the journal.
-
-        Raises:
-            BudgetUsedError, InfrastructureError, StoppedError, UserError: see ``ChatModel``.
-        """
         stop = self.services.worker.stop
         entries = self.access.calls.entries(self.job.key)
         for number in range(1, self.services.config.completions + 1):
@@ -136,13 +129,11 @@ class _Asking:
                 self.made.append(Completion(program="", reply="", truncated=False, cost=cost))
 
     def generated(self) -> Generated:
-        """Return what there is so far."""
         problem, kind = self.job.problem, self.job.kind
         content = ProblemFile(problem, kind, self._decoding(), tuple(self.made))
         return Generated(content, tuple(map(str, self.refused)))
 
     def _decoding(self) -> Decoding:
-        """Return what is sent with each request, without what the model does not take."""
         config, model = self.services.config, self._model(1)
         top_p = takes(model.name, config.api_base, {"top_p": config.top_p})
         return Decoding(
@@ -155,7 +146,6 @@ class _Asking:
 
     @property
     def _request(self) -> EditRequest:
-        """What is sent for a whole program; nothing where the agent edits."""
         config, problem = self.services.config, self.job.problem
         if config.via:
             return EditRequest()
@@ -163,7 +153,6 @@ class _Asking:
         return edit_request(config.whole, problem.before, instruction)
 
     def _model(self, number: int, gate: AttemptGate | None = None) -> LiteLLMModel:
-        """Return the model; the number of a completion is its seed."""
         config = self.services.config
         sampling = Sampling(config.top_p, self._request.stop, seed=number)
         return self.services.models.model(self.job.choice, config.temperature, gate, sampling)
@@ -215,7 +204,6 @@ def _tokens(usage: Usage | None) -> Tokens | None:
 
 
 def _ended(asking: _Asking) -> tuple[InstanceStatus, str]:
-    """Return the status of a job that asked for all of its completions."""
     refused = asking.refused
     own = [error for error in refused if not isinstance(error, WindowExceededError)]
     if len(own) == len(asking.made):

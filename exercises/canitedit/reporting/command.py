@@ -146,11 +146,7 @@ _BAR = 0.38
 
 
 def write_plot(report: EditingReport, path: Path) -> tuple[Path, ...]:
-    """Write the picture: ``.png``, or ``.svg`` with ``-dark.svg`` beside it for dark pages.
-
-    Raises:
-        UserError: the suffix is another, or pass@1 was not asked for.
-    """
+    """Write the picture: ``.png``, or ``.svg`` with ``-dark.svg`` beside it for dark pages."""
     if 1 not in report.ks:
         raise UserError(f"--plot {path} shows pass@1; add 1 to --k")
     if path.suffix not in (".svg", ".png"):
@@ -326,7 +322,6 @@ def _excess(excess: ExcessMean | None) -> str:
 
 
 def _table_3(report: EditingReport) -> Iterator[str]:
-    """Yield the form of the first paper's Table 3: our rows first, then the published ones."""
     headings = ["source", "model", "size", "problems", "pass@1 descriptive", "pass@1 lazy"]
     headings += ["ExcessCode v1 descriptive", "ExcessCode v1 lazy"]
     same = all(model.problems == describe_problems(FIRST_PAPER) for model in report.models)

@@ -58,9 +58,6 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
         path: the folder.
         v1: only the 54 problems of the first paper.
         allow_partial: accept what is incomplete or mixed, and list it in ``faults``.
-
-    Raises:
-        UserError: it holds no results, or it is incomplete or mixed; gives the numbers.
     """
     if not path.is_dir():
         raise UserError(f"{path} is no folder; give one with files *{EVALUATED}")
@@ -96,7 +93,6 @@ def _checked(path: Path, file: ProblemFile) -> ProblemFile:
 
 
 def _distinct(samplings: Iterable[Decoding]) -> tuple[Decoding, ...]:
-    """Return one sampling for each temperature, limit and model."""
     return tuple({_decoding(sampling): sampling for sampling in samplings}.values())
 
 
@@ -125,7 +121,6 @@ def _faults(
 
 
 def _missing(scores: Sequence[ProblemScore]) -> Iterator[str]:
-    """Yield what each instruction that was asked for lacks of the problems."""
     expected = expected_problems(score.name for score in scores)
     for kind in InstructionKind:
         found = {score.name for score in scores if score.kind is kind}

@@ -77,7 +77,6 @@ def editing_report(
 
 
 def _distinctly_named(folders: Sequence[ScoredFolder]) -> list[ScoredFolder]:
-    """Name folders of equal names by their paths."""
     names = Counter(folder.name for folder in folders)
     return [
         folder if names[folder.name] == 1 else replace(folder, name=str(folder.path))
@@ -112,7 +111,6 @@ def _figures(
 
 
 def _differences(folders: Sequence[ScoredFolder], ks: Sequence[int]) -> Iterator[PassDifference]:
-    """Yield descriptive less lazy instructions of each model, then each model less each before."""
     columns = {
         (folder.name, kind): scores
         for folder in folders

@@ -159,7 +159,6 @@ Checked = tuple[Row | DroppedRow, SharedText | None]
 def _with_leaks(
     rows: Iterable[Row | DroppedRow], index: ProblemIndex, workers: int
 ) -> Iterator[Checked]:
-    """Yield each row with its leak, in the order of the rows."""
     chunks = iter(rows)
     parts = iter(lambda: list(islice(chunks, _CHUNK)), [])
     for part, leaks in in_processes(_leaks, parts, workers, _start, index):
@@ -186,9 +185,6 @@ def problem_set(name: str, origin: int) -> ProblemSet:
         name: of a file or set of rows, whose text columns all count, or of a folder or archive of
             exercises, whose stubs, examples and tests count.
         origin: the position among those given.
-
-    Raises:
-        UserError: there are none.
     """
     path = Path(name).expanduser()
     if name.endswith(_ARCHIVES) or (path.is_dir() and not any(path.glob(_SAVED))):

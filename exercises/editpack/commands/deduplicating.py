@@ -141,13 +141,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def write_without_duplicates(step: Step, rows: NamedRows, asked: DuplicateChoice) -> None:
-    """Write one row of each cluster, the report, and the clusters if they are asked for.
-
-    Raises:
-        UserError: a file to write is one that is read or written as well, no row has a date
-            though the newest shall stay, or the rows change while they are read.
-        InfrastructureError: a worker was killed.
-    """
+    """Write one row of each cluster, the report, and the clusters if they are asked for."""
     _check(step, asked)
     try:
         banding(asked.threshold, asked.permutations)
@@ -189,7 +183,6 @@ class _Seen:
 def _without_duplicates(
     rows: NamedRows, asked: DuplicateChoice, folder: Path, facts: dict[str, Any]
 ) -> Iterator[Row | DroppedRow]:
-    """Yield rows as ``Step.write`` takes them; the report's ``facts`` are there at the end."""
     seen = _Seen()
     how = Comparison(asked.threshold, asked.permutations, asked.verify, asked.workers)
     joined = join_texts(_texts(rows, asked, seen), how, folder)
@@ -216,7 +209,6 @@ def _without_duplicates(
 
 
 def _texts(rows: NamedRows, asked: DuplicateChoice, seen: _Seen) -> Iterator[str | None]:
-    """Yield what is compared of each row, None for what is no row."""
     for name, row in tqdm(rows(), "signatures", unit=" rows", disable=None):
         if isinstance(row, DroppedRow):
             seen.names.append(name)
@@ -231,11 +223,6 @@ def _texts(rows: NamedRows, asked: DuplicateChoice, seen: _Seen) -> Iterator[str
 
 
 def _undated(worth: Sequence[float]) -> int:
-    """Return how many rows have no date.
-
-    Raises:
-        UserError: none has one.
-    """
     if not any(seconds > _UNDATED for seconds in worth):
         raise UserError(
             f"--keep newest: no row has an ISO date in {' or '.join(_DATES)}; keep the first or "
@@ -263,7 +250,6 @@ def _worth(row: Row, text: str, keep: KeptRow) -> float:
 
 
 def _seconds(row: Row) -> float:
-    """Return the date of a row, which is older than all others without one."""
     given = next((str(row[key]) for key in _DATES if row.get(key)), "")
     try:
         # Python 3.10 reads no Z.
@@ -336,9 +322,6 @@ def join_texts(texts: Iterable[str | None], how: Comparison, folder: Path) -> Jo
     Args:
         folder: where the temporary files go: 4 bytes for a value of a signature, and with
             ``verify`` 8 for a shingle.
-
-    Raises:
-        InfrastructureError: a worker was killed.
     """
     equal: dict[bytes, list[int]] = {}
     # The texts that have a signature, and where each text's shingles end.
@@ -368,7 +351,6 @@ def _join_candidates(
     how: Comparison,
     sets: UnionFind,
 ) -> int:
-    """Join the texts that agree in a band, and return how many pairs were compared."""
     cut = banding(how.threshold, how.permutations)
     signatures = _mapped(values, "<u4").reshape(len(places), cut.width)
     found = ([places[row] for row in bucket] for bucket in buckets(signatures, cut))
@@ -393,7 +375,6 @@ def _mapped(file: IO[bytes], kind: str) -> NDArray[Any]:
 
 
 def _sketches(texts: Iterable[str | None], how: Comparison) -> Iterator[_Sketch]:
-    """Yield the sketch of each text in order."""
     task = partial(_sketched, how=how)
     for _, sketches in in_processes(task, _batches(texts), how.workers):
         yield from sketches

@@ -64,7 +64,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def _count(source: RowSource, tally: EditTally, *, skip_bad: bool) -> int:
-    """Count the rows and return how many are none."""
     unreadable = 0
     for row in tqdm(source.rows(skip_bad=skip_bad), "stats", unit=" rows", disable=None):
         if isinstance(row, DroppedRow):

@@ -124,7 +124,7 @@ _AHEAD = 8
 
 
 class _EndedError(Exception):
-    """The process gave no answer; the message says why."""
+    pass
 
 
 @dataclass
@@ -146,12 +146,7 @@ class ParserProcess:
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, text: str) -> str:
-        """Return why a text is no Python, in one line; empty if it is.
-
-        Raises:
-            InfrastructureError: the interpreter cannot be started any more.
-            StoppedError: the parser is closed.
-        """
+        """Return why a text is no Python, in one line; empty if it is."""
         used, problem = self._used, self._verdict(text)
         if used and problem.startswith(_BY_LIMIT):
             # Memory that earlier texts took must change no verdict: ask a new process.
@@ -160,12 +155,7 @@ class ParserProcess:
         return problem
 
     def start(self) -> str:
-        """Start a process, and return the version of its Python.
-
-        Raises:
-            InfrastructureError: it does not start, or gives no version.
-            StoppedError: the parser is closed.
-        """
+        """Start a process, and return the version of its Python."""
         with self._lock:
             if self._closed:
                 raise StoppedError("the parser is closed")
@@ -239,7 +229,6 @@ class ParserProcess:
             raise _EndedError("the parser did not answer in time")
 
     def _ended(self) -> Exception:
-        """Return the error about a process that closed its pipes."""
         if self._closed:
             return StoppedError("the parser is closed")
         assert self._process
@@ -313,9 +302,6 @@ def parser_pool(python: str, workers: int) -> Iterator[ParserPool]:
     Args:
         python: path or name of an interpreter; empty for the running one.
         workers: how many processes.
-
-    Raises:
-        UserError: ``python`` is no usable interpreter.
     """
     asked = shutil.which(Path(python).expanduser() if python else sys.executable)
     if not asked:

@@ -84,11 +84,7 @@ class MineAsked:
     )
 
     def rules(self) -> MineRules:
-        """Return what is mined.
-
-        Raises:
-            UserError: a date is none, or the verbs cannot be read.
-        """
+        """Return what is mined."""
         for name, value in (("--since", self.since), ("--until", self.until)):
             check_date(name, value)
         return MineRules(
@@ -107,8 +103,6 @@ def _license_ids(text: str) -> tuple[str, ...]:
 
 @dataclass
 class _Mine:
-    """One repository with what the report says of it."""
-
     name: str
     history: GitHistory
     found: FoundLicense = field(default_factory=FoundLicense)
@@ -149,7 +143,6 @@ def _opened(paths: Sequence[Path], refs: Sequence[str]) -> list[_Mine]:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return a name for each repository; equal ones get the folder above in front."""
     names = [_name_of(path) for path in paths]
     return [
         f"{path.parent.name}/{name}" if names.count(name) > 1 else name
@@ -158,7 +151,6 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _name_of(path: Path) -> str:
-    """Return ``owner/name`` of a mirror (see ``Mirrors``), else the name of the folder."""
     path = path.parent if path.name == ".git" else path
     if path.name == "repo" and "+" in path.parent.name:
         return path.parent.name.replace("+", "/", 1)
@@ -194,7 +186,6 @@ def _left_out(mine: _Mine, asked: MineAsked) -> str:
 
 
 def _license_in(history: GitHistory, reader: HistoryReader) -> FoundLicense:
-    """Return the licence that the files in the top folder of the first tip state."""
     if not history.tips:
         return FoundLicense()
     (top,) = reader.objects((f"{history.tips[0]}^{{tree}}",), _LONGEST_TREE)
@@ -224,7 +215,6 @@ def _options(asked: MineAsked, rules: MineRules) -> Mapping[str, Any]:
 
 
 def _details(mines: Sequence[_Mine]) -> Mapping[str, Any]:
-    """Return what the report says beyond the sums: each repository, and all commits."""
     counts = [mine.counts for mine in mines]
     return {
         "git": git("--version", cwd=Path("/")).decode().split()[-1],

@@ -122,7 +122,6 @@ def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def _origins(sources: tuple[RowSource, ...]) -> Mapping[str, str]:
-    """Return the origin of each source: the file's name, all of it where two are alike."""
     short = {s.name: Path(s.name).name if s.path else s.name for s in sources}
     times = Counter(short.values())
     return {name: short[name] if times[short[name]] == 1 else name for name in short}

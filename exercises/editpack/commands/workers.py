@@ -34,9 +34,6 @@ def in_processes(
         parts: pickled for other processes.
         workers: how many.
         start: called once in each process, with ``arguments``.
-
-    Raises:
-        InfrastructureError: a worker was killed.
     """
     if workers == 1:
         if start:

@@ -65,7 +65,6 @@ def ruled_noun(message: str, verb: str) -> str:
 
 
 def _tokens(message: str, verb: str) -> list[str]:
-    """Return the tokens behind the verb in the first line; of several words of code the last."""
     line = message.strip().partition("\n")[0].lower().replace("’", "'")
     rest = line[line.find(verb) + len(verb) :].lstrip()
     if verb == "revert" and rest.startswith('"'):
@@ -75,7 +74,6 @@ def _tokens(message: str, verb: str) -> list[str]:
 
 
 def _from_phrase(tokens: Sequence[str]) -> Sequence[str]:
-    """Return the tokens from the first word that can be a noun."""
     place = 0
     while place < len(tokens) and (step := _skipped(tokens[place], tokens[place + 1 :], place)):
         place += step

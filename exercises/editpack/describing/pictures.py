@@ -84,15 +84,12 @@ def _draw_side(
 
 @dataclass(frozen=True)
 class _Arc:
-    """A part of a ring, in degrees clockwise from the top."""
-
     start: float
     size: float
     text: str
 
     @property
     def middle(self) -> float:
-        """The angle of its middle."""
         return self.start + self.size / 2
 
 
@@ -148,7 +145,6 @@ def _write(
     inwards: bool = False,
     **look: Any,  # noqa: ANN401
 ) -> None:
-    """Write the names of arcs from ``radius``, where the arc is as wide as a line of text."""
     narrow = radius - _LONGEST_VERB if inwards else radius
     least = 360 * _LINE * points / (2 * pi * narrow * _POINTS_PER_UNIT)
     for arc in arcs:

@@ -111,9 +111,6 @@ class HistoryReader:
         """Yield the non-merge commits with their files, the oldest first.
 
         The files must be read before the next commit. A root commit has none.
-
-        Raises:
-            UserError: the repository is damaged.
         """
         if self._history.tips:
             for commit, events in groupby(self._events(), itemgetter(0)):
@@ -136,11 +133,7 @@ class HistoryReader:
             raise self._failure()
 
     def objects(self, names: Sequence[str], most: int) -> list[GitObject]:
-        """Return objects; what has more than ``most`` bytes is read over and not held.
-
-        Raises:
-            UserError: the repository is damaged.
-        """
+        """Return objects; what has more than ``most`` bytes is read over and not held."""
         asked, answer = self._objects
         try:
             # At once: each turn of the other process takes longer than its work.

@@ -47,9 +47,6 @@ def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
 
     ``refs`` are names of commits, or patterns of full names of references (``refs/tags/*``); by
     default it is HEAD.
-
-    Raises:
-        UserError: there is no repository, or it lacks a reference.
     """
     top = path.expanduser().absolute()
     folder = top / ".git" if (top / ".git").exists() else top

@@ -54,10 +54,6 @@ class CheckpointFolder:
             deciding: what decides the weights, as JSON.
             resume: going on is asked for.
             writes: this process is the one that writes; it removes incomplete checkpoints.
-
-        Raises:
-            UserError: there is a checkpoint and going on was not asked for, or it is one of
-                another training.
         """
         found = self._complete(remove=writes)
         started = self.path / _STARTED
@@ -79,7 +75,6 @@ class CheckpointFolder:
                 )
 
     def _complete(self, *, remove: bool) -> list[Checkpoint]:
-        """Return the complete checkpoints, and ``remove`` the others."""
         found = []
         for path in self.path.glob("*"):
             if not (name := _NAME.fullmatch(path.name)):

@@ -52,11 +52,7 @@ class Corpus:
 
 
 def training_data(source: RowSource, *, contaminated_anyway: bool) -> TrainingData:
-    """Return the data of a training.
-
-    Raises:
-        UserError: its report shows no decontamination, and that was not allowed.
-    """
+    """Return the data of a training."""
     record = input_record(source)
     clean = decontaminated(record)
     if not (clean or contaminated_anyway):
@@ -81,9 +77,6 @@ def tokenized(
 
     The system removes the file with the process, however that ends. ``check`` is called between
     the rows; what it raises ends the reading.
-
-    Raises:
-        UserError: there is no row, or one is none.
     """
     licences, unreadable = Counter[str](), Counter[str]()
     with TemporaryFile(dir=folder) as file:

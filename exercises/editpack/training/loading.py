@@ -16,11 +16,7 @@ _SHOWN = 300
 
 
 def require_packages(*, deepspeed: bool = False) -> None:
-    """Check that the packages of a training are installed.
-
-    Raises:
-        UserError: names those that are not, and how to install them.
-    """
+    """Check that the packages of a training are installed."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise UserError(
@@ -33,11 +29,7 @@ def require_packages(*, deepspeed: bool = False) -> None:
 
 
 def load_tokenizer(name: str) -> Any:  # noqa: ANN401 - of transformers
-    """Return the tokenizer of a model.
-
-    Raises:
-        UserError: there is none, or it has no end-of-text token.
-    """
+    """Return the tokenizer of a model."""
     from transformers import AutoTokenizer
 
     try:
@@ -50,12 +42,7 @@ def load_tokenizer(name: str) -> Any:  # noqa: ANN401 - of transformers
 
 
 def load_model(name: str, window: int) -> Any:  # noqa: ANN401
-    """Return the model with 32-bit weights, which an optimiser of small steps needs.
-
-    Raises:
-        UserError: there is none, it has no safetensors, needs code of its own, or takes no window
-            of so many tokens.
-    """
+    """Return the model with 32-bit weights, which an optimiser of small steps needs."""
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -102,11 +102,7 @@ class TrainOptions:
 
     @property
     def folder(self) -> Path:
-        """The folder to write.
-
-        Raises:
-            UserError: none was given.
-        """
+        """The folder to write."""
         if self.out is None:
             raise UserError("no --out given; name the folder for the tuned model")
         return self.out
@@ -131,11 +127,7 @@ class StepShape:
 
 
 def step_shape(recipe: Recipe, devices: int) -> StepShape:
-    """Return how the windows of a step are spread over ``devices``.
-
-    Raises:
-        UserError: the product is not ``step_windows``; names three values that would do.
-    """
+    """Return how the windows of a step are spread over ``devices``."""
     asked = recipe.step_windows
     each = recipe.batch * devices
     shape = StepShape(recipe.batch, recipe.accumulate or max(asked // each, 1), devices)
@@ -157,11 +149,7 @@ def step_shape(recipe: Recipe, devices: int) -> StepShape:
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Refuse values that no training can have.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse values that no training can have."""
     if recipe.held_out >= 1:
         raise UserError(f"--held-out {recipe.held_out:g}: must lie from 0 to below 1")
     if not 0 <= recipe.seed < _SEEDS:

@@ -96,11 +96,7 @@ def write_record(folder: Path, tuned: Tuned) -> str:
 
 
 def rewrite_card(folder: Path, scores: Path | None) -> str:
-    """Write the card of a complete training again, with measured scores if there are any.
-
-    Raises:
-        UserError: a file cannot be used.
-    """
+    """Write the card of a complete training again, with measured scores if there are any."""
     record = read_object(folder / _RECORD, "train again into another --out")
     if scores is None:
         return f"{folder} is complete; nothing to do"
@@ -111,7 +107,6 @@ def rewrite_card(folder: Path, scores: Path | None) -> str:
 
 
 def _measured(path: Path) -> dict[str, Any]:
-    """Return the scores in a report of ``exercises.canitedit``."""
     fix = "give what `exercises.canitedit report --json` printed"
     try:
         found = read_object(path, fix)

@@ -96,11 +96,7 @@ class Trained:
 
 
 def check_devices() -> None:
-    """Check that one process has one accelerator at most.
-
-    Raises:
-        UserError: there are several, which the trainer does not use from one process.
-    """
+    """Check that one process has one accelerator at most."""
     if (number := torch.cuda.device_count()) > 1:
         raise UserError(
             f"{number} GPUs are visible to one process; start one for each with `torchrun "
@@ -112,11 +108,7 @@ def check_devices() -> None:
 def train_windows(
     run: TrainingRun, stop: Shutdown, say: Callable[[str], None], out: Path
 ) -> Trained:
-    """Train, and write the model into ``out``.
-
-    Raises:
-        StoppedError: it was stopped; a checkpoint is written.
-    """
+    """Train, and write the model into ``out``."""
     before, began = run.begin.seconds if run.begin else 0.0, time.monotonic()
     watch = StepWatch(run.folder, stop, lambda: before + time.monotonic() - began, say)
     trainer = _trainer(run, watch)
