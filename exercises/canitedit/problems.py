@@ -75,9 +75,7 @@ class Problem(Checked):
 
     Attributes:
         full_name: id and name, the first part of the names of its files.
-        before: the program to edit.
         after: the solution of the authors.
-        tests: Python code that runs behind the edited program.
     """
 
     id: Annotated[int, Field(ge=0)]

@@ -34,7 +34,6 @@ class EditRequest:
     Attributes:
         messages: empty for a text.
         text: empty for messages.
-        stop: the texts at which the provider stops.
     """
 
     messages: tuple[Message, ...] = ()

@@ -57,7 +57,6 @@ class PublishedRow:
 
     Attributes:
         group: what is known of the model's training data.
-        size: of the model; empty if unknown.
     """
 
     group: str

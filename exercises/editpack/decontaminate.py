@@ -47,13 +47,7 @@ class EvaluationText:
 
 @dataclass(frozen=True)
 class SharedText:
-    """What a row shares with a problem.
-
-    Attributes:
-        column: of the row.
-        rule: ``run`` or ``jaccard``.
-        shared: the text, shortened.
-    """
+    """What a row shares with a problem."""
 
     found: EvaluationText
     column: str

@@ -101,9 +101,7 @@ class Step:
     """A command with its input and output.
 
     Attributes:
-        command: its name.
         options: that decide which rows are written, for the report; no paths.
-        packages: whose versions the report names.
         details: called at the end, for what the report says beyond counts.
         also_read: files besides the sources, which must not be written.
     """

@@ -37,8 +37,6 @@ class Instruction:
 
     Attributes:
         text: the instruction: the whole message, or its subject in ``code``, without prefix.
-        subject: the first line.
-        message: all of it.
     """
 
     text: str

@@ -49,7 +49,6 @@ class MineRules:
     """What is mined.
 
     Attributes:
-        verbs: in lower case; the first word of an instruction is one.
         since, until: of the author date in UTC: days, months, or empty for any.
         paths: those that are taken; all if it has no patterns.
     """

@@ -38,12 +38,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class DroppedRow:
-    """A row that a command leaves out.
-
-    Attributes:
-        rule: under which it is counted.
-        detail: what it was caught by, in a few words.
-    """
+    """A row that a command leaves out."""
 
     row: Row
     rule: str
@@ -90,7 +85,6 @@ class RowSource:
     """Where rows are from; they can be read several times.
 
     Attributes:
-        name: as the user gave it.
         path: the file or folder; None for a set on the hub.
         read: yields what the source holds, a ``DamagedError`` in place of what is no JSON.
     """

@@ -146,8 +146,6 @@ class EditTally:
     """What is counted of rows.
 
     Attributes:
-        verbs_known: the list of verbs.
-        tokens_of: the number of tokens of a message.
         noun_of: the root noun of a message with its verb.
     """
 

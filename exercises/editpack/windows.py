@@ -31,7 +31,6 @@ class Documents:
     """Documents of tokens, which may lie on disk.
 
     Attributes:
-        tokens: of all documents, in the order in which they were written.
         ends: where each document ends in ``tokens``.
         digests: a number of each document's text, which decides whether it is held out.
     """
@@ -73,8 +72,6 @@ def write_documents(
     """Write tokens into an open file, and return them as an array that is read from there.
 
     Args:
-        texts: each document's text and its tokens.
-        end_of_text: the token behind each document.
         file: empty; stays open as long as the documents are used.
     """
     import numpy as np
@@ -111,7 +108,6 @@ class Windows(Sequence["Tokens"]):
 
     Attributes:
         order: numbers of the documents that are joined.
-        length: tokens of a window.
     """
 
     documents: Documents

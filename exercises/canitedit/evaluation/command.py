@@ -189,7 +189,6 @@ class ProgramPair:
     """A program in two evaluations.
 
     Attributes:
-        problem: full name.
         number: of the first completion that is this program, from 1.
     """
 
@@ -317,7 +316,6 @@ def read_completions(
     Args:
         folder: holds files of completions. Files that have been evaluated are read where there is
             no other of their name and ``output`` is another folder: those of others are so.
-        output: where the evaluated files will be.
         rows: problems by their full names, which replace those in the files; None keeps these.
     """
     if not folder.is_dir():

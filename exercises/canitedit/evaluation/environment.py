@@ -79,7 +79,6 @@ class EnvironmentSource:
 
     Attributes:
         interpreter: for local, one of the user's; None for one with our requirements.
-        cache: where virtual environments are kept.
     """
 
     kind: EnvironmentKind
@@ -102,10 +101,7 @@ def program_environment(
     """Make the environment, and try to import ``modules`` in it; it ends with the context.
 
     Args:
-        source: says which.
         modules: what programs need, by the names under which they are imported.
-        check: raises when the evaluation stops.
-        say: prints a line for the user.
     """
     with _without_leftovers(source):
         try:

@@ -56,8 +56,6 @@ class ProgramPool:
 
     Attributes:
         cache: takes each outcome at once, so that an evaluation that ends can be continued.
-        workers: programs at once.
-        stop: ends the work; running programs are killed then.
     """
 
     folders: Folders

@@ -67,8 +67,6 @@ class TestedProgram:
     """A program with its tests.
 
     Attributes:
-        text: as it runs.
-        stubs: modules that it is given.
         alone: its tests compare times.
     """
 

@@ -226,7 +226,6 @@ class CompletionSaver:
 
     Attributes:
         folders: of the models' files, by key of a job.
-        say: prints a line for the user.
     """
 
     store: RunStore

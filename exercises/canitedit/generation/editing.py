@@ -67,17 +67,7 @@ def edit_program(
     place: Path,
     log: Callable[[str], None],
 ) -> EditedProgram:
-    """Have the agent edit ``before`` in the edit format of ``choice``.
-
-    Args:
-        before: the program.
-        instruction: what is asked for.
-        choice: the model's names and its edit format.
-        model: answers the one request.
-        temperature: of sampling.
-        place: an existing folder, in which the file lies meanwhile.
-        log: writes a line to the log of the job.
-    """
+    """Have the agent edit ``before`` in the edit format of ``choice``."""
     said = Transcript()
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as root:
         path = Path(root, PROGRAM)

@@ -53,11 +53,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class CompletionJob:
-    """The completions of one problem, instruction and model; see ``runs.jobs.Job``.
-
-    Attributes:
-        folder: of the model, in the folder of the run.
-    """
+    """The completions of one problem, instruction and model; see ``runs.jobs.Job``."""
 
     problem: Problem
     kind: InstructionKind

@@ -22,8 +22,6 @@ class ScoredFolder:
     """The scores of one folder: those of one model.
 
     Attributes:
-        name: of the folder.
-        scores: by problem, then by instruction.
         faults: what is incomplete or mixed; empty for a complete folder.
         samplings: with what the completions were asked for; one if they are not mixed.
     """
@@ -55,8 +53,6 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
     """Read and score a folder; nothing in it is executed.
 
     Args:
-        path: the folder.
-        v1: only the 54 problems of the first paper.
         allow_partial: accept what is incomplete or mixed, and list it in ``faults``.
     """
     if not path.is_dir():

@@ -75,11 +75,7 @@ class DecontaminateAsked:
 
 @dataclass
 class ProblemSet:
-    """A file of ``--against``, and what was found of it.
-
-    Attributes:
-        rows: the rows that were taken out, by problem.
-    """
+    """A file of ``--against``, and what was found of it."""
 
     name: str
     sha256: str

@@ -299,7 +299,6 @@ class JoinedTexts:
 
     Attributes:
         short: how many have no shingles and are compared by equality.
-        compared: candidates whose similarity was computed.
     """
 
     sets: UnionFind

@@ -9,16 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from tempfile import TemporaryFile
 from threading import Lock
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import typer
 
@@ -27,12 +26,18 @@ from core.options import built, command, option, option_group
 from core.processes import without_secrets
 from exercises.editpack.cleanup import Cleanup, cleaned
 from exercises.editpack.commands.parseworker import MOST_SECONDS
+from exercises.editpack.commands.workers import in_order, parts_of
 from exercises.editpack.files import RowFiles, RowInput, Step, row_workers_option
 from exercises.editpack.rows import NEW, OLD, DroppedRow, Row, with_content
-from exercises.editpack.rules import Parser, RuleSet, broken_rule
+from exercises.editpack.rules import EditRule, RuleSet, broken_rule
 
 _DIFFER = "cleanups_differ"
 """The key of a report: rows of which the two cleanups give other texts."""
+_BATCH = 64
+"""Rows that a worker gets at once; each batch is parsed in a process of its own."""
+
+Parse = Callable[[Sequence[str]], Sequence[str]]
+"""Returns why each text is not Python, in one line; empty for one that is."""
 
 
 @option_group
@@ -59,43 +64,52 @@ class FilterAsked:
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Drop rows that are blank, have certain words, are small or do not parse."""
     asked = built(FilterAsked, values)
-    source = asked.given.source()
+    source, skip_bad = asked.given.source(), asked.given.skip_bad
     with parser_pool(asked.python, asked.workers) as pool:
         options = {
             "rules": asked.rules.value,
             "cleanup": asked.cleanup.value,
             "python": pool.version,
-            "skip_bad": asked.given.skip_bad,
+            "skip_bad": skip_bad,
         }
-        counts = Counter[str]()
-        step = Step(
-            "filter", (source,), asked.files, options, ("rapidfuzz",),
-            lambda: {_DIFFER: counts[_DIFFER]},
-        )  # fmt: skip
-        step.write(_filtered(source.rows(skip_bad=asked.given.skip_bad), asked, pool, counts))
+        counts = {_DIFFER: 0}
+        step = Step("filter", (source,), asked.files, options, ("rapidfuzz",), lambda: counts)
+
+        def judge(part: Sequence[Row | DroppedRow]) -> tuple[list[Row | DroppedRow], int]:
+            differ = sum(isinstance(row, dict) and cleanups_differ(row) for row in part)
+            return judged(part, asked.rules, asked.cleanup, pool.parser), differ
+
+        def results() -> Iterator[Row | DroppedRow]:
+            for found, differ in pool.map(judge, parts_of(source.rows(skip_bad=skip_bad), _BATCH)):
+                counts[_DIFFER] += differ
+                yield from found
+
+        step.write(results())
 
 
-def _filtered(
-    rows: Iterator[Row | DroppedRow], asked: FilterAsked, pool: ParserPool, counts: Counter[str]
-) -> Iterator[Row | DroppedRow]:
-    def judge(row: Row | DroppedRow, parser: Parser) -> tuple[Row | DroppedRow, bool]:
+def judged(
+    rows: Iterable[Row | DroppedRow], rules: RuleSet, cleanup: Cleanup, parse: Parse
+) -> list[Row | DroppedRow]:
+    """Return rows with cleaned sides, instruction and content, or as they were if dropped.
+
+    Only the edits that pass all other rules are parsed.
+    """
+    found: list[Row | DroppedRow] = []
+    passed: list[tuple[int, Row, Row]] = []
+    for place, row in enumerate(rows):
+        found.append(row)
         if isinstance(row, DroppedRow):
-            return row, False
-        return judged(row, asked.rules, asked.cleanup, parser), cleanups_differ(row)
-
-    for result, differ in pool.map(judge, rows):
-        counts[_DIFFER] += differ
-        yield result
-
-
-def judged(row: Row, rules: RuleSet, cleanup: Cleanup, parser: Parser) -> Row | DroppedRow:
-    """Return the row with cleaned sides, instruction and content, or as it was if it is dropped."""
-    old, new = cleaned(row[OLD], cleanup), cleaned(row[NEW], cleanup)
-    broken = broken_rule(old, new, rules, parser)
-    if broken:
-        rule, detail = broken
-        return DroppedRow(row, rule.value, detail)
-    return with_content({**row, OLD: old, NEW: new})
+            continue
+        old, new = cleaned(row[OLD], cleanup), cleaned(row[NEW], cleanup)
+        if broken := broken_rule(old, new, rules):
+            found[place] = DroppedRow(row, broken[0].value, broken[1])
+        else:
+            passed.append((place, row, {**row, OLD: old, NEW: new}))
+    problems = parse([clean[NEW] for _, _, clean in passed])
+    for (place, row, clean), problem in zip(passed, problems, strict=True):
+        wrong = problem and DroppedRow(row, EditRule.SYNTAX.value, problem)
+        found[place] = wrong or with_content(clean)
+    return found
 
 
 def cleanups_differ(row: Row) -> bool:
@@ -106,153 +120,122 @@ def cleanups_differ(row: Row) -> bool:
     )
 
 
-T = TypeVar("T")
+P = TypeVar("P")
 R = TypeVar("R")
 
 _SCRIPT = Path(__file__).with_name("parseworker.py")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _OLDEST = (3, 6)
 _FIX = "name a Python of 3.6 or newer"
-# For a process that does nothing; one that works is ended by its limit of processor time.
-_PATIENCE = 300.0
-_START = 30.0
 _END = 10.0
 _LONGEST_ANSWER = 4096
 # Verdicts that may come of what a process did before.
 _BY_LIMIT = ("the parser", "MemoryError")
-_AHEAD = 8
+_AHEAD = 2
 
 
-class _EndedError(Exception):
-    pass
+class Parser:
+    """Parses texts with another Python, in a process for each call; threads may share it.
 
-
-@dataclass
-class ParserProcess:
-    """A parser in a process that is started when a text comes, and replaced where it ended.
-
-    One thread uses it at a time; another may call ``cancel``.
-
-    Attributes:
-        python: the path of the interpreter.
-        patience: seconds to wait for an answer.
+    ``patience`` is in seconds, for an answer of a process that does nothing; one that works is
+    ended by its limit of processor time.
     """
 
-    python: str
-    patience: float = _PATIENCE
-    _process: subprocess.Popen[bytes] | None = None
-    _used: bool = False
-    _closed: bool = False
-    _lock: Lock = field(default_factory=Lock)
+    def __init__(self, python: str, patience: float = 300.0) -> None:
+        self.python, self.patience = python, patience
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock, self._closed = Lock(), False
 
-    def __call__(self, text: str) -> str:
-        """Return why a text is no Python, in one line; empty if it is."""
-        used, problem = self._used, self._verdict(text)
-        if used and problem.startswith(_BY_LIMIT):
-            # Memory that earlier texts took must change no verdict: ask a new process.
-            self.close()
-            problem = self._verdict(text)
-        return problem
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        """Return why each text is not Python, in one line; empty for one that is.
 
-    def start(self) -> str:
-        """Start a process, and return the version of its Python."""
+        A process that dies or hangs is the verdict on the text that it had, and another goes on.
+        """
+        found: list[str] = []
+        while left := texts[len(found) :]:
+            _, *answers, end = self._run(left)
+            for place, answer in enumerate([*answers, end][: len(left)]):
+                # Memory that earlier texts took must change no verdict: ask a new process.
+                if place and answer.startswith(_BY_LIMIT):
+                    break
+                found.append(answer)
+        return found
+
+    def version(self) -> str:
+        """Return the version of the Python."""
+        return self._run(())[0]
+
+    def cancel(self) -> None:
+        """Kill the processes, and start no other; what is asked then has no verdict."""
+        with self._lock:
+            self._closed = True
+            for process in self._running:
+                _kill(process)
+
+    def _run(self, texts: Sequence[str]) -> list[str]:
+        """Return the version, the answers of one process, and why it gave no more."""
+        # A file, because a process that reads nothing must not stop this one.
+        with TemporaryFile() as given:
+            for text in texts:
+                data = text.encode("utf-8", "surrogatepass")
+                given.write(len(data).to_bytes(8, "big") + data)
+            given.seek(0)
+            with self._started(given) as process:
+                said, end = self._answers(process, len(texts) + 1)
+        if self._closed:
+            raise StoppedError("the parser is closed")
+        version, *answers = said.decode("ascii", "replace").split("\n")
+        if not answers:
+            raise InfrastructureError(f"{self.python} does not start: {end}")
+        if not _VERSION.fullmatch(version):
+            raise InfrastructureError(f"{self.python} does not answer as a Python")
+        return [version, *answers[:-1], end]
+
+    @contextmanager
+    def _started(self, given: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
         with self._lock:
             if self._closed:
                 raise StoppedError("the parser is closed")
             try:
-                self._process = _started(self.python)
+                # In a session of its own: an interrupt of the terminal is for the command alone.
+                process = subprocess.Popen(
+                    [self.python, "-I", "-S", str(_SCRIPT)], env=without_secrets(os.environ),
+                    stdin=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
+                    start_new_session=True,
+                )  # fmt: skip
             except OSError as error:
                 raise InfrastructureError(f"{self.python} does not start: {error}") from error
-            self._used = False
+            self._running.add(process)
         try:
-            version = self._answer(time.monotonic() + _START)
-        except _EndedError as error:
-            self.close()
-            raise InfrastructureError(f"{self.python} does not start: {error}") from error
-        if not _VERSION.fullmatch(version):
-            self.close()
-            raise InfrastructureError(f"{self.python} does not answer as a Python")
-        return version
+            with process:
+                try:
+                    yield process
+                finally:
+                    _kill(process)
+        finally:
+            with self._lock:
+                self._running.discard(process)
 
-    def cancel(self) -> None:
-        """Kill the process, and start no other; what is asked then has no verdict."""
-        with self._lock:
-            self._closed = True
-            if self._process:
-                _kill(self._process)
-
-    def close(self) -> None:
-        """End the process."""
-        process, self._process = self._process, None
-        if process:
-            _kill(process)
-            process.__exit__(None, None, None)
-
-    def _verdict(self, text: str) -> str:
-        if self._process is None:
-            self.start()
-        self._used = True
-        end = time.monotonic() + self.patience
-        data = text.encode("utf-8", "surrogatepass")
+    def _answers(self, process: subprocess.Popen[bytes], lines: int) -> tuple[bytes, str]:
+        assert process.stdout
+        said, poll = bytearray(), select.poll()
+        poll.register(process.stdout, select.POLLIN)
+        while len(said) <= lines * _LONGEST_ANSWER:
+            if said.count(b"\n") >= lines:
+                return said, ""
+            if not poll.poll(self.patience * 1000):
+                return said, "the parser did not answer in time"
+            if not (data := process.stdout.read(_LONGEST_ANSWER)):
+                break
+            said += data
         try:
-            self._send(len(data).to_bytes(8, "big") + data, end)
-            return self._answer(end)
-        except _EndedError as error:
-            self.close()
-            return str(error)
-
-    def _send(self, data: bytes, end: float) -> None:
-        assert self._process and self._process.stdin
-        descriptor, left = self._process.stdin.fileno(), memoryview(data)
-        while left:
-            self._wait(descriptor, select.POLLOUT, end)
-            try:
-                left = left[os.write(descriptor, left) :]
-            except BrokenPipeError as error:
-                raise self._ended() from error
-
-    def _answer(self, end: float) -> str:
-        assert self._process and self._process.stdout
-        descriptor, line = self._process.stdout.fileno(), b""
-        while not line.endswith(b"\n"):
-            self._wait(descriptor, select.POLLIN, end)
-            data = os.read(descriptor, _LONGEST_ANSWER)
-            if not data or len(line) > _LONGEST_ANSWER:
-                raise self._ended()
-            line += data
-        return line[:-1].decode("ascii", "replace")
-
-    def _wait(self, descriptor: int, event: int, end: float) -> None:
-        poll = select.poll()
-        poll.register(descriptor, event)
-        if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
-            raise _EndedError("the parser did not answer in time")
-
-    def _ended(self) -> Exception:
-        if self._closed:
-            return StoppedError("the parser is closed")
-        assert self._process
-        try:
-            code = self._process.wait(_END)
+            code = process.wait(_END)
         except subprocess.TimeoutExpired:
-            return _EndedError("the parser closed its output")
+            return said, "the parser closed its output"
         if code == -signal.SIGXCPU:
-            return _EndedError(f"the parser took more than {MOST_SECONDS} s")
+            return said, f"the parser took more than {MOST_SECONDS} s"
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return _EndedError(f"the parser died ({how})")
-
-
-def _started(python: str) -> subprocess.Popen[bytes]:
-    # In a session of its own: an interrupt of the terminal is for the command alone.
-    process = subprocess.Popen(
-        [python, "-I", "-S", str(_SCRIPT)], env=without_secrets(os.environ), bufsize=0,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
-    assert process.stdin
-    # A process that reads nothing must not stop this one in `write`.
-    os.set_blocking(process.stdin.fileno(), False)
-    return process
+        return said, f"the parser died ({how})"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -263,67 +246,39 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class ParserPool:
-    """Parsers, and a thread for each.
-
-    Attributes:
-        version: of the Python that parses.
-    """
+    """A parser with the version of its Python, and threads that use it."""
 
     version: str
-    parsers: Sequence[ParserProcess]
+    parser: Parser
     threads: ThreadPoolExecutor
+    workers: int
 
-    def map(self, work: Callable[[T, Parser], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield ``work(item, parser)`` in the order of the items; read few of them ahead."""
-        idle: SimpleQueue[ParserProcess] = SimpleQueue()
-        for parser in self.parsers:
-            idle.put(parser)
-
-        def one(item: T) -> R:
-            parser = idle.get()
-            try:
-                return work(item, parser)
-            finally:
-                idle.put(parser)
-
-        waiting: deque[Future[R]] = deque()
-        for item in items:
-            waiting.append(self.threads.submit(one, item))
-            if len(waiting) >= _AHEAD * len(self.parsers):
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    def map(self, work: Callable[[P], R], parts: Iterable[P]) -> Iterator[R]:
+        """Yield ``work(part)`` in the order of the parts; read few of them ahead."""
+        submit = partial(self.threads.submit, work)
+        return (found for _, found in in_order(submit, parts, _AHEAD * self.workers))
 
 
 @contextmanager
 def parser_pool(python: str, workers: int) -> Iterator[ParserPool]:
-    """Have a pool of parsers; no process of theirs is left at the end.
+    """Have a parser and threads for it; no process is left at the end.
 
-    Args:
-        python: path or name of an interpreter; empty for the running one.
-        workers: how many processes.
+    ``python`` is the path or the name of an interpreter, empty for the running one.
     """
-    asked = shutil.which(Path(python).expanduser() if python else sys.executable)
-    if not asked:
+    found = shutil.which(Path(python).expanduser() if python else sys.executable)
+    if not found:
         raise UserError(f"--python {python}: there is no such program; {_FIX}")
-    parsers = [ParserProcess(str(Path(asked).absolute())) for _ in range(workers)]
-    threads = ThreadPoolExecutor(workers)
+    parser = Parser(str(Path(found).absolute()))
     try:
-        yield ParserPool(_usable_version(parsers[0]), parsers, threads)
-    finally:
-        # The processes first: threads may wait for them.
-        for parser in parsers:
-            parser.cancel()
-        threads.shutdown(cancel_futures=True)
-        for parser in parsers:
-            parser.close()
-
-
-def _usable_version(parser: ParserProcess) -> str:
-    try:
-        version = parser.start()
+        version = parser.version()
     except InfrastructureError as error:
         raise UserError(f"--python: {error}; {_FIX}") from error
     if tuple(map(int, version.split("."))) < _OLDEST:
         raise UserError(f"--python: {parser.python} is Python {version}; {_FIX}")
-    return version
+    threads = ThreadPoolExecutor(workers)
+    try:
+        yield ParserPool(version, parser, threads, workers)
+    finally:
+        # The processes first: threads may wait for them.
+        parser.cancel()
+        threads.shutdown(cancel_futures=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -32,7 +33,6 @@ def in_processes(
     Args:
         work: a function of a module; one worker is this process.
         parts: pickled for other processes.
-        workers: how many.
         start: called once in each process, with ``arguments``.
     """
     if workers == 1:
@@ -41,25 +41,44 @@ def in_processes(
         for part in parts:
             yield part, work(part)
         return
-    waiting = deque[tuple[P, Future[R]]]()
     with ExitStack() as stack:
         pool = stack.enter_context(
             ProcessPoolExecutor(workers, get_context("spawn"), start, arguments)
         )
         # Parts that wait are not worked on where the rows turn out to be wrong.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+
+        def submit(part: P) -> Future[R]:
+            with _interrupts_blocked():
+                return pool.submit(work, part)
+
         try:
-            for part in parts:
-                with _interrupts_blocked():
-                    waiting.append((part, pool.submit(work, part)))
-                if len(waiting) > _AHEAD * workers:
-                    yield _first(waiting)
-            while waiting:
-                yield _first(waiting)
+            yield from in_order(submit, parts, _AHEAD * workers)
         except BrokenProcessPool as error:
             raise InfrastructureError(
                 "a worker was killed, perhaps for want of memory; give fewer --workers"
             ) from error
+
+
+def in_order(
+    submit: Callable[[P], Future[R]], parts: Iterable[P], ahead: int
+) -> Iterator[tuple[P, R]]:
+    """Yield each part with its result, in the order of the parts; read ``ahead`` of them before."""
+    waiting: deque[tuple[P, Future[R]]] = deque()
+    for part in parts:
+        waiting.append((part, submit(part)))
+        if len(waiting) > ahead:
+            first, future = waiting.popleft()
+            yield first, future.result()
+    for first, future in waiting:
+        yield first, future.result()
+
+
+def parts_of(items: Iterable[P], size: int) -> Iterator[list[P]]:
+    """Yield the items in lists of ``size``; the last may be shorter."""
+    rest = iter(items)
+    while part := list(islice(rest, size)):
+        yield part
 
 
 @contextmanager
@@ -73,8 +92,3 @@ def _interrupts_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _first(waiting: deque[tuple[P, Future[R]]]) -> tuple[P, R]:
-    part, future = waiting.popleft()
-    return part, future.result()

@@ -27,12 +27,7 @@ _POINTS_PER_UNIT = _SIZE * 72 / (2 * _REACH)
 
 
 def draw_lines(before: Mapping[int, int], after: Mapping[int, int], theme: Theme) -> Figure:
-    """Draw the numbers of lines of both sides, each without its rows above the 99th percentile.
-
-    Args:
-        before, after: rows by number of lines.
-        theme: the colours.
-    """
+    """Draw the numbers of lines of both sides, each without its rows above the 99th percentile."""
     figure, axes = new_figure()
     shown = [_shown(before), _shown(after)]
     width = _width(max((value for side in shown for value in side), default=0))

@@ -77,7 +77,6 @@ class FoundLicense:
 
     Attributes:
         ids: of all licence files, sorted, each once; ``NOASSERTION`` for one not recognised.
-        files: their names, sorted.
     """
 
     ids: tuple[str, ...] = ()

@@ -53,7 +53,6 @@ class CommitFacts(NamedTuple):
 
     Attributes:
         seconds: the author date since 1970; empty where the commit states none.
-        names: of author and committer.
         message: in UTF-8 as far as git could convert it, cut after a mebibyte.
     """
 

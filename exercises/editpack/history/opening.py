@@ -27,9 +27,6 @@ class GitHistory:
     """What of a repository is read.
 
     Attributes:
-        path: as the user gave it.
-        objects: the folder of its objects.
-        hash_name: ``sha1`` or ``sha256``.
         shallow: the file that names where a shallow clone ends; it need not exist.
         tips: ids of the commits from which the history is followed, in the order of the
             references; none for an empty repository.

@@ -51,8 +51,6 @@ class CheckpointFolder:
         """Return the checkpoint to go on from; None to start at the first step.
 
         Args:
-            deciding: what decides the weights, as JSON.
-            resume: going on is asked for.
             writes: this process is the one that writes; it removes incomplete checkpoints.
         """
         found = self._complete(remove=writes)

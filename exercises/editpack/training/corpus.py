@@ -25,12 +25,7 @@ Encode = Callable[[list[str]], Sequence[Sequence[int]]]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Where the documents are from.
-
-    Attributes:
-        record: name, hash and reports, as ``input_record`` gives them.
-        decontaminated: whether the reports show it.
-    """
+    """Where the documents are from."""
 
     source: RowSource
     record: Mapping[str, Any]
@@ -42,7 +37,6 @@ class Corpus:
     """The documents, and what else the rows said.
 
     Attributes:
-        licences: how many rows name each licence.
         unreadable: what was left out because it is no row.
     """
 

@@ -31,11 +31,7 @@ class Recipe:
 
     Attributes:
         epochs: each over all windows, in an order of its own.
-        step_windows: windows of one optimiser step, over all devices.
-        batch: windows that a device holds at once.
         accumulate: batches of a device in one step; None for what makes ``step_windows``.
-        max_steps: optimiser steps at which training ends before its last epoch; 0 for none.
-        held_out: share of the documents that is only measured.
     """
 
     window: int = option(8192, "Tokens of a window.", "--window", least=2)
@@ -77,12 +73,7 @@ class Recipe:
 
 @option_group
 class TrainOptions:
-    """What ``train`` is asked for.
-
-    Attributes:
-        resume: go on from the last complete checkpoint in ``out``.
-        scores: a file of ``exercises.canitedit report --json`` of the tuned model, for its card.
-    """
+    """What ``train`` is asked for."""
 
     given: RowInput
     recipe: Recipe

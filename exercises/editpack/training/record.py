@@ -28,9 +28,7 @@ class Tuned:
     """A training that is done.
 
     Attributes:
-        model: as the user named it.
         decided: what decided the weights: options, hashes, devices.
-        corpus: counts of documents and tokens, and the licences that rows name.
         tokens: that were trained on, over all epochs.
     """
 

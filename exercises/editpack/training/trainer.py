@@ -59,11 +59,7 @@ class TrainingRun:
     """A training that is about to start, or to go on.
 
     Attributes:
-        model, tokenizer: of transformers.
         steps: at which the training ends.
-        folder: of the checkpoints.
-        begin: the checkpoint to go on from.
-        deepspeed: a file of DeepSpeed's options.
     """
 
     model: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from exercises.editpack.cleanup import Cleanup, cleaned
-from exercises.editpack.commands.filtering import judged
+from exercises.editpack.commands.filtering import Parse, judged
 from exercises.editpack.rows import NEW, OLD, DroppedRow
 from exercises.editpack.rules import EditRule, RuleSet, broken_rule
 from tests.exercises.editpack.edits import Row, edit, generated_edits
@@ -24,7 +25,11 @@ ASSIGNED = 'T = """\na\n"""\n'
 assert (len(NINE), len(TEN)) == (9, 10)
 
 
-def parser(text: str) -> str:
+def parser(texts: Sequence[str]) -> list[str]:
+    return [*map(problem_in, texts)]
+
+
+def problem_in(text: str) -> str:
     try:
         ast.parse(text)
     except (SyntaxError, ValueError) as error:
@@ -32,8 +37,15 @@ def parser(text: str) -> str:
     return ""
 
 
+def judged_row(
+    row: Row, rules: RuleSet, cleanup: Cleanup, parse: Parse = parser
+) -> Row | DroppedRow:
+    [found] = judged([row], rules, cleanup, parse)
+    return found
+
+
 def rule_of(row: Row, rules: RuleSet, cleanup: Cleanup = Cleanup.REFERENCE) -> str:
-    found = judged(row, rules, cleanup, parser)
+    found = judged_row(row, rules, cleanup)
     return found.rule if isinstance(found, DroppedRow) else ""
 
 
@@ -83,7 +95,7 @@ def test_the_truth_table(name: str) -> None:
 
 
 def test_the_cleanups_decide_what_the_rules_see() -> None:
-    kept = [judged(edit(ASSIGNED + OF, ASSIGNED + MORE), RuleSet.CODE, c, parser) for c in Cleanup]
+    kept = [judged_row(edit(ASSIGNED + OF, ASSIGNED + MORE), RuleSet.CODE, c) for c in Cleanup]
     assert [row[NEW] for row in kept if isinstance(row, dict)] == [
         MORE,
         ASSIGNED + MORE,
@@ -98,30 +110,39 @@ def test_the_cleanups_decide_what_the_rules_see() -> None:
 
 
 def test_the_details() -> None:
-    def detail(old: str, new: str, rules: RuleSet = RuleSet.CODE) -> tuple[EditRule, str] | None:
-        return broken_rule(old, new, rules, parser)
+    def detail(old: str, new: str, rules: RuleSet = RuleSet.CODE) -> tuple[str, str] | None:
+        found = judged_row(edit(old, new), rules, Cleanup.NONE)
+        return (found.rule, found.detail) if isinstance(found, DroppedRow) else None
 
-    assert detail("", " ") == (EditRule.BLANK, "old and new")
-    assert detail("a", "\n") == (EditRule.BLANK, "new")
-    assert detail(OF, OF + "setup(debug=1)  # TODO") == (EditRule.WORDS, "TODO")
-    assert detail(OF, OF + NINE) == (EditRule.SMALL, "distance 9")
-    assert detail(OF, OF, RuleSet.PAPER) == (EditRule.SMALL, "equal sides")
-    assert detail(OF, MORE + "(") == (EditRule.SYNTAX, "SyntaxError")
+    assert detail("", " ") == ("blank", "old and new")
+    assert detail("a", "\n") == ("blank", "new")
+    assert detail(OF, OF + "setup(debug=1)  # TODO") == ("words", "TODO")
+    assert detail(OF, OF + NINE) == ("small", "distance 9")
+    assert detail(OF, OF, RuleSet.PAPER) == ("small", "equal sides")
+    assert detail(OF, MORE + "(") == ("syntax", "SyntaxError")
     assert detail(OF, MORE) is None
 
 
-def test_the_parser_is_asked_last() -> None:
-    def never(text: str) -> str:
-        raise AssertionError(text)
+def test_only_what_passes_the_other_rules_is_parsed() -> None:
+    asked: list[str] = []
 
-    for old, new in (("", "("), (OF, "TODO ("), (OF, OF + "(")):
-        assert broken_rule(old, new, RuleSet.CODE, never)
+    def parse(texts: Sequence[str]) -> list[str]:
+        asked.extend(texts)
+        return ["wrong"] * len(texts)
+
+    rows = [edit(*sides) for sides in (("", "("), (OF, "TODO ("), (OF, OF + "("), (OF, MORE))]
+    found = judged(rows, RuleSet.CODE, Cleanup.REFERENCE, parse)
+    assert all(isinstance(row, DroppedRow) for row in found)
+    assert asked == [MORE]
 
 
 def test_a_dropped_row_is_the_row_as_it_was() -> None:
     row = edit("# a\nx", "# b\nx", stars=3)
-    assert judged(row, RuleSet.CODE, Cleanup.REFERENCE, parser) == DroppedRow(
-        row, "small", "equal sides"
+    dropped = DroppedRow(row, "small", "equal sides")
+    assert judged_row(row, RuleSet.CODE, Cleanup.REFERENCE) == dropped
+    syntax = edit(OF, "# c\n" + MORE + "(")
+    assert judged_row(syntax, RuleSet.CODE, Cleanup.REFERENCE) == DroppedRow(
+        syntax, "syntax", "SyntaxError"
     )
 
 
@@ -133,7 +154,7 @@ ROWS = st.lists(st.builds(edit, SIDES, SIDES), max_size=8)
 
 
 def kept(rows: list[Row], rules: RuleSet) -> list[Row]:
-    found = (judged(row, rules, Cleanup.NONE, parser) for row in rows)
+    found = judged(rows, rules, Cleanup.NONE, parser)
     return [row for row in found if not isinstance(row, DroppedRow)]
 
 
@@ -157,7 +178,7 @@ def test_the_order_of_rows_decides_nothing(rows: list[Row], random: object, rule
 def test_the_distance_and_its_limit(old: str, new: str) -> None:
     whole = plain_distance(old, new)
     assert Levenshtein.distance(old, new) == whole
-    found = broken_rule(f"x{old}", f"x{new}", RuleSet.CODE, lambda _: "")
+    found = broken_rule(f"x{old}", f"x{new}", RuleSet.CODE)
     assert (found is not None) == (whole < 10)
 
 
@@ -170,7 +191,7 @@ def test_generated_rows_have_the_verdicts_of_the_rules_as_written_down() -> None
     verdicts = Counter[str]()
     for row in generated_edits(400):
         old, new, rule = plain_verdict(row)
-        found = judged(row, RuleSet.CODE, Cleanup.REFERENCE, parser)
+        found = judged_row(row, RuleSet.CODE, Cleanup.REFERENCE)
         if isinstance(found, DroppedRow):
             assert found.rule == rule
         else:
