@@ -22,9 +22,8 @@ from statistics import fmean, median
 
 from rapidfuzz.distance import Indel, Levenshtein
 
-from exercises.canitedit.extraction import has_fence
 from exercises.canitedit.problems import MOST_CHARACTERS, InstructionKind, Problem, Taxonomy
-from exercises.canitedit.prompts import Prompt
+from exercises.canitedit.prompts import Prompt, has_fence
 from exercises.canitedit.results import Completion, EvaluatedProgram, ProblemFile
 
 # ``Differ`` compares each line with each where nothing is equal: these take it about ten seconds.

@@ -21,7 +21,7 @@ COMMANDS = {
     ),
     "sample": BenchmarkCommand(f"{_COMMANDS}.shaping", "Take rows at random.", "sample_rows"),
     "mix": BenchmarkCommand(f"{_COMMANDS}.shaping", "Join sets of rows.", "mix_rows"),
-    "train": BenchmarkCommand(f"{_COMMANDS}.training", "Tune a model on rows."),
+    "train": BenchmarkCommand(f"{_PACKAGE}.train", "Tune a model on rows."),
 }
 
 if __name__ == "__main__":

@@ -24,8 +24,14 @@ from core.errors import UserError
 from core.options import Folder, option, option_group
 from core.parsing.untrusted import read_object
 from core.plaintext import counted, table
-from exercises.editpack.jsonlines import writing_rows
-from exercises.editpack.rows import DroppedRow, Row, RowSource, file_digest, open_source
+from exercises.editpack.rows import (
+    DroppedRow,
+    Row,
+    RowSource,
+    file_digest,
+    open_source,
+    writing_rows,
+)
 from runs.options import out_option, workers_option
 from runs.signals import sigterm_as_interrupt
 from runs.storage.versions import versions

@@ -10,9 +10,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +22,47 @@ from typing import Any, BinaryIO, cast
 
 from bench.instances.hub import rows_of_hub
 from bench.instances.sets import DatasetName
+from core.atomic import writing_atomic
 from core.errors import UserError
 from core.parsing.untrusted import DamagedError, json_of
 from exercises.canitedit.prompts import Prompt, edit_request
+
+
+@contextmanager
+def writing_rows(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Yield a function that writes a row as a line; the file appears after the block."""
+    with writing_atomic(path) as raw, ExitStack() as stack:
+        handle: BinaryIO = raw
+        if path.suffix == ".gz":
+            # Without name and time, so that equal rows give equal bytes.
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+            handle = cast(BinaryIO, stack.enter_context(packed))
+        yield lambda row: (handle.write(line_of(row)), None)[1]
+
+
+def line_of(row: Mapping[str, Any]) -> bytes:
+    """Return a row as one line of JSON."""
+    try:
+        return _json(row, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate
+        return _json(row, ensure_ascii=True).encode("ascii")
+
+
+def _json(row: Mapping[str, Any], *, ensure_ascii: bool) -> str:
+    try:
+        text = json.dumps(row, ensure_ascii=ensure_ascii, default=str, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(row), ensure_ascii=ensure_ascii, default=str)
+    return text + "\n"
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
 
 OLD, NEW, INSTRUCTION, CONTENT = "old_contents", "new_contents", "instruction", "content"
 UNREADABLE = "unreadable"

@@ -11,8 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from core.atomic import check_folder
-from core.errors import UserError
+from core.errors import StoppedError, UserError
+from core.options import built, command
 from core.plaintext import counted
 from core.shutdown import Shutdown
 from exercises.editpack.files import used_versions
@@ -35,10 +38,25 @@ from exercises.editpack.training.options import (
 )
 from exercises.editpack.training.record import Tuned, finished, rewrite_card, write_record
 from exercises.editpack.windows import Windows, shuffled
+from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
 
 if TYPE_CHECKING:
     from exercises.editpack.training.feeding import TrainingSet
+
+
+@command(TrainOptions)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Tune a model on rows: all weights, or an adapter with --lora."""
+    options = built(TrainOptions, values)
+    stop = Shutdown()
+    words = "stopping after this step; the same command with --resume goes on"
+    with heeding_signals(stop, lambda _: print(words, flush=True), lambda: None):
+        try:
+            train(options, stop, lambda line: print(line, flush=True))
+        except StoppedError:
+            raise typer.Exit(INTERRUPTED) from None
+
 
 Say = Callable[[str], None]
 

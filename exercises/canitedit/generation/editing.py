@@ -16,7 +16,7 @@ from agent.conversation.reflections import Reflections
 from agent.formats.base import OnFailure
 from agent.protocol import Task, Transcript, Work
 from agent.workspace import TextFile
-from exercises.canitedit.extraction import plain_lines
+from exercises.canitedit.prompts import plain_lines
 from llm.chat import (
     BudgetUsedError,
     ChatModel,

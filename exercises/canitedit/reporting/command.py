@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from pydantic import TypeAdapter
 
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.errors import UserError
 from core.options import built, command, option, option_group
+from core.plaintext import counted, one_line, table
 from exercises.canitedit.problems import InstructionKind
-from exercises.canitedit.published import ProblemSelection
-from exercises.canitedit.reporting.figures import Estimate, GroupBy
-from exercises.canitedit.reporting.folder import model_folders_in, read_folder
-from exercises.canitedit.reporting.report import EditingReport, ModelReport, editing_report
+from exercises.canitedit.published import FIRST_PAPER, TABLE_3, ProblemSelection, PublishedRow
+from exercises.canitedit.reporting.figures import Estimate, ExcessMean, GroupBy, GroupFigures
+from exercises.canitedit.reporting.folder import describe_problems, model_folders_in, read_folder
+from exercises.canitedit.reporting.report import (
+    EditingReport,
+    ModelReport,
+    PassDifference,
+    editing_report,
+)
 from reports.cli.options import csv_option, json_option, partial_option
-from reports.statistics.methods.intervals import Interval
+from reports.statistics.methods.intervals import CONFIDENCE, Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from reports.plots.style import Theme
-import csv
-from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
-
-from pydantic import TypeAdapter
-
-from core.plaintext import counted, one_line, table
-from exercises.canitedit.published import FIRST_PAPER, TABLE_3, PublishedRow
-from exercises.canitedit.reporting.figures import ExcessMean, GroupFigures
-from exercises.canitedit.reporting.folder import describe_problems
-from exercises.canitedit.reporting.report import PassDifference
-from reports.statistics.methods.intervals import CONFIDENCE
 
 _MOST_K = 1000
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
 from functools import partial
@@ -36,20 +36,12 @@ from exercises.editpack.dedup import (
     signature,
     similar,
 )
-from exercises.editpack.files import (
-    RowFiles,
-    RowInput,
-    Step,
-    report_of,
-    row_workers_option,
-)
-from exercises.editpack.jsonlines import line_of
-from exercises.editpack.rows import CONTENT, NEW, OLD, DroppedRow, Row, with_content
+from exercises.editpack.files import RowFiles, RowInput, Step, report_of, row_workers_option
+from exercises.editpack.rows import CONTENT, NEW, OLD, DroppedRow, Row, line_of, with_content
 from reports.cli.options import verify_option
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
 DUPLICATE = "duplicate"
 """The rule under which near-duplicates are dropped."""
@@ -172,75 +164,62 @@ def _check(step: Step, asked: DuplicateChoice) -> None:
     check_folder("--clusters", asked.clusters.parent)
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What memory keeps of each row: its name and its worth; the one of most worth stays."""
-
-    names: list[RowName] = field(default_factory=list)
-    worth: list[float] = field(default_factory=list)
-
-
 def _without_duplicates(
     rows: NamedRows, asked: DuplicateChoice, folder: Path, facts: dict[str, Any]
 ) -> Iterator[Row | DroppedRow]:
-    seen = _Seen()
-    how = Comparison(asked.threshold, asked.permutations, asked.verify, asked.workers)
-    joined = join_texts(_texts(rows, asked, seen), how, folder)
+    # What memory keeps of each row; of a cluster the row of most worth stays.
+    names, worth = list[RowName](), list[float]()
+    joined = join_texts(_texts(rows, asked, names, worth), asked, folder)
     if asked.keep is KeptRow.NEWEST:
-        facts["undated"] = _undated(seen.worth)
+        facts["undated"] = worth.count(_UNDATED)
+        if not any(seconds > _UNDATED for seconds in worth):
+            raise UserError(
+                f"--keep newest: no row has an ISO date in {' or '.join(_DATES)}; keep the first "
+                "or the longest"
+            )
     clusters = joined.sets.clusters()
-    kept = replaced(clusters, seen.worth)
+    kept = replaced(clusters, worth)
     number = -1
     for number, (_, row) in enumerate(rows()):
         if isinstance(row, DroppedRow):
             yield row
         elif number in kept:
-            yield DroppedRow(row, DUPLICATE, f"of {_words(seen.names[kept[number]])}")
+            yield DroppedRow(row, DUPLICATE, f"of {_words(names[kept[number]])}")
         else:
             yield with_content(row)
-    if number + 1 != len(seen.names):
+    if number + 1 != len(names):
         raise UserError("the rows changed while they were read; start again when they are there")
     cut = banding(asked.threshold, asked.permutations)
     facts |= {"clusters": len(clusters), "largest_cluster": max(map(len, clusters), default=1)}
     facts |= {"bands": cut.bands, "rows_per_band": cut.rows, "short": joined.short}
     facts |= {"compared": joined.compared} if asked.verify else {}
     if asked.clusters is not None:
-        _write_clusters(asked.clusters, clusters, kept, seen.names)
+        _write_clusters(asked.clusters, clusters, kept, names)
 
 
-def _texts(rows: NamedRows, asked: DuplicateChoice, seen: _Seen) -> Iterator[str | None]:
+def _texts(
+    rows: NamedRows, asked: DuplicateChoice, names: list[RowName], worth: list[float]
+) -> Iterator[str | None]:
     for name, row in tqdm(rows(), "signatures", unit=" rows", disable=None):
         if isinstance(row, DroppedRow):
-            seen.names.append(name)
-            seen.worth.append(math.nan)
+            names.append(name)
+            worth.append(math.nan)
             yield None
             continue
-        text = _compared(row, asked.on)
+        if asked.on is ComparedText.CODE:
+            text = f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
+        else:
+            text = with_content(row)[CONTENT]
         commit = row.get(_COMMIT)
-        seen.names.append({**name, _COMMIT: commit} if commit else name)
-        seen.worth.append(_worth(row, text, asked.keep))
+        names.append({**name, _COMMIT: commit} if commit else name)
+        worth.append(_worth(row, text, asked.keep))
         yield text
-
-
-def _undated(worth: Sequence[float]) -> int:
-    if not any(seconds > _UNDATED for seconds in worth):
-        raise UserError(
-            f"--keep newest: no row has an ISO date in {' or '.join(_DATES)}; keep the first or "
-            "the longest"
-        )
-    return worth.count(_UNDATED)
 
 
 def _words(name: RowName) -> str:
     origin = f" of {name[ORIGIN]}" if ORIGIN in name else ""
     commit = f", commit {name[_COMMIT]}" if _COMMIT in name else ""
     return f"row {name['row']}{origin}{commit}"
-
-
-def _compared(row: Row, on: ComparedText) -> str:
-    if on is ComparedText.CODE:
-        return f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
-    return str(with_content(row)[CONTENT])
 
 
 def _worth(row: Row, text: str, keep: KeptRow) -> float:
@@ -278,22 +257,6 @@ _BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """How texts are compared.
-
-    Attributes:
-        threshold: the Jaccard similarity from which texts are joined.
-        verify: compute it for candidates; else all candidates are joined.
-        workers: processes; they change nothing but the time.
-    """
-
-    threshold: float
-    permutations: int
-    verify: bool = False
-    workers: int = 1
-
-
-@dataclass(frozen=True)
 class JoinedTexts:
     """Texts by their place, in sets of near-duplicates.
 
@@ -315,7 +278,7 @@ class _Sketch:
     equal: bytes = b""
 
 
-def join_texts(texts: Iterable[str | None], how: Comparison, folder: Path) -> JoinedTexts:
+def join_texts(texts: Iterable[str | None], asked: DuplicateChoice, folder: Path) -> JoinedTexts:
     """Join the texts that are near-duplicates; None is like no text.
 
     Args:
@@ -327,7 +290,7 @@ def join_texts(texts: Iterable[str | None], how: Comparison, folder: Path) -> Jo
     places, ends = list[int](), [0]
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=folder) as values, TemporaryFile(dir=folder) as grams:
-        for place, sketch in enumerate(_sketches(texts, how)):
+        for place, sketch in enumerate(_sketches(texts, asked)):
             ends.append(ends[-1] + len(sketch.shingles) // 8)
             if sketch.equal:
                 equal.setdefault(sketch.equal, []).append(place)
@@ -338,7 +301,7 @@ def join_texts(texts: Iterable[str | None], how: Comparison, folder: Path) -> Jo
         sets = UnionFind(len(ends) - 1)
         for numbers in equal.values():
             join_all(numbers, sets)
-        compared = _join_candidates(values, grams, places, ends, how, sets) if places else 0
+        compared = _join_candidates(values, grams, places, ends, asked, sets) if places else 0
     return JoinedTexts(sets, sum(map(len, equal.values())), compared)
 
 
@@ -347,13 +310,13 @@ def _join_candidates(
     grams: IO[bytes],
     places: list[int],
     ends: list[int],
-    how: Comparison,
+    asked: DuplicateChoice,
     sets: UnionFind,
 ) -> int:
-    cut = banding(how.threshold, how.permutations)
+    cut = banding(asked.threshold, asked.permutations)
     signatures = _mapped(values, "<u4").reshape(len(places), cut.width)
     found = ([places[row] for row in bucket] for bucket in buckets(signatures, cut))
-    if not how.verify:
+    if not asked.verify:
         for numbers in found:
             join_all(numbers, sets)
         return 0
@@ -361,7 +324,7 @@ def _join_candidates(
 
     def alike(one: int, other: int) -> bool:
         first, second = (hashes[ends[place] : ends[place + 1]] for place in (one, other))
-        return similar(first, second, how.threshold)
+        return similar(first, second, asked.threshold)
 
     return sum(join_alike(numbers, sets, alike) for numbers in found)
 
@@ -373,9 +336,9 @@ def _mapped(file: IO[bytes], kind: str) -> NDArray[Any]:
     return np.memmap(file, dtype=kind, mode="r")
 
 
-def _sketches(texts: Iterable[str | None], how: Comparison) -> Iterator[_Sketch]:
-    task = partial(_sketched, how=how)
-    for _, sketches in in_processes(task, _batches(texts), how.workers):
+def _sketches(texts: Iterable[str | None], asked: DuplicateChoice) -> Iterator[_Sketch]:
+    task = partial(_sketched, asked=asked)
+    for _, sketches in in_processes(task, _batches(texts), asked.workers):
         yield from sketches
 
 
@@ -390,15 +353,17 @@ def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:
     yield batch
 
 
-def _sketched(texts: Iterable[str | None], how: Comparison) -> list[_Sketch]:
-    width = banding(how.threshold, how.permutations).width
-    return [_Sketch() if text is None else _sketch(text, width, how) for text in texts]
-
-
-def _sketch(text: str, width: int, how: Comparison) -> _Sketch:
-    found = shingles(text)
-    if not len(found):
-        # JSON may hold lone surrogates; shingles have none, they are separators.
-        return _Sketch(equal=hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
-    values = signature(found, how.permutations)[:width].astype("<u4")
-    return _Sketch(values.tobytes(), found.tobytes() if how.verify else b"")
+def _sketched(texts: Iterable[str | None], asked: DuplicateChoice) -> list[_Sketch]:
+    width = banding(asked.threshold, asked.permutations).width
+    sketches = []
+    for text in texts:
+        if text is None:
+            sketches.append(_Sketch())
+        elif len(found := shingles(text)):
+            values = signature(found, asked.permutations)[:width].astype("<u4").tobytes()
+            sketches.append(_Sketch(values, found.tobytes() if asked.verify else b""))
+        else:
+            # JSON may hold lone surrogates; shingles have none, they are separators.
+            equal = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+            sketches.append(_Sketch(equal=equal))
+    return sketches

@@ -10,10 +10,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
@@ -24,12 +23,11 @@ import typer
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.options import built, command, option, option_group
 from core.processes import without_secrets
-from exercises.editpack.cleanup import Cleanup, cleaned
 from exercises.editpack.commands.parseworker import MOST_SECONDS
 from exercises.editpack.commands.workers import in_order, parts_of
 from exercises.editpack.files import RowFiles, RowInput, Step, row_workers_option
 from exercises.editpack.rows import NEW, OLD, DroppedRow, Row, with_content
-from exercises.editpack.rules import EditRule, RuleSet, broken_rule
+from exercises.editpack.rules import Cleanup, EditRule, RuleSet, broken_rule, cleaned
 
 _DIFFER = "cleanups_differ"
 """The key of a report: rows of which the two cleanups give other texts."""
@@ -222,20 +220,20 @@ class Parser:
         poll.register(process.stdout, select.POLLIN)
         while len(said) <= lines * _LONGEST_ANSWER:
             if said.count(b"\n") >= lines:
-                return said, ""
+                return bytes(said), ""
             if not poll.poll(self.patience * 1000):
-                return said, "the parser did not answer in time"
+                return bytes(said), "the parser did not answer in time"
             if not (data := process.stdout.read(_LONGEST_ANSWER)):
                 break
             said += data
         try:
             code = process.wait(_END)
         except subprocess.TimeoutExpired:
-            return said, "the parser closed its output"
+            return bytes(said), "the parser closed its output"
         if code == -signal.SIGXCPU:
-            return said, f"the parser took more than {MOST_SECONDS} s"
+            return bytes(said), f"the parser took more than {MOST_SECONDS} s"
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return said, f"the parser died ({how})"
+        return bytes(said), f"the parser died ({how})"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -255,7 +253,10 @@ class ParserPool:
 
     def map(self, work: Callable[[P], R], parts: Iterable[P]) -> Iterator[R]:
         """Yield ``work(part)`` in the order of the parts; read few of them ahead."""
-        submit = partial(self.threads.submit, work)
+
+        def submit(part: P) -> Future[R]:
+            return self.threads.submit(work, part)
+
         return (found for _, found in in_order(submit, parts, _AHEAD * self.workers))
 
 

@@ -26,11 +26,12 @@ from exercises.editpack.history.licenses import (
 )
 from exercises.editpack.history.objects import (
     REGULAR,
+    GitHistory,
     HistoryReader,
     entries_of_tree,
+    open_history,
     reading,
 )
-from exercises.editpack.history.opening import GitHistory, open_history
 from exercises.editpack.history.paths import GENERATED, VENDORED, PathPatterns
 from exercises.editpack.messages import MessageStyle, read_verbs
 from exercises.editpack.miner import MinedCounts, MineRules, OneFile, RepositoryMiner

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from exercises.canitedit.extraction import fenced_program, has_fence
-from exercises.canitedit.prompts import EditRequest, Prompt, edit_request, program_of
+from exercises.canitedit.prompts import (
+    EditRequest,
+    Prompt,
+    edit_request,
+    fenced_program,
+    has_fence,
+    program_of,
+)
 
 BEFORE, INSTRUCTION = "a = 1\nb = `x`", "Set a to 2."
 SYSTEM = (

@@ -15,14 +15,15 @@ import pytest
 
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
-from exercises.editpack.commands.decontaminating import ProblemSet, problem_set
-from exercises.editpack.decontaminate import (
+from exercises.editpack.commands.decontaminating import (
     BOILERPLATE,
     RUN,
     EvaluationText,
     ProblemIndex,
+    ProblemSet,
     index_of,
     leak_of,
+    problem_set,
     tokens_of,
 )
 from tests.exercises.canitedit.making import ROWS, problems

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import InfrastructureError
-from exercises.editpack.commands.deduplicating import Comparison, join_texts
+from exercises.editpack.commands.deduplicating import DuplicateChoice, join_texts
 from exercises.editpack.dedup import (
     SEED,
     Banding,
@@ -31,7 +31,7 @@ from exercises.editpack.dedup import (
     similar,
 )
 
-FAST = Comparison(0.5, 500)
+FAST = DuplicateChoice()
 PER_LEVEL = 20
 LEVELS = [n / 10 for n in range(2, 10)]
 
@@ -149,7 +149,7 @@ def test_the_row_of_most_worth_stays_the_first_of_equal_ones() -> None:
     assert replaced([[0, 2, 5], [3, 4]], [1, 0, 7, 3, 9, 7]) == {0: 2, 5: 2, 3: 4}
 
 
-def joined(texts: Iterable[str | None], folder: Path, how: Comparison = FAST) -> UnionFind:
+def joined(texts: Iterable[str | None], folder: Path, how: DuplicateChoice = FAST) -> UnionFind:
     return join_texts(texts, how, folder).sets
 
 
@@ -159,7 +159,7 @@ def test_planted_pairs_are_found(tmp_path: Path) -> None:
     assert all(true_jaccard(*pair) == pytest.approx(level) for level, pair in pairs)
     texts = [text for _, pair in pairs for text in pair]
     found, verified = dict.fromkeys(LEVELS, 0), dict.fromkeys(LEVELS, 0)
-    fast, slow = joined(texts, tmp_path), joined(texts, tmp_path, Comparison(0.5, 500, True))
+    fast, slow = joined(texts, tmp_path), joined(texts, tmp_path, DuplicateChoice(verify=True))
     for place, (level, _) in enumerate(pairs):
         found[level] += fast.find(2 * place + 1) == 2 * place
         verified[level] += slow.find(2 * place + 1) == 2 * place
@@ -188,7 +188,7 @@ TEXTS = st.lists(PARTS, max_size=12)
 def test_clusters_do_not_depend_on_the_order(
     tmp_path: Path, orders: tuple[list[str], list[str]], verify: bool
 ) -> None:
-    how = Comparison(0.5, 8, verify)
+    how = DuplicateChoice(permutations=8, verify=verify)
     first, second = (partition(joined(texts, tmp_path, how), texts) for texts in orders)
     assert first == second
 
@@ -206,7 +206,7 @@ def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     chosen = random.Random(1)
     texts = [text for _ in range(15) for text in planted(0.6, chosen)]
     one = joined([*texts, None, "a"], tmp_path)
-    many = joined([*texts, None, "a"], tmp_path, Comparison(0.5, 500, workers=3))
+    many = joined([*texts, None, "a"], tmp_path, DuplicateChoice(workers=3))
     assert one.clusters() == many.clusters()
     assert len(one.clusters()) > 5
 
@@ -217,7 +217,7 @@ def test_a_mistake_in_the_rows_ends_the_workers(tmp_path: Path) -> None:
         raise ValueError("row 2")
 
     with pytest.raises(ValueError, match="row 2"):
-        joined(texts(), tmp_path, Comparison(0.5, 20, workers=2))
+        joined(texts(), tmp_path, DuplicateChoice(permutations=20, workers=2))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -229,7 +229,7 @@ def test_a_killed_worker_is_one_line(tmp_path: Path) -> None:
                 child.kill()
 
     with pytest.raises(InfrastructureError, match="give fewer --workers"):
-        joined(texts(), tmp_path, Comparison(0.5, 20, workers=2))
+        joined(texts(), tmp_path, DuplicateChoice(permutations=20, workers=2))
 
 
 def test_clusters_are_near_those_of_all_pairs(tmp_path: Path) -> None:

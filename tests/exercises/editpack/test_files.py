@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from exercises.editpack.files import RowFiles, Step, decontaminated, input_record
-from exercises.editpack.jsonlines import line_of
-from exercises.editpack.rows import open_source
+from exercises.editpack.rows import line_of, open_source
 from tests.exercises.editpack.edits import Run, edit, read_rows, report_beside, runner, write_rows
 
 Capture = pytest.CaptureFixture[str]

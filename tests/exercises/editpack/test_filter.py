@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.cleanup import Cleanup, cleaned
+from exercises.editpack.rules import Cleanup, cleaned
 from tests.exercises.editpack.edits import (
     Row,
     Run,

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from exercises.editpack.cleanup import Cleanup, cleaned
 from exercises.editpack.commands.filtering import Parse, judged
 from exercises.editpack.rows import NEW, OLD, DroppedRow
-from exercises.editpack.rules import EditRule, RuleSet, broken_rule
+from exercises.editpack.rules import Cleanup, EditRule, RuleSet, broken_rule, cleaned
 from tests.exercises.editpack.edits import Row, edit, generated_edits
 from tests.exercises.editpack.published import plain_cleanup, plain_distance, plain_verdict
 
