@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -146,9 +146,24 @@ class Step:
                 else:
                     kept += 1
                     write(result)
-        report = self._report(inputs, kept, dropped, time.monotonic() - began)
+        rows = kept + dropped.total()
+        report = {
+            "command": self.command,
+            "inputs": inputs,
+            "output": {"name": self.out.name, "sha256": file_digest(self.out)},
+            "rows": rows,
+            "kept": kept,
+            "dropped": dict(dropped),
+            "options": dict(self.options),
+            **self.details(),
+            "versions": used_versions(self.packages),
+            "seconds": round(time.monotonic() - began, 3),
+        }
         write_json_atomic(report_of(self.out), report)
-        print("\n".join(_summary(self.out, report)))
+        counts = [("rows", rows), *dropped.items(), ("kept", kept)]
+        cells = ((name, f"{number:,}") for name, number in counts)
+        print("\n".join(table(("", self.command), cells, numbers={1})))
+        print(f"{counted(kept, 'row')} in {self.out}, the report beside it")
         return report
 
     def _check(self) -> None:
@@ -169,28 +184,6 @@ class Step:
         report = report_of(self.out)
         if report.is_dir() or report in read or len(os.fsencode(report.name)) > _LONGEST_NAME:
             raise UserError(f"--out {self.out}: {report.name} cannot be written; choose another")
-
-    def _report(
-        self, inputs: Sequence[object], kept: int, dropped: Mapping[str, int], seconds: float
-    ) -> dict[str, Any]:
-        return {
-            "command": self.command,
-            "inputs": inputs,
-            "output": {"name": self.out.name, "sha256": _sha256(self.out)},
-            "rows": kept + sum(dropped.values()),
-            "kept": kept,
-            "dropped": dict(dropped),
-            "options": dict(self.options),
-            **self.details(),
-            "versions": used_versions(self.packages),
-            "seconds": round(seconds, 3),
-        }
-
-
-def _summary(out: Path, report: Mapping[str, Any]) -> Iterator[str]:
-    rows = [("rows", report["rows"]), *report["dropped"].items(), ("kept", report["kept"])]
-    yield from table(("", report["command"]), ((n, f"{v:,}") for n, v in rows), numbers={1})
-    yield f"{counted(report['kept'], 'row')} in {out}, the report beside it"
 
 
 def used_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -244,8 +237,3 @@ def decontaminated(record: Mapping[str, Any]) -> bool:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as handle:
-        return file_digest(handle)

@@ -92,13 +92,6 @@ class MinedCounts:
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
 
-    def add(self, result: Row | DroppedRow) -> None:
-        """Count a row."""
-        if isinstance(result, DroppedRow):
-            self.dropped[result.rule] += 1
-        else:
-            self.kept += 1
-
     def record(self) -> dict[str, Any]:
         """Return what a report says."""
         return {**vars(self), "dropped": dict(self.dropped)}
@@ -142,7 +135,10 @@ class RepositoryMiner:
         for commit, changes in self._reader.commits():
             self.counts.commits += 1
             for result in self._of_commit(commit, changes):
-                self.counts.add(result)
+                if isinstance(result, DroppedRow):
+                    self.counts.dropped[result.rule] += 1
+                else:
+                    self.counts.kept += 1
                 yield result
 
     def _of_commit(

@@ -1,4 +1,4 @@
-"""Rows that hold an edit: their columns, and reading them as a stream.
+"""Rows that hold an edit: their columns, and reading and writing them as a stream.
 
 The columns are those of CommitPackFT (N. Muennighoff et al., "OctoPack", 2023, arXiv:2308.07124):
 ``commit old_file new_file old_contents new_contents subject message lang license repos``. Only
@@ -26,43 +26,6 @@ from core.atomic import writing_atomic
 from core.errors import UserError
 from core.parsing.untrusted import DamagedError, json_of
 from exercises.canitedit.prompts import Prompt, edit_request
-
-
-@contextmanager
-def writing_rows(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Yield a function that writes a row as a line; the file appears after the block."""
-    with writing_atomic(path) as raw, ExitStack() as stack:
-        handle: BinaryIO = raw
-        if path.suffix == ".gz":
-            # Without name and time, so that equal rows give equal bytes.
-            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
-            handle = cast(BinaryIO, stack.enter_context(packed))
-        yield lambda row: (handle.write(line_of(row)), None)[1]
-
-
-def line_of(row: Mapping[str, Any]) -> bytes:
-    """Return a row as one line of JSON."""
-    try:
-        return _json(row, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:  # a lone surrogate
-        return _json(row, ensure_ascii=True).encode("ascii")
-
-
-def _json(row: Mapping[str, Any], *, ensure_ascii: bool) -> str:
-    try:
-        text = json.dumps(row, ensure_ascii=ensure_ascii, default=str, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(row), ensure_ascii=ensure_ascii, default=str)
-    return text + "\n"
-
-
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
 
 OLD, NEW, INSTRUCTION, CONTENT = "old_contents", "new_contents", "instruction", "content"
 UNREADABLE = "unreadable"
@@ -137,8 +100,7 @@ class RowSource:
     def sha256(self) -> str:
         """The hash of the file; of a folder or a set, that of its rows as JSON."""
         if self.path is not None and self.path.is_file():
-            with self.path.open("rb") as handle:
-                return file_digest(handle)
+            return file_digest(self.path)
         digest = hashlib.sha256()
         for row in self.read():
             digest.update(json.dumps(row, sort_keys=True, default=str).encode() + b"\n")
@@ -162,11 +124,12 @@ class RowSource:
             raise UserError(f"{self.name} has no rows; give a file with edits")
 
 
-def file_digest(handle: BinaryIO) -> str:
-    """Return the SHA-256 of what is left to read."""
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
-    while data := handle.read(1 << 20):
-        digest.update(data)
+    with path.open("rb") as handle:
+        while data := handle.read(1 << 20):
+            digest.update(data)
     return digest.hexdigest()
 
 
@@ -263,3 +226,39 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[object]:
         saved = saved[split]
     found: Iterable[object] = saved
     return found
+
+
+@contextmanager
+def writing_rows(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Yield a function that writes a row as a line; the file appears after the block."""
+    with writing_atomic(path) as raw, ExitStack() as stack:
+        handle: BinaryIO = raw
+        if path.suffix == ".gz":
+            # Without name and time, so that equal rows give equal bytes.
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+            handle = cast(BinaryIO, stack.enter_context(packed))
+        yield lambda row: (handle.write(line_of(row)), None)[1]
+
+
+def line_of(row: Mapping[str, Any]) -> bytes:
+    """Return a row as one line of JSON."""
+    try:
+        return _json(row, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate
+        return _json(row, ensure_ascii=True).encode("ascii")
+
+
+def _json(row: Mapping[str, Any], *, ensure_ascii: bool) -> str:
+    try:
+        text = json.dumps(row, ensure_ascii=ensure_ascii, default=str, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(row), ensure_ascii=ensure_ascii, default=str)
+    return text + "\n"
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -33,6 +33,7 @@ from exercises.canitedit.results import (
     EVALUATED,
     EvaluatedProgram,
     ProblemFile,
+    ProgramStatus,
     file_name,
     read_file,
     write_file,
@@ -110,7 +111,7 @@ def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
         write_file(output, file)
     print("\n".join(_summary(done, output)))
     if recorded is not None:
-        print("\n".join(comparison_lines(compared(done, recorded))))
+        print("\n".join(comparison_lines(done, recorded)))
 
 
 def _folders(options: EvaluationOptions) -> tuple[Path, Path]:
@@ -186,11 +187,7 @@ def _say(words: str) -> None:
 
 @dataclass(frozen=True)
 class ProgramPair:
-    """A program in two evaluations.
-
-    Attributes:
-        number: of the first completion that is this program, from 1.
-    """
+    """A program in two evaluations; ``number`` is that of its first completion, from 1."""
 
     problem: str
     file: str
@@ -198,33 +195,13 @@ class ProgramPair:
     recorded: EvaluatedProgram
     found: EvaluatedProgram
 
-    @property
-    def same_verdict(self) -> bool:
-        """Whether the status is the same."""
-        return self.recorded.status is self.found.status
-
-    @property
-    def measured(self) -> bool:
-        """Whether both know the coverage."""
-        return self.recorded.coverage is not None and self.found.coverage is not None
-
-    @property
-    def same_percent(self) -> bool:
-        """Whether the coverage is the same in whole per cent, or unknown in both."""
-        return self.recorded.coverage == self.found.coverage
-
-    @property
-    def same_lines(self) -> bool:
-        """Whether the same lines are missed."""
-        return self.recorded.coverage_missing == self.found.coverage_missing
+    def differs(self, field: str) -> bool:
+        """Tell whether a value is not the same in both."""
+        return bool(getattr(self.recorded, field) != getattr(self.found, field))
 
 
-@dataclass(frozen=True)
-class EvaluationComparison:
-    """The distinct programs of two evaluations; ``unrecorded`` are in ours alone."""
-
-    pairs: tuple[ProgramPair, ...]
-    unrecorded: int
+# Of what a difference is shown, and the words before it.
+_COMPARED = {"status": "", "coverage": "coverage ", "coverage_missing": "missed "}
 
 
 def recorded_evaluation(folder: Path, files: Iterable[ProblemFile]) -> dict[str, ProblemFile]:
@@ -236,12 +213,11 @@ def recorded_evaluation(folder: Path, files: Iterable[ProblemFile]) -> dict[str,
     return found
 
 
-def compared(
+def comparison_lines(
     files: Iterable[ProblemFile], recorded: Mapping[str, ProblemFile]
-) -> EvaluationComparison:
-    """Compare the distinct programs of each problem."""
-    pairs, missing = list[ProgramPair](), 0
-    seen = set[tuple[str, str]]()
+) -> Iterator[str]:
+    """Compare the distinct programs of each problem: a table of counts, and each difference."""
+    pairs: dict[tuple[str, str], ProgramPair | None] = {}
     known = {
         (file.problem.full_name, result.program_no_test): result
         for file in recorded.values()
@@ -250,57 +226,45 @@ def compared(
     for file in files:
         for number, result in enumerate(file.results, 1):
             key = file.problem.full_name, result.program_no_test
-            if key in seen:
-                continue
-            seen.add(key)
-            if key in known:
-                pairs.append(ProgramPair(key[0], file.name, number, known[key], result))
-            else:
-                missing += 1
-    return EvaluationComparison(tuple(pairs), missing)
-
-
-def comparison_lines(found: EvaluationComparison) -> Iterator[str]:
-    """Yield a table of counts, and each difference."""
-    timed = [pair for pair in found.pairs if pair.problem in TIMED]
-    others = [pair for pair in found.pairs if pair.problem not in TIMED]
+            was = known.get(key)
+            pair = was and ProgramPair(key[0], file.name, number, was, result)
+            pairs.setdefault(key, pair)
+    every = [pair for pair in pairs.values() if pair]
+    timed = [pair for pair in every if pair.problem in TIMED]
+    others = [pair for pair in every if pair.problem not in TIMED]
     headings = ("distinct programs", "compared", "other status", "coverage known in both",
                 "other per cent", "other lines")  # fmt: skip
     rows = [_counts("all others", others), _counts("tests that compare times", timed)]
     yield from table(headings, rows, numbers=range(1, len(headings)))
-    if found.unrecorded:
-        yield f"{counted(found.unrecorded, 'program')} not in the recorded evaluation"
-    yield from (_difference(pair) for pair in (*others, *timed) if not _same(pair))
+    if unrecorded := len(pairs) - len(every):
+        yield f"{counted(unrecorded, 'program')} not in the recorded evaluation"
+    for pair in (*others, *timed):
+        if words := [_change(pair, field) for field in _COMPARED if pair.differs(field)]:
+            yield f"{pair.file} {pair.number}: {'; '.join(words)}"
 
 
 def _counts(name: str, pairs: Sequence[ProgramPair]) -> tuple[object, ...]:
+    both = [p for p in pairs if p.recorded.coverage is not None and p.found.coverage is not None]
     return (
         name,
         len(pairs),
-        sum(not pair.same_verdict for pair in pairs),
-        sum(pair.measured for pair in pairs),
-        sum(pair.measured and not pair.same_percent for pair in pairs),
-        sum(pair.measured and not pair.same_lines for pair in pairs),
+        sum(pair.differs("status") for pair in pairs),
+        len(both),
+        sum(pair.differs("coverage") for pair in both),
+        sum(pair.differs("coverage_missing") for pair in both),
     )
 
 
-def _same(pair: ProgramPair) -> bool:
-    return pair.same_verdict and pair.same_percent and pair.same_lines
-
-
-def _difference(pair: ProgramPair) -> str:
-    was, now = pair.recorded, pair.found
-    words = [f"{was.status.value} → {now.status.value}"] if not pair.same_verdict else []
-    if not pair.same_percent:
-        words.append(f"coverage {_shown(was.coverage)} → {_shown(now.coverage)}")
-    if not pair.same_lines:
-        words.append(f"missed {_shown(was.coverage_missing)} → {_shown(now.coverage_missing)}")
-    return f"{pair.file} {pair.number}: {'; '.join(words)}"
+def _change(pair: ProgramPair, field: str) -> str:
+    was, now = (_shown(getattr(one, field)) for one in (pair.recorded, pair.found))
+    return f"{_COMPARED[field]}{was} → {now}"
 
 
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
+    if isinstance(value, ProgramStatus):
+        return value.value
     return "unknown" if value is None else str(value)
 
 

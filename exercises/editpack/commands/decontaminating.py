@@ -266,9 +266,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             f"--against {', '.join(named)}: each text has fewer than {GRAM} tokens, so nothing "
             "would be compared; give other problems"
         )
-    with BOILERPLATE.open("rb") as handle:
-        ignored = file_digest(handle)
-    chosen = {"skip_bad": bad, "run": RUN, "gram": GRAM, "jaccard": JACCARD, "boilerplate": ignored}
+    chosen = {"skip_bad": bad, "run": RUN, "gram": GRAM, "jaccard": JACCARD}
+    chosen["boilerplate"] = file_digest(BOILERPLATE)
     step = Step(
         DECONTAMINATE,
         (source,),

@@ -17,7 +17,7 @@ from core.plaintext import counted, table
 from exercises.editpack.describing.nouns import ruled_noun
 from exercises.editpack.files import RowInput, input_record, report_of, used_versions
 from exercises.editpack.messages import read_verbs
-from exercises.editpack.rows import UNREADABLE, DroppedRow, RowSource, file_digest
+from exercises.editpack.rows import UNREADABLE, DroppedRow, file_digest
 from exercises.editpack.stats import (
     Distribution,
     EditStats,
@@ -114,14 +114,24 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     check_folder("--out", asked.out)
     tokens_of, tokenizer = asked.counting.counter()
     tally = EditTally(read_verbs(), tokens_of, ruled_noun)
-    unreadable = _count(source, tally, skip_bad=asked.given.skip_bad)
+    unreadable = 0
+    rows = source.rows(skip_bad=asked.given.skip_bad)
+    for row in tqdm(rows, "stats", unit=" rows", disable=None):
+        if isinstance(row, DroppedRow):
+            unreadable += 1
+        else:
+            tally.add(row)
     record = input_record(source)
     stats = edit_stats(tally, record["name"], record["sha256"], unreadable, tokenizer)
-    _write(asked.out, stats, tally)
+    for name, markdown in (("table.txt", False), ("table.md", True)):
+        lines = stats_lines(stats, markdown=markdown)
+        write_text_atomic(asked.out / name, "\n".join(lines) + "\n")
+    _draw(asked.out, stats, tally)
+    write_json_atomic(asked.out / STATS, stats_json(stats))
     report = {
         "command": "stats",
         "inputs": [record],
-        "output": {"name": f"{asked.out.name}/{STATS}", "sha256": _digest(asked.out / STATS)},
+        "output": {"name": f"{asked.out.name}/{STATS}", "sha256": file_digest(asked.out / STATS)},
         "rows": tally.rows + unreadable,
         "kept": tally.rows,
         "dropped": {UNREADABLE: unreadable} if unreadable else {},
@@ -132,23 +142,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     write_json_atomic(report_of(asked.out), report)
     print("\n".join(stats_lines(stats)))
     print(f"\nstatistics of {counted(tally.rows, 'row')} in {asked.out}, the report beside it")
-
-
-def _count(source: RowSource, tally: EditTally, *, skip_bad: bool) -> int:
-    unreadable = 0
-    for row in tqdm(source.rows(skip_bad=skip_bad), "stats", unit=" rows", disable=None):
-        if isinstance(row, DroppedRow):
-            unreadable += 1
-        else:
-            tally.add(row)
-    return unreadable
-
-
-def _write(out: Path, stats: EditStats, tally: EditTally) -> None:
-    for name, markdown in (("table.txt", False), ("table.md", True)):
-        write_text_atomic(out / name, "\n".join(stats_lines(stats, markdown=markdown)) + "\n")
-    _draw(out, stats, tally)
-    write_json_atomic(out / STATS, stats_json(stats))
 
 
 def _draw(out: Path, stats: EditStats, tally: EditTally) -> None:
@@ -164,8 +157,3 @@ def _draw(out: Path, stats: EditStats, tally: EditTally) -> None:
         picture = drawn(name, "", "", draw)
         write_picture(picture, out)
         write_text_atomic(out / f"{name}-dark.svg", picture.dark)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as handle:
-        return file_digest(handle)

@@ -139,15 +139,11 @@ def _opened(paths: Sequence[Path], refs: Sequence[str]) -> list[_Mine]:
     for number, folder in enumerate(folders):
         if folder in folders[:number]:
             raise UserError(f"{paths[number]} is given twice; name each repository once")
-    names = _names([path.expanduser().resolve() for path in paths])
-    return [_Mine(name, history) for name, history in zip(names, histories, strict=True)]
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    names = [_name_of(path) for path in paths]
+    places = [path.expanduser().resolve() for path in paths]
+    names = [_name_of(place) for place in places]
     return [
-        f"{path.parent.name}/{name}" if names.count(name) > 1 else name
-        for path, name in zip(paths, names, strict=True)
+        _Mine(f"{place.parent.name}/{name}" if names.count(name) > 1 else name, history)
+        for place, name, history in zip(places, names, histories, strict=True)
     ]
 
 

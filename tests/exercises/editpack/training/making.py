@@ -42,8 +42,7 @@ def edits(number: int, seed: int = 0) -> list[Row]:
 def write_rows(path: Path, rows: Iterable[Row], *, clean: bool = True) -> Path:
     """Write rows, with a report that shows decontamination if they are ``clean``."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with path.open("rb") as handle:
-        sha256 = file_digest(handle)
+    sha256 = file_digest(path)
     command = "decontaminate" if clean else "dedup"
     report = {"command": command, "inputs": [], "output": {"name": path.name, "sha256": sha256}}
     report_of(path).write_text(json.dumps(report))
