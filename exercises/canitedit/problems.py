@@ -7,7 +7,7 @@ editing instructions" (2023), arXiv:2312.12450.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -151,12 +151,9 @@ def checked_problems(rows: Iterable[object], name: str) -> tuple[Problem, ...]:
     found = [problem_of(row, f"{name}, row {number}") for number, row in enumerate(rows, 1)]
     if not found:
         raise UserError(f"{name} has no rows; give a file with problems, or {HUB_ID}")
-    for values in ([p.id for p in found], [p.full_name for p in found]):
-        if double := _double(values):
+    for key in ("id", "full_name"):
+        values = [getattr(problem, key) for problem in found]
+        if len({*values}) < len(values):
+            double = next(value for n, value in enumerate(values) if value in values[:n])
             raise UserError(f"{name} has the problem {double} twice; leave one of them out")
     return tuple(sorted(found, key=lambda problem: problem.id))
-
-
-def _double(values: Collection[object]) -> object:
-    seen = set[object]()
-    return next((v for v in values if v in seen or seen.add(v)), None)  # type: ignore[func-returns-value]

@@ -203,7 +203,10 @@ def _content(plain: Mapping[str, Any]) -> ProblemFile:
     if kind is None:
         names = " or ".join(one.key for one in InstructionKind)
         raise DamagedError(f"instr_kind is not {names}")
-    results = _results(plain.get("results", []), problem.tests)
+    values = plain.get("results", [])
+    if isinstance(values, list):
+        values = [_with_program(value, problem.tests) for value in values]
+    results = _RESULTS.validate_python(values)
     completions = _completions(plain)
     if completions and results and len(completions) != len(results):
         raise DamagedError(f"{len(completions)} completions have {len(results)} results")
@@ -211,12 +214,6 @@ def _content(plain: Mapping[str, Any]) -> ProblemFile:
         raise DamagedError("it has neither completions nor results")
     sampling = Decoding.model_validate(plain)
     return ProblemFile(problem, kind, sampling, completions, results)
-
-
-def _results(values: object, tests: str) -> tuple[EvaluatedProgram, ...]:
-    if isinstance(values, list):
-        values = [_with_program(value, tests) for value in values]
-    return _RESULTS.validate_python(values)
 
 
 def _with_program(value: object, tests: str) -> object:
@@ -233,7 +230,9 @@ def _completions(plain: Mapping[str, Any]) -> tuple[Completion, ...]:
     programs = plain.get("completions", [])
     if not isinstance(programs, list):
         raise DamagedError("completions is no list")
-    made = [{"program": _program(program)} for program in programs]
+    # The public code of 2025 wraps a completion in an object.
+    texts = (one.get("content") if isinstance(one, dict) else one for one in programs)
+    made = [{"program": text} for text in texts]
     for key, name in _LISTS.items():
         values = plain.get(key)
         # Keys of others may have these names: only lists of the same length are ours.
@@ -241,8 +240,3 @@ def _completions(plain: Mapping[str, Any]) -> tuple[Completion, ...]:
             for one, value in zip(made, values, strict=True):
                 one[name] = value
     return _COMPLETIONS.validate_python(made)
-
-
-def _program(value: object) -> object:
-    """Return the text of a completion: the public code of 2025 wraps it in an object."""
-    return value.get("content") if isinstance(value, dict) else value

@@ -9,7 +9,7 @@ the subject line. Lists of verbs are in neither paper's text; ours is ``verbs.tx
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -79,17 +79,13 @@ def instruction_of(
     subject = cleaned.partition("\n")[0]
     if style is MessageStyle.PAPER:
         text = without_prefix(cleaned)
-        bad = _bad_paper(text, verbs)
+        short = len(text) < LEAST
+        length = f"{len(text)} characters"
+        bad = RowFault("message-length", length) if short else _bad_verb(text, verbs)
     else:
         text = without_prefix(subject)
         bad = _bad_code(text, whole.partition("\n")[0], verbs)
     return bad or Instruction(text, subject, cleaned)
-
-
-def _bad_paper(text: str, verbs: frozenset[str]) -> RowFault | None:
-    if len(text) < LEAST:
-        return RowFault("message-length", f"{len(text)} characters")
-    return _bad_verb(text, verbs)
 
 
 _MARKS = re.compile(
@@ -224,19 +220,12 @@ def cleaned_message(text: str, names: Iterable[str] = ()) -> str:
     for pattern in _CREDITS:
         text = pattern.sub("", text)
     for name in sorted(names, key=len, reverse=True):
-        text = _without_name(text, name.strip())
-    return _tidy(_EMPTY.sub("", text))
-
-
-def _without_name(text: str, name: str) -> str:
-    if len(name) < 3:
-        return text
-    before = r"(?<!\w)" if re.search(r"\s", name) else "@"
-    return re.sub(before + re.escape(name) + r"(?!\w)", "", text, flags=re.IGNORECASE)
-
-
-def _tidy(text: str) -> str:
+        if len(name.strip()) >= 3:
+            before = r"(?<!\w)" if re.search(r"\s", name.strip()) else "@"
+            whole = before + re.escape(name.strip()) + r"(?!\w)"
+            text = re.sub(whole, "", text, flags=re.IGNORECASE)
+    text = _EMPTY.sub("", text)
     text = re.sub(r"(?<=\S)[ \t]{2,}(?=\S)", " ", text)
     text = re.sub(r"[ \t]+(?=[,;:!?.](?:\s|$))", "", text)
-    lines: Sequence[str] = [line.rstrip() for line in text.split("\n")]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", text).strip()

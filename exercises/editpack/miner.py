@@ -168,17 +168,14 @@ class RepositoryMiner:
         for change in changes:
             kind = _kind(change)
             if kind == _PYTHON:
-                instruction = instruction or self._instruction(commit)
+                if instruction is None:
+                    self.counts.modify_python += 1
+                    instruction = self._rules.instruction_of(commit)
+                    self.counts.with_instruction += isinstance(instruction, Instruction)
                 edit = self._edit(instruction, change)
                 yield self._dropped(commit, change, edit) if isinstance(edit, RowFault) else edit
             elif kind:
                 yield self._dropped(commit, change, RowFault(kind))
-
-    def _instruction(self, commit: CommitFacts) -> Instruction | RowFault:
-        self.counts.modify_python += 1
-        found = self._rules.instruction_of(commit)
-        self.counts.with_instruction += isinstance(found, Instruction)
-        return found
 
     def _edit(self, instruction: Instruction | RowFault, change: FileChange) -> _Edit | RowFault:
         if isinstance(instruction, RowFault):

@@ -170,33 +170,22 @@ def _check_file(path: Path) -> None:
         raise UserError(f"{path} cannot be read ({error.strerror}); give {_KINDS}") from error
 
 
-def _opened(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
-
-
 def _json_lines(path: Path) -> Iterator[object]:
     try:
-        with _opened(path) as handle:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with cast(BinaryIO, opened(path, "rb")) as handle:
             while line := handle.readline(_LONGEST_LINE):
                 if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
                     yield DamagedError(f"it has more than {_LONGEST_LINE:,} bytes")
-                    _skip_line(handle)
+                    while (line := handle.readline(_LONGEST_LINE)) and not line.endswith(b"\n"):
+                        continue
                 elif line.strip():
-                    yield _value(line)
+                    try:
+                        yield json_of(line.removeprefix(b"\xef\xbb\xbf").strip())
+                    except DamagedError as error:
+                        yield error
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read: {error}; write it again") from error
-
-
-def _skip_line(handle: BinaryIO) -> None:
-    while (line := handle.readline(_LONGEST_LINE)) and not line.endswith(b"\n"):
-        pass
-
-
-def _value(line: bytes) -> object:
-    try:
-        return json_of(line.removeprefix(b"\xef\xbb\xbf").strip())
-    except DamagedError as error:
-        return error
 
 
 def _rows_of_parquet(path: Path) -> Iterator[object]:

@@ -226,9 +226,9 @@ def comparison_lines(
     for file in files:
         for number, result in enumerate(file.results, 1):
             key = file.problem.full_name, result.program_no_test
-            was = known.get(key)
-            pair = was and ProgramPair(key[0], file.name, number, was, result)
-            pairs.setdefault(key, pair)
+            if key not in pairs:
+                was = known.get(key)
+                pairs[key] = ProgramPair(key[0], file.name, number, was, result) if was else None
     every = [pair for pair in pairs.values() if pair]
     timed = [pair for pair in every if pair.problem in TIMED]
     others = [pair for pair in every if pair.problem not in TIMED]
@@ -294,7 +294,7 @@ def read_completions(
         )
     if not paths:
         raise UserError(f"{folder} has no file *{COMPLETED}; give a folder of completions")
-    found = [_with_row(path, _read(path), rows) for _, path in sorted(paths.items())]
+    found = [_read(path, rows) for _, path in sorted(paths.items())]
     return tuple(sorted(found, key=lambda file: (file.problem.id, file.name)))
 
 
@@ -304,16 +304,12 @@ def _named(folder: Path, *, evaluated: bool) -> Iterator[Path]:
             yield path
 
 
-def _read(path: Path) -> ProblemFile:
+def _read(path: Path, rows: Mapping[str, Problem] | None) -> ProblemFile:
     file = read_file(path)
     if path.name != file.name:
         raise DamagedFileError(path, f"holds what belongs into {file.name}", "rename it")
-    if not file.completions:
-        return file
-    return replace(file, results=())
-
-
-def _with_row(path: Path, file: ProblemFile, rows: Mapping[str, Problem] | None) -> ProblemFile:
+    if file.completions:
+        file = replace(file, results=())
     if rows is None:
         return file
     if file.problem.full_name not in rows:
@@ -327,15 +323,13 @@ def needed_modules(problem: Problem) -> frozenset[str]:
         tree = ast.parse(f"{problem.after}\n{problem.tests}")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    return frozenset(_imported(tree)) - sys.stdlib_module_names
-
-
-def _imported(tree: ast.Module) -> Iterator[str]:
+    names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+            names.append(node.module)
+    return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names
 
 
 def tested_programs(file: ProblemFile) -> tuple[TestedProgram, ...]:

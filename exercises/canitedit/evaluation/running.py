@@ -121,18 +121,13 @@ def outcome_of(folders: Folders, program: TestedProgram) -> Outcome:
     One whose tests compare times runs until two verdicts agree.
     """
     found = [run_program(folders, program)]
-    while program.alone and not _agreed(found):
+    while program.alone and all(one.passed is not found[-1].passed for one in found[:-1]):
         found.append(run_program(folders, program))
     outcome = found[-1]
     for _ in range(ATTEMPTS if program.alone else 1):
         if outcome.passed and outcome.coverage is None:
             outcome = _measured(folders, program, outcome)
     return outcome
-
-
-def _agreed(outcomes: list[Outcome]) -> bool:
-    *earlier, last = outcomes
-    return any(one.passed is last.passed for one in earlier)
 
 
 def run_program(folders: Folders, program: TestedProgram) -> Outcome:

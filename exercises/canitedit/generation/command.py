@@ -113,7 +113,9 @@ def generate(
     for name, folder in (("--out", options.out), ("--cache", options.cache)):
         check_folder(name, folder)
     check_models(config, options.money)
-    _check_texts(config)
+    if not config.via and not config.whole.is_chat:
+        for model in config.models:
+            place(model.name, config.api_base, config.call_timeout, text=True)
     folders = model_folders(config.models)
     jobs = tuple(
         CompletionJob(problem, kind, choice, folders[choice.name])
@@ -125,13 +127,6 @@ def generate(
     with held_run(store, options.cache, say, containers=False):
         identity = problems_identity(problems, options.problems)
         return _Generation(config, options, store, jobs, identity, say).run()
-
-
-def _check_texts(config: GenerationConfig) -> None:
-    if config.via or config.whole.is_chat:
-        return
-    for model in config.models:
-        place(model.name, config.api_base, config.call_timeout, text=True)
 
 
 @dataclass(frozen=True)
@@ -242,15 +237,12 @@ class CompletionSaver:
         if finished.status is InstanceStatus.PLAUSIBLE:
             folder = self.store.folder / self.folders[finished.key]
             folder.mkdir(parents=True, exist_ok=True)
-            path = write_file(folder, self._redacted(made.content))
+            redact, content = self.store.redact.of, made.content
+            redacted = (redact(one.model_dump(mode="json")) for one in content.completions)
+            completions = tuple(map(Completion.model_validate, redacted))
+            path = write_file(folder, replace(content, completions=completions))
         coordinator.ledger.sync()
         self.store.save_instance(finished.key, self._record(finished, made, path), None, None)
-
-    def _redacted(self, content: ProblemFile) -> ProblemFile:
-        redact = self.store.redact.of
-        made = (redact(one.model_dump(mode="json")) for one in content.completions)
-        completions = tuple(map(Completion.model_validate, made))
-        return ProblemFile(content.problem, content.kind, content.sampling, completions)
 
     def _record(
         self, finished: Finished[Generated], made: Generated, path: Path | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from io import StringIO
 from pathlib import Path
@@ -19,7 +19,7 @@ from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted, one_line, table
 from exercises.canitedit.problems import InstructionKind
-from exercises.canitedit.published import FIRST_PAPER, TABLE_3, ProblemSelection, PublishedRow
+from exercises.canitedit.published import FIRST_PAPER, TABLE_3, ProblemSelection
 from exercises.canitedit.reporting.figures import Estimate, ExcessMean, GroupBy, GroupFigures
 from exercises.canitedit.reporting.folder import describe_problems, model_folders_in, read_folder
 from exercises.canitedit.reporting.report import (
@@ -186,7 +186,9 @@ def draw_scores(report: EditingReport, theme: Theme) -> Figure:
             )  # fmt: skip
     axes.set_yticks(range(len(report.models)), [label(model.name) for model in report.models])
     axes.invert_yaxis()
-    percent_axis(axes.xaxis, 0, min(1.0, _highest(report) * 1.25))
+    shown = [one for m in report.models for kind in InstructionKind if (one := _pass_1(m, kind))]
+    highest = max((one.interval.high for one in shown if one.interval), default=1.0)
+    percent_axis(axes.xaxis, 0, min(1.0, highest * 1.25))
     axes.set_xlabel("pass@1; 95 % interval (bootstrap over problems)")
     figure.legend(loc="outside upper right", ncols=2)
     return figure
@@ -194,11 +196,6 @@ def draw_scores(report: EditingReport, theme: Theme) -> Figure:
 
 def _pass_1(model: ModelReport, kind: InstructionKind) -> Estimate | None:
     return model.figures[kind][0].pass_at_k.get(1) if kind in model.figures else None
-
-
-def _highest(report: EditingReport) -> float:
-    found = (_pass_1(model, kind) for model in report.models for kind in InstructionKind)
-    return max((one.interval.high for one in found if one and one.interval), default=1.0)
 
 
 UNKNOWN = "–"
@@ -323,13 +320,15 @@ def _table_3(report: EditingReport) -> Iterator[str]:
     headings = ["source", "model", "size", "problems", "pass@1 descriptive", "pass@1 lazy"]
     headings += ["ExcessCode v1 descriptive", "ExcessCode v1 lazy"]
     same = all(model.problems == describe_problems(FIRST_PAPER) for model in report.models)
-    rows = [[_own(model), *_own_cells(model)] for model in report.models]
-    rows += [["first paper, " + row.group, *_published(row, same=same)] for row in TABLE_3]
+    rows = [
+        ["this report" + " (partial)" * bool(model.faults), *_own_cells(model)]
+        for model in report.models
+    ]
+    for row in TABLE_3:
+        cells = (row.pass_descriptive, row.pass_lazy, row.excess_descriptive, row.excess_lazy)
+        named = [f"first paper, {row.group}", row.model, row.size, "54" if same else _OTHER]
+        rows.append([*named, *(f"{value:.2f}" for value in cells)])
     return table(headings, rows, numbers=range(3, len(headings)), markdown=True)
-
-
-def _own(model: ModelReport) -> str:
-    return "this report" + (" (partial)" if model.faults else "")
 
 
 def _own_cells(model: ModelReport) -> list[object]:
@@ -340,12 +339,6 @@ def _own_cells(model: ModelReport) -> list[object]:
     cells = [UNKNOWN if one is None else _percent(one.mean) for one in passed]
     cells += [UNKNOWN if one is None else f"{one.mean:.2f}" for one in excess]
     return [model.name, "", max(one.problems for one in first if one), *cells]
-
-
-def _published(row: PublishedRow, *, same: bool) -> list[object]:
-    cells = (row.pass_descriptive, row.pass_lazy, row.excess_descriptive, row.excess_lazy)
-    problems = "54" if same else _OTHER
-    return [row.model, row.size, problems, *(f"{value:.2f}" for value in cells)]
 
 
 def report_json(report: EditingReport) -> dict[str, Any]:
@@ -380,7 +373,8 @@ def _flat(model: ModelReport, kind: InstructionKind, figures: GroupFigures) -> d
         row |= {f"pass@{k}": estimate.mean if estimate else None}
         row |= {f"pass@{k}_low": interval.low if interval else None}
         row |= {f"pass@{k}_high": interval.high if interval else None}
-    for name, excess in _excesses(figures).items():
+    for name in ("code", "changed", "v1"):
+        excess: ExcessMean | None = getattr(figures, name)
         row |= {f"excess_{name}": excess.mean if excess else None}
         row |= {f"excess_{name}_se": excess.standard_error if excess else None}
     row |= {"m": figures.code.problems if figures.code else 0}
@@ -391,10 +385,6 @@ _PLAIN: Sequence[str] = (
     "lines", "distance", "unchanged", "truncated", "without_fence", "empty", "not_parsing",
     "unknown_coverage",
 )  # fmt: skip
-
-
-def _excesses(figures: GroupFigures) -> Mapping[str, ExcessMean | None]:
-    return {"code": figures.code, "changed": figures.changed, "v1": figures.v1}
 
 
 def _cell(text: str) -> str:

@@ -12,7 +12,7 @@ from core.plaintext import counted, one_line
 from exercises.canitedit.metrics import ProblemScore, score
 from exercises.canitedit.problems import InstructionKind
 from exercises.canitedit.published import ALL_PROBLEMS, FIRST_PAPER, expected_problems
-from exercises.canitedit.results import COMPLETED, EVALUATED, Decoding, ProblemFile, read_file
+from exercises.canitedit.results import COMPLETED, EVALUATED, Decoding, read_file
 
 _SHOWN = 3
 
@@ -62,7 +62,10 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
     damaged: list[DamagedFileError] = []
     for place in sorted(path.glob(f"*{EVALUATED}")):
         try:
-            file = _checked(place, read_file(place))
+            file = read_file(place)
+            if place.name != file.name:
+                fix = "rename it, or leave it out with --allow-partial"
+                raise DamagedFileError(place, f"holds what belongs into {file.name}", fix)
         except DamagedFileError as error:
             damaged.append(error)
             continue
@@ -78,18 +81,8 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
         raise UserError(f"{path} is incomplete: {words}; --allow-partial reports it so")
     scores.sort(key=lambda one: (one.problem_id, one.name, one.kind.value))
     name = one_line(path.resolve().name) or str(path)
-    return ScoredFolder(name, path, tuple(scores), faults, _distinct(samplings))
-
-
-def _checked(path: Path, file: ProblemFile) -> ProblemFile:
-    if path.name != file.name:
-        words = f"holds what belongs into {file.name}"
-        raise DamagedFileError(path, words, "rename it, or leave it out with --allow-partial")
-    return file
-
-
-def _distinct(samplings: Iterable[Decoding]) -> tuple[Decoding, ...]:
-    return tuple({_decoding(sampling): sampling for sampling in samplings}.values())
+    distinct = {_decoding(sampling): sampling for sampling in samplings}
+    return ScoredFolder(name, path, tuple(scores), faults, tuple(distinct.values()))
 
 
 def _decoding(sampling: Decoding) -> tuple[object, ...]:
@@ -110,10 +103,10 @@ def _faults(
         shown = ", ".join(waiting[:_SHOWN])
         yield f"{counted(len(waiting), 'file')} not evaluated ({_more(shown, waiting)})"
     yield from _missing(scores)
-    yield from _mixed("completions", "in", Counter(score.completions for score in scores))
+    yield from _mixed("completions", Counter(score.completions for score in scores))
     for name in ("temperature", "top_p", "max_tokens", "prompt"):
         values = Counter(getattr(sampling, name) for sampling in samplings)
-        yield from _mixed(f"mixed {name}", "in", values)
+        yield from _mixed(f"mixed {name}", values)
 
 
 def _missing(scores: Sequence[ProblemScore]) -> Iterator[str]:
@@ -126,14 +119,11 @@ def _missing(scores: Sequence[ProblemScore]) -> Iterator[str]:
             yield f"{words} (no {shown})"
 
 
-def _mixed(name: str, word: str, values: Counter[object]) -> Iterator[str]:
+def _mixed(name: str, values: Counter[object]) -> Iterator[str]:
     if len(values) > 1:
-        shown = ", ".join(f"{value} {word} {counted(n, 'file')}" for value, n in _sorted(values))
+        ordered = sorted(values.items(), key=lambda pair: (-pair[1], str(pair[0])))
+        shown = ", ".join(f"{value} in {counted(n, 'file')}" for value, n in ordered[:_SHOWN])
         yield f"{name}: {shown}"
-
-
-def _sorted(values: Counter[object]) -> list[tuple[object, int]]:
-    return sorted(values.items(), key=lambda pair: (-pair[1], str(pair[0])))[:_SHOWN]
 
 
 def _more(shown: str, every: Sequence[object]) -> str:

@@ -68,20 +68,16 @@ def editing_report(
     folders: Sequence[ScoredFolder], ks: Sequence[int], by: Sequence[GroupBy]
 ) -> EditingReport:
     """Return the report on folders; each has at least one score."""
-    named = _distinctly_named(folders)
+    names = Counter(folder.name for folder in folders)
+    named = [
+        folder if names[folder.name] == 1 else replace(folder, name=str(folder.path))
+        for folder in folders
+    ]
     return EditingReport(
         ks=tuple(ks),
         models=tuple(_model(folder, ks, by) for folder in named),
         differences=tuple(_differences(named, ks)),
     )
-
-
-def _distinctly_named(folders: Sequence[ScoredFolder]) -> list[ScoredFolder]:
-    names = Counter(folder.name for folder in folders)
-    return [
-        folder if names[folder.name] == 1 else replace(folder, name=str(folder.path))
-        for folder in folders
-    ]
 
 
 def _model(folder: ScoredFolder, ks: Sequence[int], by: Sequence[GroupBy]) -> ModelReport:

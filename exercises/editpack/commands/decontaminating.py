@@ -266,24 +266,20 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             f"--against {', '.join(named)}: each text has fewer than {GRAM} tokens, so nothing "
             "would be compared; give other problems"
         )
-    chosen = {"skip_bad": bad, "run": RUN, "gram": GRAM, "jaccard": JACCARD}
-    chosen["boilerplate"] = file_digest(BOILERPLATE)
+    short = Counter(text.origin for text in index.short)
+    digest = file_digest(BOILERPLATE)
+    chosen = {"skip_bad": bad, "run": RUN, "gram": GRAM, "jaccard": JACCARD, "boilerplate": digest}
     step = Step(
         DECONTAMINATE,
         (source,),
         asked.files,
         chosen,
         also_read=[Path(name).expanduser() for name in named],
-        details=lambda: _records(sets, index),
+        details=lambda: {"against": [one.record(short[n]) for n, one in enumerate(sets)]},
     )
     step.write(_clean(source.rows(skip_bad=bad), index, sets, asked.problems.workers))
     for one in sets:
         print(f"{one.rows.total():,} rows share text with {one.name}")
-
-
-def _records(sets: Sequence[ProblemSet], index: ProblemIndex) -> dict[str, Any]:
-    short = Counter(text.origin for text in index.short)
-    return {"against": [one.record(short[place]) for place, one in enumerate(sets)]}
 
 
 def _clean(
@@ -354,13 +350,8 @@ def _texts(source: RowSource, origin: int) -> Iterator[EvaluationText]:
             wrong = row if isinstance(row, DamagedError) else "it is not a JSON object"
             raise UserError(f"--against {source.name}, row {number}: {wrong}; correct it")
         problem = next((str(row[key]) for key in _NAMES if row.get(key) is not None), "")
-        for column, text in _text_columns(row):
-            yield EvaluationText(origin, problem or f"row {number}", column, text)
-
-
-def _text_columns(row: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for column, value in row.items():
-        parts = value if isinstance(value, list) else [value]
-        text = "\n".join(part for part in parts if isinstance(part, str))
-        if text.strip():
-            yield column, text
+        for column, value in row.items():
+            parts = value if isinstance(value, list) else [value]
+            text = "\n".join(part for part in parts if isinstance(part, str))
+            if text.strip():
+                yield EvaluationText(origin, problem or f"row {number}", column, text)

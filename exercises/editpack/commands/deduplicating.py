@@ -290,7 +290,10 @@ def join_texts(texts: Iterable[str | None], asked: DuplicateChoice, folder: Path
     places, ends = list[int](), [0]
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=folder) as values, TemporaryFile(dir=folder) as grams:
-        for place, sketch in enumerate(_sketches(texts, asked)):
+        task = partial(_sketched, asked=asked)
+        done = in_processes(task, _batches(texts), asked.workers)
+        sketches = (sketch for _, found in done for sketch in found)
+        for place, sketch in enumerate(sketches):
             ends.append(ends[-1] + len(sketch.shingles) // 8)
             if sketch.equal:
                 equal.setdefault(sketch.equal, []).append(place)
@@ -334,12 +337,6 @@ def _mapped(file: IO[bytes], kind: str) -> NDArray[Any]:
 
     file.flush()
     return np.memmap(file, dtype=kind, mode="r")
-
-
-def _sketches(texts: Iterable[str | None], asked: DuplicateChoice) -> Iterator[_Sketch]:
-    task = partial(_sketched, asked=asked)
-    for _, sketches in in_processes(task, _batches(texts), asked.workers):
-        yield from sketches
 
 
 def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:

@@ -39,9 +39,11 @@ def stats_lines(stats: EditStats, *, markdown: bool = False) -> Iterator[str]:
     yield from _notes(stats)
     if stats.verbs:
         yield ""
-        yield from table(
-            ("verb", "rows", "root nouns"), _verbs(stats), numbers={1}, markdown=markdown
-        )
+        rows = [
+            (one.verb, f"{one.rows:,}", ", ".join(f"{n.word} {n.rows:,}" for n in one.nouns))
+            for one in stats.verbs
+        ]
+        yield from table(("verb", "rows", "root nouns"), rows, numbers={1}, markdown=markdown)
 
 
 def _rows(stats: EditStats) -> Iterator[tuple[str, ...]]:
@@ -85,12 +87,6 @@ def _notes(stats: EditStats) -> Iterator[str]:
     if stats.rows_without_verb:
         yield f"{stats.rows_without_verb:,} do not begin with a verb of the list."
     yield "Root nouns are found by a rule."
-
-
-def _verbs(stats: EditStats) -> Iterator[tuple[str, str, str]]:
-    for verb in stats.verbs:
-        nouns = ", ".join(f"{noun.word} {noun.rows:,}" for noun in verb.nouns)
-        yield verb.verb, f"{verb.rows:,}", nouns
 
 
 STATS = "table.json"

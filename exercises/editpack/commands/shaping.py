@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,8 @@ def format_rows(context: typer.Context, values: dict[str, Any]) -> None:
     asked = built(FormatAsked, values)
     source = asked.given.source()
     step = Step("format", (source,), asked.files, {"skip_bad": asked.given.skip_bad})
-    step.write(_formatted(source, skip_bad=asked.given.skip_bad))
-
-
-def _formatted(source: RowSource, *, skip_bad: bool) -> Iterator[Row | DroppedRow]:
-    for row in source.rows(skip_bad=skip_bad):
-        yield row if isinstance(row, DroppedRow) else with_content(row)
+    rows = source.rows(skip_bad=asked.given.skip_bad)
+    step.write(row if isinstance(row, DroppedRow) else with_content(row) for row in rows)
 
 
 @option_group
@@ -108,7 +104,10 @@ def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
     if len(asked.given.sets) < 2:
         raise UserError("give two or more sets of rows to mix")
     sources, skip_bad = asked.given.sources(), asked.given.skip_bad
-    names = _origins(sources)
+    # The file's name, all of it where two are alike.
+    short = {s.name: Path(s.name).name if s.path else s.name for s in sources}
+    times = Counter(short.values())
+    names = {name: short[name] if times[short[name]] == 1 else name for name in short}
 
     def rows() -> Iterator[tuple[RowName, Row | DroppedRow]]:
         for source in sources:
@@ -119,9 +118,3 @@ def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
 
     step = Step("mix", sources, asked.files, {"skip_bad": skip_bad})
     write_without_duplicates(step, rows, asked.duplicates)
-
-
-def _origins(sources: tuple[RowSource, ...]) -> Mapping[str, str]:
-    short = {s.name: Path(s.name).name if s.path else s.name for s in sources}
-    times = Counter(short.values())
-    return {name: short[name] if times[short[name]] == 1 else name for name in short}

@@ -52,7 +52,8 @@ def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
     """Return the history of the repository whose top folder, or bare folder, ``path`` is.
 
     ``refs`` are names of commits, or patterns of full names of references (``refs/tags/*``); by
-    default it is HEAD.
+    default it is HEAD. This alone runs git in the repository itself: ``rev-parse`` and
+    ``for-each-ref`` read its configuration, and neither runs a command, fetches nor writes.
     """
     top = path.expanduser().absolute()
     folder = top / ".git" if (top / ".git").exists() else top
@@ -79,7 +80,9 @@ def _tips(path: Path, folder: Path, refs: Sequence[str]) -> tuple[str, ...]:
     tips: list[str] = []
     for ref in refs:
         if {*ref} & {*"*?["}:
-            tips += _matching(folder, ref)
+            form = "--format=%(objectname) %(objecttype) %(*objecttype)"
+            lines = (_ask(folder, "for-each-ref", form, "--", ref) or "").splitlines()
+            tips += [name for name, *kinds in map(str.split, lines) if "commit" in kinds]
         elif found := _commit_id(folder, ref):
             tips.append(found)
         else:
@@ -93,14 +96,6 @@ def _commit_id(folder: Path, ref: str) -> str:
     if not ref or ref.startswith("-"):
         return ""
     return (_ask(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") or "").strip()
-
-
-def _matching(folder: Path, pattern: str) -> Iterator[str]:
-    form = "--format=%(objectname) %(objecttype) %(*objecttype)"
-    for line in (_ask(folder, "for-each-ref", form, "--", pattern) or "").splitlines():
-        name, *kinds = line.split()
-        if "commit" in kinds:
-            yield name
 
 
 MISSING = "missing"
@@ -204,7 +199,10 @@ class HistoryReader:
         # Neither a path nor a field of a commit holds NUL; what a token is, its place tells.
         for token in tokens:
             if token.startswith((b":", b"\n:")):
-                yield commit, _change(token, next(tokens, b""))
+                facts = token.lstrip(b"\n:").decode("ascii").split(" ")
+                old_mode, new_mode, old, new, status = facts
+                path = next(tokens, b"")
+                yield commit, FileChange(old_mode, new_mode, old, new, status, path)
             else:
                 seconds, author, committer, message = (next(tokens, b"") for _ in range(4))
                 commit = CommitFacts(token.decode(), seconds, (author, committer), message)
@@ -266,12 +264,6 @@ def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
             yield bytes(held)
             held.clear()
         held += rest[: _LONGEST_TOKEN - len(held)]
-
-
-def _change(token: bytes, path: bytes) -> FileChange:
-    facts = token.lstrip(b"\n")[1:].decode("ascii")
-    old_mode, new_mode, old, new, status = facts.split(" ")
-    return FileChange(old_mode, new_mode, old, new, status, path)
 
 
 def _answered(answer: IO[bytes], most: int) -> GitObject:
