@@ -89,7 +89,6 @@ class ProblemScore:
 
 
 def score(file: ProblemFile) -> ProblemScore:
-    """Score the evaluated completions of a file."""
     problem, results = file.problem, file.results
     programs = [result.program_no_test for result in results]
     measured = [
@@ -190,7 +189,6 @@ def measures(before: str, after: str, program: str) -> ProgramMeasures:
 
 
 def parses(program: str) -> bool:
-    """Tell whether this Python reads ``program``."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

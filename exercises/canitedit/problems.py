@@ -38,8 +38,6 @@ class InstructionKind(str, Enum):
 
 
 class ChangeKind(str, Enum):
-    """Why code is changed."""
-
     CORRECTIVE = "corrective"
     ADAPTIVE = "adaptive"
     PERFECTIVE = "perfective"
@@ -89,17 +87,14 @@ class Problem(Checked):
     taxonomy: Taxonomy
 
     def instruction(self, kind: InstructionKind) -> str:
-        """Return one of its two instructions."""
         lazy = kind is InstructionKind.LAZY
         return self.instruction_lazy if lazy else self.instruction_descriptive
 
     def row(self) -> dict[str, Any]:
-        """Return the problem as rows and files hold it."""
         return self.model_dump(mode="json")
 
 
 def problem_of(row: object, where: str) -> Problem:
-    """Return the problem in a row."""
     try:
         return Problem.model_validate(row)
     except ValidationError as error:
@@ -127,8 +122,6 @@ def against_option(default: Any, help: str, given: Any = None) -> Any:  # noqa: 
 
 @option_group
 class ProblemSource:
-    """Where the problems are from."""
-
     problems: str = problems_option(
         HUB_ID, "A .jsonl or .parquet with the rows, or an id on the hub."
     )

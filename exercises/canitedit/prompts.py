@@ -126,7 +126,6 @@ _STOP = {
 
 
 def edit_request(prompt: Prompt, before: str, instruction: str) -> EditRequest:
-    """Return what is sent to edit the program ``before``."""
     if prompt is Prompt.COMMIT:
         old, message, new = _COMMIT_TAGS
         return EditRequest(text=f"{old}{before}{message}{instruction}{new}", stop=_STOP[prompt])

@@ -46,8 +46,6 @@ def expected_problems(names: Iterable[str]) -> frozenset[str]:
 
 @option_group
 class ProblemSelection:
-    """Which of the problems count."""
-
     v1: bool = option(False, "Only the 54 problems of the first paper.", "--v1")
 
 

@@ -41,8 +41,6 @@ class ProgramStatus(str, Enum):
 
 
 class Tokens(Checked):
-    """The tokens of a completion."""
-
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
 
@@ -87,7 +85,6 @@ class EvaluatedProgram(Checked):
 
     @property
     def passed(self) -> bool:
-        """Whether all tests passed."""
         return self.status is ProgramStatus.OK and self.exit_code == 0
 
 
@@ -124,12 +121,10 @@ class ProblemFile:
 
     @property
     def name(self) -> str:
-        """The name of its file."""
         return file_name(self.problem, self.kind, evaluated=bool(self.results))
 
 
 def file_name(problem: Problem, kind: InstructionKind, *, evaluated: bool) -> str:
-    """Return the name of a problem's file."""
     return f"{problem.full_name}_{kind.key}{EVALUATED if evaluated else COMPLETED}"
 
 
@@ -191,7 +186,7 @@ def _unpacked(data: bytes) -> bytes:
         with gzip.open(BytesIO(data)) as stream:
             content = stream.read(MOST_UNPACKED + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DamagedError(f"it is no complete gzip file: {error}") from error
+        raise DamagedError(f"it is not a complete gzip file: {error}") from error
     if len(content) > MOST_UNPACKED:
         raise DamagedError(f"it unpacks to more than {MOST_UNPACKED:,} bytes")
     return content
@@ -229,7 +224,7 @@ def _with_program(value: object, tests: str) -> object:
 def _completions(plain: Mapping[str, Any]) -> tuple[Completion, ...]:
     programs = plain.get("completions", [])
     if not isinstance(programs, list):
-        raise DamagedError("completions is no list")
+        raise DamagedError("completions is not a list")
     # The public code of 2025 wraps a completion in an object.
     texts = (one.get("content") if isinstance(one, dict) else one for one in programs)
     made = [{"program": text} for text in texts]

@@ -119,8 +119,6 @@ def _rows(stats: DatasetStats) -> Iterator[tuple[str, object]]:
 
 @option_group
 class StatsOptions:
-    """How the table is printed."""
-
     counting: TokenizerChoice
     as_json: bool = json_option("Print the table as JSON.")
 

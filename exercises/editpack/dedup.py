@@ -40,7 +40,6 @@ class Banding:
 
     @property
     def width(self) -> int:
-        """How many values of a signature are looked at."""
         return self.bands * self.rows
 
 
@@ -115,7 +114,6 @@ class UnionFind:
         return number
 
     def join(self, one: int, other: int) -> None:
-        """Make one set of two."""
         small, large = sorted((self.find(one), self.find(other)))
         self._parents[large] = small
 
@@ -146,7 +144,6 @@ def buckets(signatures: NDArray[np.uint32], cut: Banding) -> Iterator[list[int]]
 
 
 def join_all(numbers: Iterable[int], joined: UnionFind) -> None:
-    """Join numbers."""
     first, *others = numbers
     for other in others:
         joined.join(first, other)

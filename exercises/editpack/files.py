@@ -56,8 +56,6 @@ class RowFiles:
 
 @option_group
 class RowReading:
-    """How rows are read."""
-
     config: str = option("", "Configuration of a hub id that has several.", "--config-name")
     part: str = option("train", "Part of a folder or hub id that has several.", "--part")
     skip_bad: bool = option(
@@ -67,14 +65,11 @@ class RowReading:
 
 @option_group
 class RowInput(RowReading):
-    """The rows that a command reads."""
-
     rows: str = option(
         "", "A .jsonl[.gz], .parquet, folder saved by datasets, or hub id.", "rows", argument=True
     )
 
     def source(self) -> RowSource:
-        """Return where the rows are from."""
         if not self.rows:
             raise UserError("no rows given; name a file, a folder or a hub id")
         return open_source(self.rows, self.config, self.part)
@@ -82,15 +77,12 @@ class RowInput(RowReading):
 
 @option_group
 class RowSets(RowReading):
-    """Several sets of rows that a command reads."""
-
     sets: tuple[str, ...] = option(
         (), "Files .jsonl[.gz] or .parquet, folders saved by datasets, hub ids.", "rows",
         argument=True,
     )  # fmt: skip
 
     def sources(self) -> tuple[RowSource, ...]:
-        """Return where the rows of each set are from."""
         places = {Path(name).expanduser().resolve() for name in self.sets}
         if len(places) != len(self.sets):
             raise UserError("the same rows are given twice; name each set once")
@@ -98,7 +90,6 @@ class RowSets(RowReading):
 
 
 def row_workers_option() -> Any:  # noqa: ANN401 - as of core.options.option
-    """Declare ``--workers`` of a command that works on rows."""
     return workers_option(1, "Processes; the output is the same with any number.")
 
 
@@ -122,7 +113,6 @@ class Step:
 
     @property
     def out(self) -> Path:
-        """The file to write."""
         if self.files.out is None:
             raise UserError("no --out given; name the .jsonl to write")
         return self.files.out
@@ -218,7 +208,6 @@ def stored_report(path: Path) -> dict[str, Any] | None:
 
 
 def report_of(path: Path) -> Path:
-    """Return where the report of a file lies."""
     return path.with_name(path.name + REPORT)
 
 

@@ -63,7 +63,6 @@ class MineRules:
     vendored: PathPatterns
 
     def instruction_of(self, commit: CommitFacts) -> Instruction | RowFault:
-        """Return the instruction of a commit, or why it has none."""
         day = utc(commit.seconds)[:10]
         if (self.since or self.until) and not (day and in_period(day, self.since, self.until)):
             return RowFault("date", day)
@@ -93,7 +92,6 @@ class MinedCounts:
     dropped: Counter[str] = field(default_factory=Counter)
 
     def record(self) -> dict[str, Any]:
-        """Return what a report says."""
         return {**vars(self), "dropped": dict(self.dropped)}
 
 

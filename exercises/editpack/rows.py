@@ -29,7 +29,7 @@ from exercises.canitedit.prompts import Prompt, edit_request
 
 OLD, NEW, INSTRUCTION, CONTENT = "old_contents", "new_contents", "instruction", "content"
 UNREADABLE = "unreadable"
-"""The rule under which what is no row is counted."""
+"""The rule under which what is not a row is counted."""
 _MESSAGES = (INSTRUCTION, "message", "subject")
 _LONGEST_LINE = 256 << 20
 _FIRST_LINE = re.compile(r"line 1(, |: )")
@@ -89,7 +89,7 @@ class RowSource:
 
     Attributes:
         path: the file or folder; None for a set on the hub.
-        read: yields what the source holds, a ``DamagedError`` in place of what is no JSON.
+        read: yields what the source holds, a ``DamagedError`` in place of what is not JSON.
     """
 
     name: str
@@ -107,7 +107,7 @@ class RowSource:
         return digest.hexdigest()
 
     def rows(self, *, skip_bad: bool = False) -> Iterator[Row | DroppedRow]:
-        """Yield the rows; with ``skip_bad``, ``DroppedRow`` in place of what is no row."""
+        """Yield the rows; with ``skip_bad``, ``DroppedRow`` in place of what is not a row."""
         number = 0
         for number, value in enumerate(self.read(), 1):
             wrong = mistake_in(value)
@@ -125,7 +125,6 @@ class RowSource:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as handle:
         while data := handle.read(1 << 20):
@@ -230,7 +229,6 @@ def writing_rows(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
 
 
 def line_of(row: Mapping[str, Any]) -> bytes:
-    """Return a row as one line of JSON."""
     try:
         return _json(row, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:  # a lone surrogate

@@ -140,8 +140,6 @@ _CODE_WORDS = tuple(
 
 
 class RuleSet(str, Enum):
-    """Whose rules."""
-
     CODE = "code"
     PAPER = "paper"
 

@@ -162,7 +162,6 @@ class EditTally:
     nouns: dict[str, Counter[str]] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
-        """Count a row."""
         old, new, message = row[OLD], row[NEW], message_of(row)
         before, after = len(old.splitlines()), len(new.splitlines())
         self.rows += 1
@@ -201,7 +200,6 @@ def distance_of(old: str, new: str) -> int | None:
 def edit_stats(
     tally: EditTally, name: str, sha256: str, unreadable: int, tokenizer: str
 ) -> EditStats:
-    """Return the statistics of what was counted."""
     return EditStats(
         input=name,
         input_sha256=sha256,

@@ -194,7 +194,7 @@ def _deciding(
         "model_config_sha256": hashlib.sha256(config.encode()).hexdigest(),
         "data_sha256": data.record["sha256"],
         **asdict(options.recipe),
-        **shape.as_json(),
+        **asdict(shape),
         "deepspeed_sha256": _sha256(deepspeed) if deepspeed else None,
     }
 

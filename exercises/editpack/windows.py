@@ -44,7 +44,6 @@ class Documents:
 
     @cached_property
     def lengths(self) -> Numbers:
-        """The number of tokens of each document."""
         import numpy as np
 
         return np.diff(self.ends, prepend=0)
@@ -121,7 +120,6 @@ class Windows(Sequence["Tokens"]):
 
     @property
     def tokens(self) -> int:
-        """The tokens of all documents together."""
         return int(self._joined_ends[-1]) if len(self.order) else 0
 
     @property

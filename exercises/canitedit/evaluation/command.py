@@ -50,8 +50,6 @@ def _processors() -> int:
 
 @option_group
 class EvaluationOptions:
-    """What is evaluated, where and how."""
-
     folder: Path | None = option(
         None, "Folder with files *.json.gz of completions.", "folder", argument=True
     )
@@ -196,7 +194,6 @@ class ProgramPair:
     found: EvaluatedProgram
 
     def differs(self, field: str) -> bool:
-        """Tell whether a value is not the same in both."""
         return bool(getattr(self.recorded, field) != getattr(self.found, field))
 
 
@@ -283,7 +280,7 @@ def read_completions(
         rows: problems by their full names, which replace those in the files; None keeps these.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder; give one with files *{COMPLETED}")
+        raise UserError(f"{folder} is not a folder; give one with files *{COMPLETED}")
     paths = {path.name.removesuffix(COMPLETED): path for path in _named(folder, evaluated=False)}
     evaluated = [*_named(folder, evaluated=True)]
     if output.resolve() != folder.resolve():

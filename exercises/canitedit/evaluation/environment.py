@@ -87,7 +87,6 @@ class EnvironmentSource:
 
     @property
     def run_key(self) -> str:
-        """Marks what evaluations with this cache start."""
         return f"{_NAME} {self.cache}"
 
 
@@ -105,7 +104,13 @@ def program_environment(
     """
     with _without_leftovers(source):
         try:
-            folders = _folders(source, check, say)
+            local = source.kind is EnvironmentKind.LOCAL
+            python = _python(source, check, say) if local else None
+            image = _image(say) if source.kind is EnvironmentKind.DOCKER else ""
+            folders = make_folders(
+                source.kind, python, image, limits=LIMITS, run_key=source.run_key, check=check,
+                warn_once=say,
+            )  # fmt: skip
         except UnavailableError as error:
             raise UserError(str(error)) from error
         try:
@@ -127,17 +132,6 @@ def _without_leftovers(source: EnvironmentSource) -> Iterator[None]:
                 remove_containers(client, source.run_key)
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
-
-
-def _folders(
-    source: EnvironmentSource, check: Callable[[], None], say: Callable[[str], None]
-) -> Folders:
-    python = _python(source, check, say) if source.kind is EnvironmentKind.LOCAL else None
-    image = _image(say) if source.kind is EnvironmentKind.DOCKER else ""
-    return make_folders(
-        source.kind, python, image, limits=LIMITS, run_key=source.run_key, check=check,
-        warn_once=say,
-    )  # fmt: skip
 
 
 def _python(

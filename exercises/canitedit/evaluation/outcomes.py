@@ -40,7 +40,6 @@ class OutcomeCache:
             return None
 
     def put(self, program: TestedProgram, outcome: Outcome) -> KeptOutcome:
-        """Keep an outcome."""
         kept = KeptOutcome(timestamp=int(time.time()), **outcome.model_dump())
         data = kept.model_dump_json().encode("utf-8")
         write_bytes_atomic(self._path(program), data, durable=False)

@@ -78,12 +78,10 @@ class TestedProgram:
 
     @cached_property
     def sha256(self) -> str:
-        """Identifies what runs."""
         return hashlib.sha256("\0".join((self.text, *self.stubs)).encode(*_ENCODING)).hexdigest()
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """The files of its folder."""
         stubs = {f"{name}.py": _STUBS[name] for name in self.stubs}
         return {PROGRAM: self.text.encode(*_ENCODING), _SCRIPT: _inside(), **stubs}
 
@@ -100,7 +98,6 @@ class Outcome(Checked):
 
     @property
     def passed(self) -> bool:
-        """Whether all tests passed."""
         return self.status is ProgramStatus.OK
 
 

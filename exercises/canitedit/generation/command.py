@@ -97,7 +97,6 @@ class GenerationFactory:
     options: GenerationOptions
 
     def __call__(self, worker: WorkerAccess) -> GenerationServices:
-        """Build them."""
         check_models(self.config, self.options.money)
         prices, retries = self.options.money.prices, self.options.retries
         models = LiveModels(self.config, retries, worker.warn_once, prices)
@@ -286,7 +285,6 @@ def _counted(content: ProblemFile, refused: int) -> dict[str, int]:
 
 
 def completion_file(store: RunStore, job: CompletionJob, *, evaluated: bool = False) -> Path:
-    """Return the path of the completions of a job, or of their evaluation."""
     return store.folder / job.folder / file_name(job.problem, job.kind, evaluated=evaluated)
 
 

@@ -83,22 +83,24 @@ class GenerationConfig(RunBasics):
         read=_kinds,
     )
     completions: int = option(
-        20, "Of each problem, instruction and model.", "--completions", panel=MODELS, least=1
+        20,
+        "Completions per problem, instruction and model.",
+        "--completions",
+        panel=MODELS,
+        least=1,
     )
-    temperature: float = temperature_option(0.2, "Of sampling.", least=0)
-    top_p: float = option(0.95, "Of sampling, up to 1.", "--top-p", panel=MODELS, least=0)
+    temperature: float = temperature_option(0.2, "Sampling temperature.", least=0)
+    top_p: float = option(0.95, "Sampling top-p, up to 1.", "--top-p", panel=MODELS, least=0)
     max_output_tokens: int = option(
         8192, "Output limit of a call.", "--max-tokens", panel=LIMITS, least=1
     )
 
     @property
     def run_name(self) -> str:
-        """The folder under ``predictions/``."""
         return self.run or f"canitedit--{model_slug(self.models)}"
 
     @property
     def whole(self) -> Prompt:
-        """The prompt for whole programs."""
         return self.prompt or Prompt.CHAT
 
     @property
@@ -172,7 +174,6 @@ def checked_config(config: GenerationConfig) -> GenerationConfig:
 
 
 def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
-    """Return the models that the values of a command line name."""
     book = load_settings(values["model_settings"], format_names())
     any_name = bool(values["api_base"])
     found = models_given(values["models"], book, any_name=any_name, replay=False)

@@ -17,7 +17,7 @@ from exercises.canitedit.generation.editing import edit_program, raw_reply
 from exercises.canitedit.problems import InstructionKind, Problem
 from exercises.canitedit.prompts import EditRequest, edit_request, program_of
 from exercises.canitedit.results import Completion, Decoding, ProblemFile, Tokens
-from llm.chat import BudgetUsedError, Reply, RequestRefusedError, Usage, WindowExceededError
+from llm.chat import BudgetUsedError, Reply, RequestRefusedError, WindowExceededError
 from llm.client import LiteLLMModel
 from llm.options import ModelChoice, Sampling
 from llm.registry import takes
@@ -62,21 +62,17 @@ class CompletionJob:
 
     @property
     def key(self) -> str:
-        """Model, problem and instruction."""
         return f"{self.folder}-{self.problem.full_name}_{self.kind.key}"
 
     @property
     def description(self) -> str:
-        """Problem, instruction and model."""
         return f"{self.problem.full_name} {self.kind.value} {self.choice.given}"
 
     @property
     def group(self) -> str:
-        """The folder of the model."""
         return self.folder
 
     def portable(self) -> CompletionJob:
-        """Return the job; it reads nothing."""
         return self
 
     def work(self, services: GenerationServices, access: JobAccess) -> Finished[Generated]:
@@ -154,7 +150,8 @@ class _Asking:
         return self.services.models.model(self.job.choice, config.temperature, gate, sampling)
 
     def _completion(self, number: int, gate: AttemptGate) -> Completion:
-        model, step = self._model(number, gate), partial(self._step, number)
+        model = self._model(number, gate)
+        step = partial(self.access.steps.step, self.job.key, number, self.job.choice.name)
         if self.services.config.via:
             return self._edited(model, step)
         step(WorkStep.ASKING)
@@ -178,25 +175,21 @@ class _Asking:
             )
         return _completion(edited.program, edited.reply, applied=edited.applied)
 
-    def _step(self, number: int, step: WorkStep) -> None:
-        self.access.steps.step(self.job.key, number, self.job.choice.name, step)
-
 
 def _completion(program: str, reply: Reply, *, applied: bool | None = None) -> Completion:
+    usage = reply.usage
+    tokens = None
+    if usage is not None:
+        sent, written = usage.prompt_tokens, usage.completion_tokens
+        tokens = Tokens(prompt_tokens=sent, completion_tokens=written)
     return Completion(
         program=program,
         reply=raw_reply(reply),
         truncated=reply.truncated,
-        tokens=_tokens(reply.usage),
+        tokens=tokens,
         cost=as_text(reply.cost),
         applied=applied,
     )
-
-
-def _tokens(usage: Usage | None) -> Tokens | None:
-    if usage is None:
-        return None
-    return Tokens(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
 
 
 def _ended(asking: _Asking) -> tuple[InstanceStatus, str]:

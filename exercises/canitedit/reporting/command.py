@@ -58,8 +58,6 @@ def _parse_groups(name: str, text: str, _: object) -> tuple[GroupBy, ...]:
 
 
 class OutputForm(str, Enum):
-    """What is printed."""
-
     TEXT = "text"
     MARKDOWN = "markdown"
     CSV = "csv"
@@ -68,8 +66,6 @@ class OutputForm(str, Enum):
 
 @option_group
 class ReportRequest:
-    """What is reported, and how."""
-
     folders: tuple[Path, ...] = option(
         (),
         "Folders with files *.results.json.gz, one for each model, or runs of generate.",
@@ -77,11 +73,11 @@ class ReportRequest:
         argument=True,
     )
     k: tuple[int, ...] = option(
-        (1, 5, 10), "Of pass@k.", "--k", given=str, shown="1,5,10", read=_parse_ks
+        (1, 5, 10), "Values of k for pass@k.", "--k", given=str, shown="1,5,10", read=_parse_ks
     )
     by: tuple[GroupBy, ...] = option(
         (),
-        "GroupFigures by group as well: change_kind, topic, libraries, length.",
+        "Print the figures by group as well: change_kind, topic, libraries, length.",
         "--by",
         given=str,
         read=_parse_groups,
@@ -96,7 +92,6 @@ class ReportRequest:
 
     @property
     def form(self) -> OutputForm:
-        """What is printed."""
         asked = {
             OutputForm.JSON: self.as_json,
             OutputForm.CSV: self.as_csv,
@@ -129,7 +124,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def printed(report: EditingReport, form: OutputForm) -> str:
-    """Return a report as it is printed."""
     if form is OutputForm.JSON:
         return json.dumps(report_json(report), indent=1, ensure_ascii=False)
     if form is OutputForm.CSV:

@@ -16,8 +16,6 @@ from reports.statistics.methods.passk import pass_at_k
 
 
 class GroupBy(str, Enum):
-    """By what problems are grouped."""
-
     CHANGE_KIND = "change_kind"
     TOPIC = "topic"
     LIBRARIES = "libraries"

@@ -38,7 +38,6 @@ class ScoredFolder:
 
     @property
     def problems(self) -> frozenset[str]:
-        """The full names of its problems."""
         return frozenset(score.name for score in self.scores)
 
 
@@ -56,7 +55,7 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
         allow_partial: accept what is incomplete or mixed, and list it in ``faults``.
     """
     if not path.is_dir():
-        raise UserError(f"{path} is no folder; give one with files *{EVALUATED}")
+        raise UserError(f"{path} is not a folder; give one with files *{EVALUATED}")
     scores: list[ProblemScore] = []
     samplings: list[Decoding] = []
     damaged: list[DamagedFileError] = []

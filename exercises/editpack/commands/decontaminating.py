@@ -68,8 +68,6 @@ class EvaluationText:
 
 @dataclass(frozen=True)
 class SharedText:
-    """What a row shares with a problem."""
-
     found: EvaluationText
     column: str
     rule: str
@@ -102,7 +100,6 @@ class ProblemIndex:
 
 
 def index_of(texts: Iterable[EvaluationText]) -> ProblemIndex:
-    """Return the index of the texts of evaluation problems."""
     long, sizes, short = list[EvaluationText](), list[int](), list[EvaluationText]()
     eights, runs = dict[str, list[int]](), dict[str, int]()
     lengths = {RUN}
@@ -222,8 +219,6 @@ class ProblemChoice:
 
 @option_group
 class DecontaminateAsked:
-    """What ``decontaminate`` is asked for."""
-
     given: RowInput
     problems: ProblemChoice
     files: RowFiles

@@ -61,15 +61,11 @@ NamedRows = Callable[[], Iterable[tuple[RowName, Row | DroppedRow]]]
 
 
 class ComparedText(str, Enum):
-    """Which text of a row is compared."""
-
     PROMPT = "prompt"
     CODE = "code"
 
 
 class KeptRow(str, Enum):
-    """Which row of a cluster stays."""
-
     FIRST = "first"
     LONGEST = "longest"
     NEWEST = "newest"
@@ -111,8 +107,6 @@ class DuplicateChoice:
 
 @option_group
 class DedupAsked:
-    """What ``dedup`` is asked for."""
-
     given: RowInput
     files: RowFiles
     duplicates: DuplicateChoice

@@ -95,8 +95,6 @@ STATS = "table.json"
 
 @option_group
 class DescriptionOptions:
-    """What ``stats`` is asked for."""
-
     given: RowInput
     counting: TokenizerChoice
     out: Folder = out_option("The folder of table, JSON and pictures.", default=Path("stats"))

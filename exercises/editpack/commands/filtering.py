@@ -40,8 +40,6 @@ Parse = Callable[[Sequence[str]], Sequence[str]]
 
 @option_group
 class FilterAsked:
-    """What ``filter`` is asked for."""
-
     given: RowInput
     files: RowFiles
     rules: RuleSet = option(
@@ -160,7 +158,6 @@ class Parser:
         return found
 
     def version(self) -> str:
-        """Return the version of the Python."""
         return self._run(())[0]
 
     def cancel(self) -> None:

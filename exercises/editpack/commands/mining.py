@@ -43,8 +43,6 @@ _LONGEST_TREE, _LONGEST_LICENSE, _MOST_LICENSES = 16 << 20, 1 << 20, 20
 
 @option_group
 class MineAsked:
-    """What ``mine`` is asked for."""
-
     files: RowFiles
     repositories: tuple[Path, ...] = option(
         (), "Local repositories: top folders, or bare ones.", "repo", argument=True
@@ -85,7 +83,6 @@ class MineAsked:
     )
 
     def rules(self) -> MineRules:
-        """Return what is mined."""
         for name, value in (("--since", self.since), ("--until", self.until)):
             check_date(name, value)
         return MineRules(

@@ -31,8 +31,6 @@ _OF_THE_PAPER = 25_000
 
 @option_group
 class FormatAsked:
-    """What ``format`` is asked for."""
-
     given: RowInput
     files: RowFiles
 
@@ -49,8 +47,6 @@ def format_rows(context: typer.Context, values: dict[str, Any]) -> None:
 
 @option_group
 class SampleAsked:
-    """What ``sample`` is asked for."""
-
     given: RowInput
     files: RowFiles
     number: int = option(_OF_THE_PAPER, "Rows to take.", "--n", least=1)
@@ -90,8 +86,6 @@ def _sampled(
 
 @option_group
 class MixAsked:
-    """What ``mix`` is asked for."""
-
     given: RowSets
     files: RowFiles
     duplicates: DuplicateChoice

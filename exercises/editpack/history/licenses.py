@@ -93,7 +93,6 @@ class FoundLicense:
 
 
 def known_ids() -> frozenset[str]:
-    """Return the ids that can be found."""
     return frozenset({name for name, _, _ in _TEXTS} | {*PERMISSIVE})
 
 

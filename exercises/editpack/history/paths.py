@@ -1,4 +1,4 @@
-"""Pure: globs of paths, and those of files that nobody edits by hand in a repository."""
+"""Pure: globs of paths, and those of generated and vendored files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class PathPatterns:
         self.patterns = tuple(filter(None, patterns))
 
     def fit(self, path: str) -> bool:
-        """Tell whether one of the patterns fits."""
         names, paths = self._choices
         return bool(any(map(names.match, path.split("/"))) or paths.match(f"/{path}"))
 

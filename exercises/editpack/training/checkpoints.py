@@ -42,7 +42,6 @@ class CheckpointFolder:
 
     @property
     def path(self) -> Path:
-        """The folder of checkpoints."""
         return self.tuned / _FOLDER
 
     def start(
@@ -85,6 +84,5 @@ class CheckpointFolder:
         return found
 
     def mark_complete(self, step: int, seconds: float) -> None:
-        """Note that everything of a checkpoint is written."""
         place = self.path / f"checkpoint-{step}" / _COMPLETE
         write_json_atomic(place, {"seconds": round(seconds, 3)})

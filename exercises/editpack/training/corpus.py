@@ -37,7 +37,7 @@ class Corpus:
     """The documents, and what else the rows said.
 
     Attributes:
-        unreadable: what was left out because it is no row.
+        unreadable: rows that were left out as invalid.
     """
 
     documents: Documents
@@ -46,7 +46,6 @@ class Corpus:
 
 
 def training_data(source: RowSource, *, contaminated_anyway: bool) -> TrainingData:
-    """Return the data of a training."""
     record = input_record(source)
     clean = decontaminated(record)
     if not (clean or contaminated_anyway):

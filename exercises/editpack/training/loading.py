@@ -29,7 +29,6 @@ def require_packages(*, deepspeed: bool = False) -> None:
 
 
 def load_tokenizer(name: str) -> Any:  # noqa: ANN401 - of transformers
-    """Return the tokenizer of a model."""
     from transformers import AutoTokenizer
 
     try:

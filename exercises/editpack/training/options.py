@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.cli.selection import seed_option
 from core.errors import UserError
@@ -54,14 +53,13 @@ class Recipe:
         HELD_OUT, "Share of the documents to measure the loss on.", "--held-out", least=0
     )
     lora: bool = option(False, "Train an adapter with peft; the model stays.", "--lora")
-    seed: int = seed_option("Of the order of documents, and of an adapter's first weights.")
+    seed: int = seed_option("Seed of the order of documents and of an adapter's first weights.")
 
     def steps_of(self, windows: int) -> int:
         """Return the steps of an epoch; its last step takes the windows that are left."""
         return math.ceil(windows / self.step_windows)
 
     def steps(self, windows: int) -> int:
-        """Return the steps of the training."""
         every = self.epochs * self.steps_of(windows)
         return min(every, self.max_steps) if self.max_steps else every
 
@@ -73,8 +71,6 @@ class Recipe:
 
 @option_group
 class TrainOptions:
-    """What ``train`` is asked for."""
-
     given: RowInput
     recipe: Recipe
     model: str = option("", "A local folder with safetensors, or a name on the hub.", "--model")
@@ -93,7 +89,6 @@ class TrainOptions:
 
     @property
     def folder(self) -> Path:
-        """The folder to write."""
         if self.out is None:
             raise UserError("no --out given; name the folder for the tuned model")
         return self.out
@@ -109,12 +104,7 @@ class StepShape:
 
     @property
     def windows(self) -> int:
-        """Windows a step."""
         return self.batch * self.accumulate * self.devices
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the three values."""
-        return asdict(self)
 
 
 def step_shape(recipe: Recipe, devices: int) -> StepShape:
@@ -154,5 +144,4 @@ def launched_devices() -> int | None:
 
 
 def is_first_process() -> bool:
-    """Tell whether this process is the one that writes."""
     return os.environ.get("RANK", "0") == "0"

@@ -42,7 +42,6 @@ class Tuned:
     versions: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the record as ``train.json`` holds it."""
         trained = self.trained
         return {
             # A path of this machine says nothing elsewhere.
@@ -78,7 +77,6 @@ def _curve(log: Any, key: str) -> list[dict[str, Any]]:  # noqa: ANN401 - of the
 
 
 def finished(folder: Path) -> bool:
-    """Tell whether a training in ``folder`` is complete."""
     return (folder / _RECORD).is_file()
 
 

@@ -104,7 +104,6 @@ def check_devices() -> None:
 def train_windows(
     run: TrainingRun, stop: Shutdown, say: Callable[[str], None], out: Path
 ) -> Trained:
-    """Train, and write the model into ``out``."""
     before, began = run.begin.seconds if run.begin else 0.0, time.monotonic()
     watch = StepWatch(run.folder, stop, lambda: before + time.monotonic() - began, say)
     trainer = _trainer(run, watch)
@@ -122,7 +121,7 @@ def train_windows(
     if state.global_step < run.steps:
         raise StoppedError("the training was stopped")
     trainer.save_model(str(out))
-    # A pickle, of which nothing here is in need: options stand in train.json.
+    # Nothing reads this pickle; the options are in train.json.
     (out / "training_args.bin").unlink(missing_ok=True)
     cuda = torch.cuda.is_available()
     return Trained(
@@ -205,7 +204,6 @@ class StepWatch(TrainerCallback):  # type: ignore[misc]
         self.asked = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        """End the training after this step if that was asked."""
         self.asked = self._asked_anywhere(args)
         if self.asked:
             control.should_training_stop = True
@@ -230,7 +228,6 @@ class StepWatch(TrainerCallback):  # type: ignore[misc]
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any  # noqa: ANN401
     ) -> None:  # fmt: skip
-        """Say the held-out loss."""
         if state.is_world_process_zero:
             loss = (metrics or {}).get("eval_loss")
             steps = f"step {state.global_step} of {state.max_steps}"

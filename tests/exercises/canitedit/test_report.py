@@ -152,7 +152,7 @@ def test_broken_files_are_named(own: Path) -> None:
     name = "1002_word_count_instruction_lazy.results.json.gz"
     (own / name).write_bytes(b"broken")
     words = faults(own)
-    assert f"1 file cannot be used ({name} is broken (it is no complete gzip file" in words
+    assert f"1 file cannot be used ({name} is broken (it is not a complete gzip file" in words
     assert "5 of 6 problems with lazy" in words
 
 
@@ -172,7 +172,7 @@ def test_what_is_not_evaluated_is_named(own: Path) -> None:
 def test_a_folder_without_results_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    for place, words in ((tmp_path, "has no file"), (tmp_path / "none", "is no folder")):
+    for place, words in ((tmp_path, "has no file"), (tmp_path / "none", "is not a folder")):
         assert run(monkeypatch, "report", place, "--allow-partial") == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith(f"error: {place}")

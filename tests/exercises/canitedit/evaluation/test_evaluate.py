@@ -209,7 +209,7 @@ def test_wrong_input_is_one_line(tmp_path: Path) -> None:
     path = write_file(wrong, completed(problem, ["x"]))
     cases: list[tuple[list[object], str]] = [
         ([], "no folder given"),
-        ([tmp_path / "none"], "is no folder"),
+        ([tmp_path / "none"], "is not a folder"),
         ([empty], "has no file *.json.gz"),
         ([wrong, "--workers", 1000], "at most"),
         ([wrong, "--against", empty], "has no file *.results.json.gz of these problems"),
