@@ -20,10 +20,13 @@ from core.options import built, command, option, option_group
 from core.plaintext import counted, one_line, table
 from exercises.canitedit.problems import InstructionKind
 from exercises.canitedit.published import FIRST_PAPER, TABLE_3, ProblemSelection
-from exercises.canitedit.reporting.figures import Estimate, ExcessMean, GroupBy, GroupFigures
 from exercises.canitedit.reporting.folder import describe_problems, model_folders_in, read_folder
 from exercises.canitedit.reporting.report import (
     EditingReport,
+    Estimate,
+    ExcessMean,
+    GroupBy,
+    GroupFigures,
     ModelReport,
     PassDifference,
     editing_report,

@@ -11,7 +11,7 @@ import pytest
 
 from exercises.canitedit.metrics import ProblemScore, diff_lines, measures, parses, score
 from exercises.canitedit.problems import InstructionKind, Problem
-from exercises.canitedit.reporting.figures import (
+from exercises.canitedit.reporting.report import (
     GroupBy,
     figures,
     grouped,

@@ -18,9 +18,8 @@ from exercises.canitedit.__main__ import COMMANDS
 from exercises.canitedit.problems import InstructionKind
 from exercises.canitedit.published import FIRST_PAPER, TABLE_3
 from exercises.canitedit.reporting.command import OutputForm, printed, write_plot
-from exercises.canitedit.reporting.figures import GroupBy
 from exercises.canitedit.reporting.folder import read_folder
-from exercises.canitedit.reporting.report import EditingReport, editing_report
+from exercises.canitedit.reporting.report import EditingReport, GroupBy, editing_report
 from exercises.canitedit.results import write_file
 from exercises.dispatch import dispatch
 from reports.statistics.methods.intervals import Interval

@@ -10,8 +10,8 @@ import pytest
 from core.errors import InfrastructureError, StoppedError
 from core.shutdown import Shutdown
 from environments.folders import FolderCommand, FolderResult
+from exercises.canitedit.evaluation.command import OutcomeCache, ProgramPool
 from exercises.canitedit.evaluation.inside import PROGRAM, REPORT
-from exercises.canitedit.evaluation.outcomes import OutcomeCache, ProgramPool
 from exercises.canitedit.evaluation.running import TestedProgram
 
 
