@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from reports.evaluation.evaluators.official.forks import GymTool, LivePythonTool, RebenchTool
 from reports.evaluation.evaluators.official.hosted import HostedTool
 from reports.evaluation.evaluators.official.live import LiveTool
@@ -11,9 +9,9 @@ from reports.evaluation.evaluators.official.multi import MultiTool
 from reports.evaluation.evaluators.official.pro import ProTool
 from reports.evaluation.evaluators.official.rebench_v2 import RebenchV2Tool
 from reports.evaluation.evaluators.official.smith import SmithTool
-from reports.evaluation.evaluators.official.tool import OfficialTool, ToolSettings
+from reports.evaluation.evaluators.official.tool import OfficialTool
 
-TOOLS: dict[str, Callable[[ToolSettings], OfficialTool]] = {
+TOOLS: dict[str, type[OfficialTool]] = {
     tool.name: tool
     for tool in (
         ProTool,

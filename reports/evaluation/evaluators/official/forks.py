@@ -6,23 +6,17 @@ They keep swebench's command and files (``swebench.harness.run_evaluation``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from reports.evaluation.evaluators.base import (
     REPORT_FILE,
     EvaluationTask,
     VerdictStatus,
 )
-from reports.evaluation.evaluators.official.program import (
-    ToolBase,
-    predictions_file,
-    rows_file,
-    workers_of,
-)
 from reports.evaluation.evaluators.official.tool import (
     MODEL,
     EvaluationFolder,
+    OfficialTool,
+    Tasks,
     ToolResult,
     names_in,
     read_result,
@@ -37,7 +31,7 @@ from reports.evaluation.evaluators.swebench import first_error, patch_fault, sav
 _LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 
 
-class Fork(ToolBase):
+class Fork(OfficialTool):
     """A fork of swebench in a checkout.
 
     Attributes:
@@ -45,26 +39,21 @@ class Fork(ToolBase):
     """
 
     entry = "swebench/harness/run_evaluation.py"
-    modules: tuple[str, ...] = (
-        "docker",
-        "datasets",
-        "dotenv",
-        "git",
-        "ghapi",
-        "requests",
-        "tqdm",
-        "unidiff",
-    )
-    needed: tuple[str, ...] = ("repo", "base_commit", "test_patch", "FAIL_TO_PASS")
+    modules = ("docker", "datasets", "dotenv", "git", "ghapi", "requests", "tqdm", "unidiff")
+    needed = ("repo", "base_commit", "test_patch", "FAIL_TO_PASS")
     namespace: str = ""
 
     def start(self, folder: EvaluationFolder) -> Sequence[str]:
-        """Return the words that start the fork."""
         return ["-m", "swebench.harness.run_evaluation"]
 
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        """Write rows without the gold patch."""
-        write_json(rows_file(folder), [self._row(task) for task in tasks])
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
+        rows = []
+        for task in tasks:
+            row = task.evaluation.row
+            lists = {key: names_in(row.get(key)) for key in _LISTS}
+            own = {"patch": "", **lists, "instance_id": self.identifier(task)}
+            rows.append({"hints_text": "", **row, **own})
+        write_json(folder.inputs / "rows.json", rows)
         predictions = [
             {
                 "instance_id": self.identifier(task),
@@ -73,24 +62,17 @@ class Fork(ToolBase):
             }
             for task in tasks
         ]
-        write_json(predictions_file(folder), predictions)
+        write_json(folder.inputs / "predictions.json", predictions)
 
-    def _row(self, task: EvaluationTask) -> Mapping[str, Any]:
-        row = task.evaluation.row
-        lists = {key: names_in(row.get(key)) for key in _LISTS}
-        return {"hints_text": "", **row, "patch": "", **lists, "instance_id": self.identifier(task)}
-
-    def commands(
-        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
-    ) -> Sequence[Sequence[str]]:
-        """Return the one command; it keeps images, also those that it pulled."""
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--dataset_name": rows_file(folder),
+            "--dataset_name": folder.inputs / "rows.json",
             "--split": "test",
-            "--predictions_path": predictions_file(folder),
+            "--predictions_path": folder.inputs / "predictions.json",
             "--run_id": folder.run_id,
-            "--max_workers": workers_of(self.settings, tasks),
+            "--max_workers": self.workers(tasks),
             "--timeout": int(self.settings.timeout),
+            # It keeps images, also those that it pulled.
             "--cache_level": "instance",
             "--instance_ids": [self.identifier(task) for task in tasks],
         }
@@ -98,12 +80,16 @@ class Fork(ToolBase):
         return [self.command(self.start(folder), options | namespace)]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        """Return the verdict in the instance's report, or in its log if there is no report."""
         name = self.identifier(task)
         own = folder.outputs / "logs" / "run_evaluation" / folder.run_id / MODEL / name
         output, report = saved_output(own), read_result(own / REPORT_FILE)
         if report is None:
-            return _without_report(own, output) if own.is_dir() else None
+            if not own.is_dir():
+                return None
+            if fault := patch_fault(own):
+                return ToolResult(VerdictStatus.UNRESOLVED, fault, output)
+            reason = first_error(own) or "the fork wrote no report"
+            return ToolResult(VerdictStatus.NOT_EVALUATED, f"{reason}; see {own}", output)
         found = report.get(name)
         found = found if isinstance(found, Mapping) else {}
         # Without a status the fork did not find the beginning and the end of the tests. The engine
@@ -175,22 +161,12 @@ class GymTool(Fork):
     needed = (*Fork.needed, "version")
 
     def identifier(self, task: EvaluationTask) -> str:
-        """Return the id in small letters: the fork looks predictions up by that."""
         return row_id(task).lower()
 
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        """Write rows, predictions and the names of the published images."""
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         super().write(tasks, folder)
         images = {self.identifier(task): task.instance.image for task in tasks}
         write_json(folder.inputs / "images.json", images)
 
     def start(self, folder: EvaluationFolder) -> Sequence[str]:
-        """Return the words that start the fork with the names of the published images."""
         return ["-c", _GYM_PROGRAM, str(folder.inputs / "images.json")]
-
-
-def _without_report(own: Path, output: str) -> ToolResult:
-    if fault := patch_fault(own):
-        return ToolResult(VerdictStatus.UNRESOLVED, fault, output)
-    reason = first_error(own) or "the fork wrote no report"
-    return ToolResult(VerdictStatus.NOT_EVALUATED, f"{reason}; see {own}", output)

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from core.errors import UserError
 from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
-from reports.evaluation.evaluators.official.program import ToolBase, predictions_file
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
+    OfficialTool,
+    Tasks,
     ToolResult,
     read_result,
     resolved_if,
@@ -27,7 +28,7 @@ _SUBSETS = {
 }
 
 
-class HostedTool(ToolBase):
+class HostedTool(OfficialTool):
     """Sends predictions to the service and waits; what was sent cannot be changed."""
 
     name = "sb-cli"
@@ -40,7 +41,6 @@ class HostedTool(ToolBase):
     uses_engine = False
 
     def check(self) -> str:
-        """Return the version of the client."""
         if not os.environ.get(_KEY):
             raise UserError(f"--evaluator sb-cli needs a key: set {_KEY} (sb-cli gen-api-key)")
         self._subset()
@@ -56,12 +56,10 @@ class HostedTool(ToolBase):
         return _SUBSETS[name]
 
     def environment(self) -> Mapping[str, str]:
-        """Return the paths and the key."""
         address = {k: v for k, v in os.environ.items() if k == "SWEBENCH_API_URL"}
         return {**super().environment(), **address, _KEY: os.environ[_KEY]}
 
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        """Write predictions; the service has the rows."""
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         predictions = [
             {
                 "instance_id": row_id(task),
@@ -70,14 +68,12 @@ class HostedTool(ToolBase):
             }
             for task in tasks
         ]
-        write_json(predictions_file(folder), predictions)
+        write_json(folder.inputs / "predictions.json", predictions)
 
-    def commands(
-        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
-    ) -> Sequence[Sequence[str]]:
-        """Return the one command; the same patches continue what was sent before."""
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--predictions_path": predictions_file(folder),
+            "--predictions_path": folder.inputs / "predictions.json",
+            # The same patches continue what was sent before.
             "--run_id": folder.patches_id,
             "--output_dir": folder.outputs / _REPORTS,
             "--overwrite": 1,
@@ -86,7 +82,6 @@ class HostedTool(ToolBase):
         return [self.command([*start, self._subset(), self.settings.split], options)]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        """Return the verdict in the service's report."""
         file = f"{self._subset()}__{self.settings.split}__{folder.patches_id}.json"
         report = read_result(folder.outputs / _REPORTS / file)
         if report is None:

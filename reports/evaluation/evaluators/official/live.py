@@ -5,25 +5,21 @@ The tool runs the Python source in a row's ``log_parser`` in its own process on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from core.errors import UserError
 from reports.evaluation.evaluators.base import REPORT_FILE, EvaluationTask, VerdictStatus
-from reports.evaluation.evaluators.official.program import (
-    ToolBase,
-    predictions_file,
-    revision,
-    rows_file,
-    workers_of,
-)
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
+    OfficialTool,
+    Tasks,
     ToolResult,
     names_in,
     read_result,
     read_text,
     resolved_if,
+    revision,
     row_id,
     tests_status,
     unclear,
@@ -44,7 +40,7 @@ runpy.run_module("evaluation.evaluation", run_name="__main__", alter_sys=True)
 """
 
 
-class LiveTool(ToolBase):
+class LiveTool(OfficialTool):
     """Evaluates the sets of SWE-bench Live on Linux, on the local engine."""
 
     name = "live"
@@ -55,7 +51,6 @@ class LiveTool(ToolBase):
     links = ("evaluation", "launch")
 
     def check(self) -> str:
-        """Return the revisions of the checkout and of its submodule."""
         version = super().check()
         launch = self.checkout / "launch"
         if not (launch / "launch").is_dir():
@@ -64,21 +59,17 @@ class LiveTool(ToolBase):
             )
         return f"{version}; launch {revision(launch)}"
 
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        """Write rows without the gold patch."""
-        write_lines(rows_file(folder, "jsonl"), [_row(task) for task in tasks])
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
+        write_lines(folder.inputs / "rows.jsonl", [_row(task) for task in tasks])
         predictions = {row_id(task): {"model_patch": task.prediction.patch} for task in tasks}
-        write_json(predictions_file(folder), predictions)
+        write_json(folder.inputs / "predictions.json", predictions)
 
-    def commands(
-        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
-    ) -> Sequence[Sequence[str]]:
-        """Return the one command."""
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--dataset": rows_file(folder, "jsonl"),
-            "--patch_dir": predictions_file(folder),
+            "--dataset": folder.inputs / "rows.jsonl",
+            "--patch_dir": folder.inputs / "predictions.json",
             "--platform": "linux",
-            "--workers": workers_of(self.settings, tasks),
+            "--workers": self.workers(tasks),
             "--overwrite": 1,
             "--output_dir": folder.outputs / _RESULTS,
             "--instance_ids": [row_id(task) for task in tasks],

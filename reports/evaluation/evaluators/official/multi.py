@@ -12,15 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from core.errors import UserError
+from reports.data.jsonvalues import mapping
 from reports.evaluation.evaluators.base import REPORT_FILE, EvaluationTask, VerdictStatus
-from reports.evaluation.evaluators.official.program import (
-    ToolBase,
-    predictions_file,
-    rows_file,
-    workers_of,
-)
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
+    OfficialTool,
+    Tasks,
     ToolResult,
     names_in,
     read_result,
@@ -38,7 +35,7 @@ _PACKAGE = "multi_swe_bench.harness"
 _WORK, _LOGS, _REPORTS = "work", "logs", "report"
 
 
-class MultiTool(ToolBase):
+class MultiTool(OfficialTool):
     """Evaluates Multi-SWE-bench; it also starts a container ``nix_swe``, and fails without."""
 
     name = "multi-swe-bench"
@@ -49,11 +46,10 @@ class MultiTool(ToolBase):
     needed = ("org", "repo", "number", "base", "run_result", "test_patch_result")
 
     def identifier(self, task: EvaluationTask) -> str:
-        """Return the id of the pull request."""
         org, repo, number = _pull_request(task)
         return f"{org}/{repo}:pr-{number}"
 
-    def groups(self, tasks: Sequence[EvaluationTask]) -> Sequence[Sequence[EvaluationTask]]:
+    def groups(self, tasks: Tasks) -> Sequence[Tasks]:
         """Return a group for each repository: patches are matched to rows by number alone."""
         found: dict[tuple[str, str], list[EvaluationTask]] = {}
         for task in tasks:
@@ -61,34 +57,30 @@ class MultiTool(ToolBase):
             found.setdefault((org, repo), []).append(task)
         return list(found.values())
 
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        """Write rows without the gold patch, and patches by pull request."""
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         for name in (_WORK, _LOGS, _REPORTS):
             (folder.outputs / name).mkdir()
-        write_lines(rows_file(folder, "jsonl"), [_row(task) for task in tasks])
+        write_lines(folder.inputs / "rows.jsonl", [_row(task) for task in tasks])
         patches = []
         for task in tasks:
             org, repo, number = _pull_request(task)
             patch = {"org": org, "repo": repo, "number": number}
             patches.append({**patch, "fix_patch": task.prediction.patch})
-        write_lines(predictions_file(folder, "jsonl"), patches)
+        write_lines(folder.inputs / "predictions.jsonl", patches)
 
-    def commands(
-        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
-    ) -> Sequence[Sequence[str]]:
-        """Return the commands that run the instances, and report on them."""
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         common = {
             "--workdir": folder.outputs / _WORK,
             "--output_dir": folder.outputs / _REPORTS,
-            "--dataset_files": rows_file(folder, "jsonl"),
+            "--dataset_files": folder.inputs / "rows.jsonl",
             "--log_dir": folder.outputs / _LOGS,
         }
         running = {
             "--mode": "instance_only",
-            "--patch_files": predictions_file(folder, "jsonl"),
+            "--patch_files": folder.inputs / "predictions.jsonl",
             "--stop_on_error": "false",
             "--need_clone": "false",
-            "--max_workers_run_instance": workers_of(self.settings, tasks),
+            "--max_workers_run_instance": self.workers(tasks),
         }
         return [
             self.command(["-m", f"{_PACKAGE}.run_evaluation"], common | running),
@@ -96,7 +88,6 @@ class MultiTool(ToolBase):
         ]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        """Return the verdict in the final report, if any test had a result."""
         org, repo, number = _pull_request(task)
         name = self.identifier(task)
         own = folder.outputs / _WORK / org / repo / "evals" / f"pr-{number}"
@@ -106,11 +97,11 @@ class MultiTool(ToolBase):
             name in _ids(final, key) for key in ("resolved", "unresolved")
         ):
             return unclear(log, "the report could not be made") if log.strip() else None
-        if not _has_results(report):
+        result = mapping(report.get("fix_patch_result"))
+        if not any(result.get(key) for key in _COUNTS):
             return unclear(log)
-        outcome = resolved_if(
-            name in _ids(final, "resolved"), log, tests_status(task, _passed(report))
-        )
+        passed = {*names_in(result.get("passed_tests"))}
+        outcome = resolved_if(name in _ids(final, "resolved"), log, tests_status(task, passed))
         if outcome.status is VerdictStatus.RESOLVED:
             return outcome
         # The tool's own words.
@@ -119,11 +110,7 @@ class MultiTool(ToolBase):
 
 
 def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
-    """Return owner, repository and number, which together are the tool's id.
-
-    Raises:
-        UserError: they cannot be names of folders.
-    """
+    """Return owner, repository and number, checked to be names of folders: the tool's id."""
     row = task.evaluation.row
     org, repo, number = row.get("org"), row.get("repo"), row.get("number")
     named = all(isinstance(name, str) and _NAME.fullmatch(name) for name in (org, repo))
@@ -145,13 +132,3 @@ def _row(task: EvaluationTask) -> Mapping[str, Any]:
 def _ids(final: Mapping[str, object], kind: str) -> Sequence[object]:
     ids = final.get(f"{kind}_ids")
     return ids if isinstance(ids, list) else ()
-
-
-def _passed(report: Mapping[str, object]) -> set[str]:
-    result = report.get("fix_patch_result")
-    return {*names_in(result.get("passed_tests"))} if isinstance(result, Mapping) else set()
-
-
-def _has_results(report: Mapping[str, object]) -> bool:
-    result = report.get("fix_patch_result")
-    return isinstance(result, Mapping) and any(result.get(key) for key in _COUNTS)

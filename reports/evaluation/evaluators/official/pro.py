@@ -6,18 +6,15 @@ parser's ``output.json`` tells them apart: only a test run that reached its end 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from reports.data.jsonvalues import objects
 from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
-from reports.evaluation.evaluators.official.program import (
-    ToolBase,
-    predictions_file,
-    rows_file,
-    workers_of,
-)
 from reports.evaluation.evaluators.official.tool import (
     MODEL,
     EvaluationFolder,
+    OfficialTool,
+    Tasks,
     ToolResult,
     names_in,
     read_result,
@@ -35,7 +32,7 @@ _TEXTS = ("repo", "base_commit", "before_repo_set_cmd")
 _LISTS = ("selected_test_files_to_run", "fail_to_pass", "pass_to_pass")
 
 
-class ProTool(ToolBase):
+class ProTool(OfficialTool):
     """Evaluates in the images ``jefzda/sweap-images`` on the local engine."""
 
     name = "pro"
@@ -57,33 +54,28 @@ class ProTool(ToolBase):
         scripts = self.checkout / "run_scripts" / row_id(task)
         return "" if scripts.is_dir() else f"scripts in {scripts}"
 
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        """Write rows without the gold patch; the tool evaluates the text of each list."""
-        write_lines(rows_file(folder, "jsonl"), [_row(task) for task in tasks])
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
+        write_lines(folder.inputs / "rows.jsonl", [_row(task) for task in tasks])
         predictions = [
             {"instance_id": row_id(task), "patch": task.prediction.patch, "prefix": MODEL}
             for task in tasks
         ]
-        write_json(predictions_file(folder), predictions)
+        write_json(folder.inputs / "predictions.json", predictions)
 
-    def commands(
-        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
-    ) -> Sequence[Sequence[str]]:
-        """Return the one command."""
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--raw_sample_path": rows_file(folder, "jsonl"),
-            "--patch_path": predictions_file(folder),
+            "--raw_sample_path": folder.inputs / "rows.jsonl",
+            "--patch_path": folder.inputs / "predictions.json",
             "--output_dir": folder.outputs,
             "--dockerhub_username": "jefzda",
             "--scripts_dir": self.checkout / "run_scripts",
-            "--num_workers": workers_of(self.settings, tasks),
+            "--num_workers": self.workers(tasks),
             "--use_local_docker": None,
             "--redo": None,
         }
         return [self.command([self.checkout / _SCRIPT], options)]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        """Return the verdict in ``eval_results.json``, if the tests ran."""
         name = row_id(task)
         own = folder.outputs / name
         log = "".join(read_text(own / f"{MODEL}_{kind}.log") for kind in ("stdout", "stderr"))
@@ -92,16 +84,12 @@ class ProTool(ToolBase):
         if output is None or name not in given:
             # A test run that was cut short leaves its logs.
             return unclear(log, "the test run left no result") if log.strip() else None
-        outcome = resolved_if(given[name] is True, log, tests_status(task, _passed(output)))
+        tests = objects(output.get("tests"))
+        passed = {str(test.get("name")) for test in tests if test.get("status") == "PASSED"}
+        outcome = resolved_if(given[name] is True, log, tests_status(task, passed))
         if outcome.status is VerdictStatus.UNRESOLVED and not output.get("tests"):
             return unclear(log)
         return outcome
-
-
-def _passed(output: Mapping[str, object]) -> set[str]:
-    tests = output.get("tests")
-    found = [test for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
-    return {str(test.get("name")) for test in found if test.get("status") == "PASSED"}
 
 
 def _row(task: EvaluationTask) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from reports.evaluation.evaluators.images import ImagePreparation, digests
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
+    Tasks,
     ToolResult,
     ToolSettings,
     read_text,
@@ -49,24 +50,21 @@ class OfficialEvaluator:
 
     @property
     def name(self) -> str:
-        """The tool's name."""
         return self.tool.name
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Accept final verdicts, and conclusive ones of this tool."""
         if verdict is None or not verdict.conclusive:
             return False
         return verdict.final or verdict.evaluator == self.name
 
-    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
-        """Check the tool and the rows, and pull missing images."""
+    def prepare(self, tasks: Tasks) -> Mapping[str, str]:
         self.say(f"evaluator {self.name}: {self.tool.check()}")
         lacking = self._lacking(tasks)
         ready = [task for task in tasks if task.instance.instance_id not in lacking]
         fetch = self.tool.uses_engine and not self.tool.names_images
         return {**lacking, **(self.images.prepare(ready) if fetch else {})}
 
-    def _lacking(self, tasks: Sequence[EvaluationTask]) -> dict[str, str]:
+    def _lacking(self, tasks: Tasks) -> dict[str, str]:
         lacking = {
             task.instance.instance_id: f"the row lacks {words}, which {self.name} needs"
             for task in tasks
@@ -77,8 +75,7 @@ class OfficialEvaluator:
             raise UserError(f"instance {name}: {words}; give --evaluator another value")
         return lacking
 
-    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
-        """Yield the verdicts of each call of the tool when it has ended."""
+    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         version = self.tool.check()
         found = digests(task.instance.image for task in tasks) if self.tool.uses_engine else {}
         for group in self.tool.groups(tasks):
@@ -87,12 +84,14 @@ class OfficialEvaluator:
                 image = found.get(task.instance.image, "")
                 yield replace(verdict, image=image, tool=version)
 
-    def _group(self, tasks: Sequence[EvaluationTask], run_id: str) -> list[Verdict]:
+    def _group(self, tasks: Tasks, run_id: str) -> list[Verdict]:
         self.folder.mkdir(parents=True, exist_ok=True)
         outputs = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=self.folder))
         with tempfile.TemporaryDirectory() as scratch:
             folder = EvaluationFolder(Path(scratch), outputs, outputs.name, run_id)
-            self._link(outputs)
+            for entry in self.tool.links:
+                assert self.settings.checkout is not None
+                (outputs / entry).symlink_to(self.settings.checkout / entry)
             self.tool.write(tasks, folder)
             log = outputs / "console.log"
             try:
@@ -101,12 +100,7 @@ class OfficialEvaluator:
                 self._clean(folder)
             return [self._verdict(task, folder, failure, log) for task in tasks]
 
-    def _link(self, outputs: Path) -> None:
-        for entry in self.tool.links:
-            assert self.settings.checkout is not None
-            (outputs / entry).symlink_to(self.settings.checkout / entry)
-
-    def _run(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder, log: Path) -> str:
+    def _run(self, tasks: Tasks, folder: EvaluationFolder, log: Path) -> str:
         """Run the commands; return why one did not end well, empty if all did."""
         rounds = math.ceil(len(tasks) / max(self.settings.workers, 1))
         limit = self.settings.timeout * (rounds + 1) + self.tool.allowance

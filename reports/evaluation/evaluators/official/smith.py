@@ -6,7 +6,6 @@ It fetches the branch with the bug from GitHub in the container, so it needs a n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from reports.evaluation.evaluators.base import (
     OUTPUT_FILE,
@@ -15,15 +14,11 @@ from reports.evaluation.evaluators.base import (
     EvaluationTask,
     VerdictStatus,
 )
-from reports.evaluation.evaluators.official.program import (
-    ToolBase,
-    predictions_file,
-    rows_file,
-    workers_of,
-)
 from reports.evaluation.evaluators.official.tool import (
     MODEL,
     EvaluationFolder,
+    OfficialTool,
+    Tasks,
     ToolResult,
     names_in,
     read_result,
@@ -39,7 +34,7 @@ from reports.evaluation.evaluators.swebench import patch_fault
 _REASON = re.compile(r"(?:FAILED|Error validating [^:]*): ?(.+)")
 
 
-class SmithTool(ToolBase):
+class SmithTool(OfficialTool):
     """Evaluates SWE-smith; ``--evaluator-dir`` may name a checkout in place of the package."""
 
     name = "smith"
@@ -51,8 +46,7 @@ class SmithTool(ToolBase):
     # It derives the names of images itself, and they have changed since the set was published.
     names_images = True
 
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        """Write rows and predictions; the ``patch`` of a row makes the bug, so it is no answer."""
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         rows = [
             {
                 **task.evaluation.row,
@@ -62,7 +56,7 @@ class SmithTool(ToolBase):
             }
             for task in tasks
         ]
-        write_json(rows_file(folder), rows)
+        write_json(folder.inputs / "rows.json", rows)
         predictions = {
             row_id(task): {
                 "instance_id": row_id(task),
@@ -71,24 +65,20 @@ class SmithTool(ToolBase):
             }
             for task in tasks
         }
-        write_json(predictions_file(folder), predictions)
+        write_json(folder.inputs / "predictions.json", predictions)
 
-    def commands(
-        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
-    ) -> Sequence[Sequence[str]]:
-        """Return the one command."""
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--dataset_path": rows_file(folder),
-            "--predictions_path": predictions_file(folder),
+            "--dataset_path": folder.inputs / "rows.json",
+            "--predictions_path": folder.inputs / "predictions.json",
             "--run_id": folder.run_id,
-            "--workers": workers_of(self.settings, tasks),
+            "--workers": self.workers(tasks),
             "--redo_existing": None,
             "--instance_ids": [row_id(task) for task in tasks],
         }
         return [self.command(["-m", "swesmith.harness.eval"], options)]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        """Return the verdict in the instance's report, or in its log if there is no report."""
         own = folder.outputs / "logs" / "run_evaluation" / folder.run_id / row_id(task)
         report, output = read_result(own / REPORT_FILE), read_text(own / OUTPUT_FILE)
         if report is None:

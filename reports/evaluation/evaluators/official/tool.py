@@ -1,4 +1,4 @@
-"""The protocol of official evaluators that run as a program of their own.
+"""The base of official evaluators that run as a program of their own, and what they share.
 
 Each writes a predictions file, names the commands to run, and reads the result files. Everything
 else is the same for all of them: ``reports.evaluation.evaluators.official.running``.
@@ -8,21 +8,42 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
-from core.errors import UserError
+from core.errors import InfrastructureError, UserError
+from core.git import git
 from core.parsing.untrusted import MIB, read_object
+from core.processes import without_secrets
 from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
 from runs.storage.layouts import is_safe_key
 
 MODEL = "candidate"
 """The model in predictions files: a tool names folders by it, so a run's own name is not used."""
 
+_PROBE_SECONDS = 120.0
+# Prints, as JSON, the modules that cannot be found and the version of a package.
+_PROBE = """\
+import importlib.util, json, sys
+from importlib.metadata import PackageNotFoundError, version
+def lacks(name):
+    try:
+        return importlib.util.find_spec(name) is None
+    except ImportError:
+        return True
+try:
+    found = version(sys.argv[1]) if sys.argv[1] else ""
+except PackageNotFoundError:
+    found = ""
+print(json.dumps([[name for name in sys.argv[2:] if lacks(name)], found]))
+"""
 _LONGEST_LOG = 64 * MIB
 _RESULT_LINE = re.compile(
     r"^(?:(?:PASSED|FAILED|SKIPPED|XFAIL|PASS|FAIL|ok|not ok|--- (?:PASS|FAIL))\b|ERROR \S)"
@@ -83,57 +104,141 @@ class ToolResult:
     details: Mapping[str, object] = field(default_factory=dict)
 
 
-class OfficialTool(Protocol):
-    """An official evaluator."""
+Tasks = Sequence[EvaluationTask]
 
-    @property
-    def name(self) -> str:
-        """The value of ``--evaluator``."""
 
-    @property
-    def links(self) -> Sequence[str]:
-        """The entries of the checkout that the working folder must have."""
+class OfficialTool(ABC):
+    """An official evaluator.
 
-    @property
-    def allowance(self) -> float:
-        """Seconds that the commands may take beyond the tests."""
+    Attributes:
+        name: the value of ``--evaluator``.
+        repository: of the code, OWNER/NAME; empty if it comes as a package alone.
+        entry: a file that its checkout has.
+        package: its name on the package index; empty if it comes as a checkout alone.
+        modules: that the interpreter needs.
+        needed: keys of a row that may not be empty.
+        links: the entries of the checkout that the working folder must have.
+        allowance: seconds that the commands may take beyond the tests.
+        uses_engine: whether it runs containers on the local engine.
+        names_images: whether it may use other images than those that the rows name.
+    """
 
-    @property
-    def uses_engine(self) -> bool:
-        """Whether it runs containers on the local engine."""
+    name: ClassVar[str] = ""
+    repository: ClassVar[str] = ""
+    entry: ClassVar[str] = ""
+    package: ClassVar[str] = ""
+    modules: ClassVar[tuple[str, ...]] = ()
+    needed: ClassVar[tuple[str, ...]] = ()
+    links: ClassVar[tuple[str, ...]] = ()
+    allowance: ClassVar[float] = 0.0
+    uses_engine: ClassVar[bool] = True
+    names_images: ClassVar[bool] = False
 
-    @property
-    def names_images(self) -> bool:
-        """Whether it may use other images than those that the rows name."""
+    def __init__(self, settings: ToolSettings) -> None:
+        self.settings = settings
 
-    def check(self) -> str:
-        """Return the version: the checkout's revision, or that of the package."""
+    @abstractmethod
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
+        """Write predictions and rows without the gold patch, one prediction for each row."""
 
-    def environment(self) -> Mapping[str, str]:
-        """Return variables for the commands, besides those that hold no secret."""
-
-    def identifier(self, task: EvaluationTask) -> str:
-        """Return the id of the instance in what the tool prints."""
-
-    def lacking(self, task: EvaluationTask) -> str:
-        """Return what the row lacks for this tool; empty if it lacks nothing."""
-
-    def groups(self, tasks: Sequence[EvaluationTask]) -> Sequence[Sequence[EvaluationTask]]:
-        """Return ``tasks`` in groups that one call of the tool may evaluate together."""
-
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        """Write predictions and rows, one prediction for each row."""
-
-    def commands(
-        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
-    ) -> Sequence[Sequence[str]]:
+    @abstractmethod
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         """Return the commands to run one after the other, each a list of words."""
 
+    @abstractmethod
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         """Return the result on one prediction; None if the tool left none.
 
         A result that may come from a crash as well as from a wrong patch is ``NOT_EVALUATED``.
         """
+
+    def identifier(self, task: EvaluationTask) -> str:
+        """Return the id of the instance in what the tool prints."""
+        return row_id(task)
+
+    def lacking(self, task: EvaluationTask) -> str:
+        """Return what the row lacks for this tool, in words; empty if it lacks nothing."""
+        row = task.evaluation.row
+        return ", ".join(key for key in self.needed if row.get(key) in (None, "", [], {}))
+
+    def groups(self, tasks: Tasks) -> Sequence[Tasks]:
+        """Return ``tasks`` in groups that one call of the tool may evaluate together."""
+        return [tasks]
+
+    def environment(self) -> Mapping[str, str]:
+        """Return variables for the commands; rows are given as files, so no hub is asked."""
+        return {**self._paths(), "HF_HUB_OFFLINE": "1"}
+
+    @property
+    def checkout(self) -> Path:
+        """The folder of ``--evaluator-dir``."""
+        if self.settings.checkout is None:
+            raise UserError(
+                f"--evaluator {self.name} runs the code of {self.repository}: "
+                "clone it and give the folder with --evaluator-dir"
+            )
+        return self.settings.checkout
+
+    def check(self) -> str:
+        """Return the version in words: the checkout's revision, or that of the package."""
+        checkout = None if self.package and self.settings.checkout is None else self.checkout
+        if checkout is not None and not (checkout / self.entry).exists():
+            raise UserError(
+                f"--evaluator-dir {checkout}: it has no {self.entry}; "
+                f"give a checkout of {self.repository}"
+            )
+        lacks, version = self._probe()
+        if lacks:
+            raise UserError(
+                f"--evaluator-python {self.settings.python} lacks {', '.join(lacks)}: install "
+                f"what --evaluator {self.name} needs in an environment of its own, and name that"
+            )
+        return revision(checkout) if checkout is not None else f"{self.package} {version}"
+
+    def _paths(self) -> dict[str, str]:
+        checkout = self.settings.checkout
+        return {"PYTHONPATH": str(checkout)} if checkout is not None else {}
+
+    def _probe(self) -> tuple[list[str], str]:
+        """Return the modules that the interpreter lacks, and the version of the package."""
+        python = self.settings.python
+        try:
+            result = subprocess.run(
+                [python, "-c", _PROBE, self.package, *self.modules],
+                env={**without_secrets(os.environ), **self._paths()}, stdin=subprocess.DEVNULL,
+                capture_output=True, check=True, timeout=_PROBE_SECONDS, cwd="/",
+            )  # fmt: skip
+            lacks, version = json.loads(result.stdout)
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            raise UserError(
+                f"--evaluator-python {python} does not run: {error}; give a Python interpreter"
+            ) from error
+        return list(lacks), str(version)
+
+    def workers(self, tasks: Tasks) -> int:
+        """Return how many instances the tool may evaluate at once."""
+        return max(min(self.settings.workers, len(tasks)), 1)
+
+    def command(self, start: Sequence[str | Path], options: Mapping[str, object]) -> list[str]:
+        """Return a command of the tool's interpreter.
+
+        An option may have several values in a list; None leaves it without any.
+        """
+        words = [self.settings.python, *map(str, start)]
+        for name, value in options.items():
+            values = value if isinstance(value, list) else [] if value is None else [value]
+            words += [name, *map(str, values)]
+        return words
+
+
+def revision(checkout: Path) -> str:
+    """Return the commit of a checkout in words, and whether its files differ from it."""
+    try:
+        commit = git("rev-parse", "HEAD", cwd=checkout).decode().strip()
+        changed = git("status", "--porcelain", "--untracked-files=no", cwd=checkout).strip()
+    except InfrastructureError:
+        return "revision unknown"
+    return f"revision {commit}{', with changes' if changed else ''}"
 
 
 def row_id(task: EvaluationTask) -> str:
@@ -145,12 +250,6 @@ def row_id(task: EvaluationTask) -> str:
     if not is_safe_key(name):
         raise UserError(f"instance {name!r}: an id holds only letters, digits and ._+-")
     return name
-
-
-def missing_keys(task: EvaluationTask, needed: Sequence[str]) -> str:
-    """Return which of the ``needed`` values a row lacks, as words."""
-    row = task.evaluation.row
-    return ", ".join(key for key in needed if row.get(key) in (None, "", [], {}))
 
 
 def names_in(value: object) -> list[str]:

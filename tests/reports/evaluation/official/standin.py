@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.official.program import ToolBase, predictions_file
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
+    OfficialTool,
+    Tasks,
     ToolResult,
     read_result,
     resolved_if,
@@ -42,7 +42,7 @@ sys.exit(3 if "FAIL" in words else 0)
 """
 
 
-class StandIn(ToolBase):
+class StandIn(OfficialTool):
     """Runs ``PROGRAM``."""
 
     name = "standin"
@@ -54,15 +54,12 @@ class StandIn(ToolBase):
     uses_engine = False
     allowance = 1.0
 
-    def write(self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder) -> None:
-        write_json(
-            predictions_file(folder), {row_id(task): task.prediction.patch for task in tasks}
-        )
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
+        patches = {row_id(task): task.prediction.patch for task in tasks}
+        write_json(folder.inputs / "predictions.json", patches)
 
-    def commands(
-        self, tasks: Sequence[EvaluationTask], folder: EvaluationFolder
-    ) -> Sequence[Sequence[str]]:
-        return [[sys.executable, "-c", PROGRAM, str(predictions_file(folder))]]
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
+        return [[sys.executable, "-c", PROGRAM, str(folder.inputs / "predictions.json")]]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         results = read_result(folder.outputs / "results.json") or {}
