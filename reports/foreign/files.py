@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError, UserError
-from core.parsing.untrusted import MIB, MOST_BYTES, DamagedError, json_of, read_bytes
+from core.parsing.untrusted import MIB, DamagedError, json_of, read_bytes
+from reports.data.jsonvalues import objects, text
 from reports.foreign.model import Action
 from runs.storage.layouts import is_safe_key, shown
 
@@ -24,19 +25,13 @@ _LONGEST_LINE = 128 * MIB
 
 @dataclass(frozen=True)
 class RunFiles:
-    """A file, or the regular files below a folder; links are left out.
+    """A file, or the regular files below a folder; links are left out."""
 
-    Attributes:
-        root: as the user named it.
-        paths: sorted.
-    """
-
-    root: Path
-    paths: tuple[Path, ...]
+    root: Path  # as the user named it
+    paths: tuple[Path, ...]  # sorted
 
     @classmethod
     def below(cls, root: Path) -> RunFiles:
-        """Return the files of ``root``."""
         if root.is_file():
             return cls(root, (root,))
         found: list[Path] = []
@@ -50,11 +45,9 @@ class RunFiles:
         return cls(root, tuple(sorted(found)))
 
     def ending(self, *suffixes: str) -> tuple[Path, ...]:
-        """Return the files whose names end so."""
         return tuple(path for path in self.paths if path.name.endswith(suffixes))
 
     def named(self, *names: str) -> tuple[Path, ...]:
-        """Return the files of these names."""
         return tuple(path for path in self.paths if path.name in names)
 
 
@@ -90,18 +83,15 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if len(line) > _LONGEST_LINE:
                     words = f"line {number} has more than {_LONGEST_LINE:,} bytes"
                     raise DamagedFileError(path, f"is broken ({words})", FIX)
-                for part in line.strip().split(b"}\\n{") if line.strip() else ():
-                    yield number, _object_of(path, number, _whole(part, line.strip()))
+                line = line.strip()
+                for part in line.split(b"}\\n{") if line else ():
+                    part = part.removesuffix(b"\\n")
+                    start = b"" if line.startswith(part) else b"{"
+                    end = b"" if line.removesuffix(b"\\n").endswith(part) else b"}"
+                    yield number, _object_of(path, number, start + part + end)
     except OSError as error:
         words = f"cannot be read ({error.strerror or error})"
         raise DamagedFileError(path, words, FIX) from error
-
-
-def _whole(part: bytes, line: bytes) -> bytes:
-    part = part.removesuffix(b"\\n")
-    start = b"" if line.startswith(part) else b"{"
-    end = b"" if line.removesuffix(b"\\n").endswith(part) else b"}"
-    return start + part + end
 
 
 def _object_of(path: Path, number: int, data: bytes) -> dict[str, Any]:
@@ -145,8 +135,8 @@ def content_text(value: object) -> str:
         value = [value]
     if not isinstance(value, list):
         return ""
-    texts = (part.get("text") if isinstance(part, Mapping) else part for part in value)
-    return "\n".join(text for text in texts if isinstance(text, str))
+    parts = (part.get("text") if isinstance(part, Mapping) else part for part in value)
+    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 def action_of(name: object, arguments: object, id: object = "") -> Action:
@@ -158,8 +148,7 @@ def action_of(name: object, arguments: object, id: object = "") -> Action:
         except DamagedError:
             parsed = None
     known = parsed if isinstance(parsed, dict) else {"input": arguments} if arguments else {}
-    said = id if isinstance(id, str) else ""
-    return Action(name if isinstance(name, str) else "", finite(known), said)
+    return Action(text(name), finite(known), text(id))
 
 
 def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -174,21 +163,14 @@ def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 def called(calls: object) -> tuple[Action, ...]:
     """Return the tool calls of a message in OpenAI's form, flat or with ``function`` nested."""
     found = []
-    for call in calls if isinstance(calls, list) else ():
-        if isinstance(call, Mapping):
-            nested = call.get("function")
-            inner = nested if isinstance(nested, Mapping) else call
-            name = nested if isinstance(nested, str) else inner.get("name")
-            found.append(action_of(name, inner.get("arguments"), call.get("id")))
+    for call in objects(calls):
+        nested = call.get("function")
+        inner = nested if isinstance(nested, Mapping) else call
+        name = nested if isinstance(nested, str) else inner.get("name")
+        found.append(action_of(name, inner.get("arguments"), call.get("id")))
     return tuple(found)
 
 
 def as_text(value: object) -> str:
     """Return a JSON value as text; a text stays as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-__all__ = [
-    "FIX", "MOST_BYTES", "RunFiles", "action_of", "as_text", "called", "checked_id",
-    "content_text", "finite", "json_at", "object_at", "objects_of_lines", "patch_of",
-]  # fmt: skip

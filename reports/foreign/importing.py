@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,7 @@ _UNSAFE = re.compile(r"[^\w.+-]+")
 def import_run(path: Path, out: Path, name: str, say: Callable[[str], None]) -> RunStore:
     """Write the run at ``path`` below ``out`` unless it is there already, and return its store.
 
-    Args:
-        name: of the written run; empty for that of its folder or file.
-        say: prints what was imported.
+    The written run is named after its folder or file, if ``name`` is empty.
     """
     path = path.expanduser().resolve()
     shown = name or _UNSAFE.sub("-", path.name.partition(".")[0] or path.name).strip("-.+")
@@ -71,7 +69,7 @@ def fingerprint(path: Path) -> str:
 
 
 def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
-    """Write all instances, predictions last: until then one label for all is not known."""
+    # Predictions are written last: until then one label for all is not known.
     origin = {"path": str(run.path), "layout": run.layout.value, "agent": run.agent}
     described = {"run": store.run, IMPORTED: origin}
     store.save_run(described)
@@ -81,7 +79,8 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
         name = instance.instance_id
         if name in predictions:
             raise UserError(f"{run.path} has two results on {name}; keep one")
-        labels.update(dict.fromkeys([instance.label] if instance.label else []))
+        if instance.label:
+            labels[instance.label] = None
         why = instance.reason or f"predicted by the run of {run.layout.value}"
         instance = replace(instance, reason=why)
         predictions[name] = prediction(instance)
@@ -213,16 +212,12 @@ def _said(attempt: AgentAttempt, seen: SeenTexts) -> Iterator[str]:
     yield f"\n## Attempt {number}: {model}, {_status(attempt)}\n"
     messages = [m for step in attempt.steps or () for m in messages_of(step)]
     for place, message in enumerate(messages, 1):
+        calls = [f"{c['name']}({c['arguments']})" for c in message.get("tool_calls", ())]
+        said = "\n".join(filter(None, [message["content"], *calls]))
         yield f"### {place}. {one_line(message['role']).upper()}\n"
-        yield message_block(_shown(message), f"attempt {number}, message {place}", seen)
+        yield message_block(said, f"attempt {number}, message {place}", seen)
     if attempt.error:
         yield f"### ERROR\n\n{fenced(attempt.error, 'text')}"
     patch = attempt.patch
     yield "### PATCH\n"
     yield "Unknown.\n" if patch is None else fenced(patch, "diff") if patch.strip() else "None.\n"
-
-
-def _shown(message: Mapping[str, Any]) -> str:
-    calls: Sequence[Mapping[str, Any]] = message.get("tool_calls", ())
-    parts = [message["content"], *(f"{call['name']}({call['arguments']})" for call in calls)]
-    return "\n".join(filter(None, parts))

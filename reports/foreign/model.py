@@ -28,30 +28,20 @@ class RunLayout(str, Enum):
 
 @dataclass(frozen=True)
 class Action:
-    """A call of a tool, or a command.
-
-    Attributes:
-        arguments: an object; a text that is no JSON object stands under ``input``.
-        id: by which an observation names it; empty if it has none.
-    """
+    """A call of a tool, or a command."""
 
     name: str
-    arguments: Mapping[str, Any]
-    id: str = ""
+    arguments: Mapping[str, Any]  # a text that is not a JSON object stands under ``input``
+    id: str = ""  # by which an observation names it
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a tool returned.
-
-    Attributes:
-        action_id: the ``Action`` that it answers; empty if unknown.
-        place: where it stands in its file, such as ``messages[3]``.
-    """
+    """The result of an action."""
 
     text: str
-    action_id: str = ""
-    place: str = ""
+    action_id: str = ""  # of the ``Action`` that it answers; empty if unknown
+    place: str = ""  # in its file, such as ``messages[3]``
 
 
 @dataclass(frozen=True)
@@ -66,31 +56,21 @@ class StepTotals:
 
     def counts(self) -> dict[str, int | None]:
         """Return all but the dollars, by name."""
-        return {
-            "calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "cached_tokens": self.cached_tokens,
-            "completion_tokens": self.completion_tokens,
-        }
+        return {name: value for name, value in vars(self).items() if name != "cost"}
 
 
 @dataclass(frozen=True)
 class AgentStep:
-    """One message, with the actions in it and what they returned.
+    """One message, with the actions in it and what they returned."""
 
-    Attributes:
-        role: ``system``, ``user`` or ``assistant``; others as their format has them.
-        place: where it stands in its file.
-    """
-
-    role: str
+    role: str  # ``system``, ``user`` or ``assistant``; others as their format has them
     text: str
     reasoning: str = ""
     actions: tuple[Action, ...] = ()
     observations: tuple[Observation, ...] = ()
     totals: StepTotals = StepTotals()
     seconds: float | None = None
-    place: str = ""
+    place: str = ""  # in its file
 
     @property
     def by_model(self) -> bool:
@@ -100,48 +80,33 @@ class AgentStep:
 
 @dataclass(frozen=True)
 class AgentAttempt:
-    """One attempt on an instance.
+    """One attempt on an instance."""
 
-    Attributes:
-        attempt: its number over the instance, from 1.
-        steps: None if the format holds no conversation.
-        patch: None if the format holds none; empty if the agent left none.
-        literal: the model's messages contain all of its edits, as in our edit formats.
-        source: the file that holds it.
-        known: outcomes and other values of our own attempts, for the way back.
-    """
-
-    attempt: int
+    attempt: int  # its number over the instance, from 1
     model: str | None
-    steps: tuple[AgentStep, ...] | None
+    steps: tuple[AgentStep, ...] | None  # None if the format holds no conversation
     totals: StepTotals
-    patch: str | None
+    patch: str | None  # None if the format holds none; empty if the agent left none
     exit_status: str | None
     seconds: float | None = None
     error: str = ""
-    literal: bool = False
-    source: Path = Path()
+    literal: bool = False  # the model's messages contain all of its edits, as in our edit formats
+    source: Path = Path()  # the file that holds it
+    # Outcomes and other values of our own attempts, for the way back.
     known: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class AttemptedInstance:
-    """One instance of a run.
-
-    Attributes:
-        label: ``model_name_or_path``; None if the format has none.
-        winner: the number of the predicted attempt; None if there is none.
-        resolved: a verdict that the run's files hold.
-        status: of an instance of ours; None for others.
-    """
+    """One instance of a run."""
 
     instance_id: str
-    label: str | None
+    label: str | None  # ``model_name_or_path``
     attempts: tuple[AgentAttempt, ...]
-    winner: int | None
-    resolved: bool | None = None
+    winner: int | None  # the number of the predicted attempt; None if there is none
+    resolved: bool | None = None  # by a verdict in the run's files
     reason: str = ""
-    status: str | None = None
+    status: str | None = None  # of an instance of ours
 
     @property
     def chosen(self) -> AgentAttempt | None:
@@ -164,19 +129,14 @@ class AttemptedInstance:
 
 @dataclass(frozen=True)
 class AttemptedRun:
-    """A run of any harness.
+    """A run of any harness."""
 
-    Attributes:
-        name: of its folder or file.
-        agent: the name of the agent and its version, where they are known.
-        instances: read when they are iterated over; they may not fit into memory together.
-    """
-
-    name: str
+    name: str  # of its folder or file
     path: Path
     layout: RunLayout
+    # Read when they are iterated over; they may not fit into memory together.
     instances: Iterator[AttemptedInstance]
-    agent: str = ""
+    agent: str = ""  # its name and version, where they are known
 
 
 def summed(steps: Sequence[AgentStep]) -> StepTotals:
@@ -189,13 +149,8 @@ def summed(steps: Sequence[AgentStep]) -> StepTotals:
         known = [value for value in values if value is not None]
         return sum(known) if len(known) == len(values) else None
 
-    return StepTotals(
-        added([t.calls for t in every]),
-        added([t.prompt_tokens for t in every]),
-        added([t.cached_tokens for t in every]),
-        added([t.completion_tokens for t in every]),
-        total(t.cost for t in every),
-    )
+    counts = {name: added([t.counts()[name] for t in every]) for name in every[0].counts()}
+    return StepTotals(**counts, cost=total(t.cost for t in every))
 
 
 def folded(steps: Sequence[AgentStep]) -> tuple[AgentStep, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from core.money import total
 from reports.data.jsonvalues import mapping, objects, text, whole
 from reports.data.rundata import AttemptData, CallData, InstanceData, RunData, read_run
-from reports.foreign.files import action_of
+from reports.foreign.files import called
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
@@ -84,14 +84,10 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> 
 
 def attempt_totals(data: AttemptData) -> StepTotals:
     """Return the totals of an attempt; unknown without a trajectory."""
-    if data.totals is not None:
-        found = data.totals
-        counts = (found.calls, found.prompt_tokens, found.cached_tokens, found.completion_tokens)
-        return StepTotals(*counts, cost=data.cost)
-    if data.edit_format is None:
+    if data.totals is None and data.edit_format is None:
         return StepTotals(cost=data.cost)
-    sums = _of_calls(data.calls)
-    counts = (sums.calls, sums.prompt_tokens, sums.cached_tokens, sums.completion_tokens)
+    found = _of_calls(data.calls) if data.totals is None else data.totals
+    counts = (found.calls, found.prompt_tokens, found.cached_tokens, found.completion_tokens)
     return StepTotals(*counts, cost=data.cost)
 
 
@@ -118,10 +114,7 @@ def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> 
     for nth, message in enumerate(messages):
         role = text(message.get("role")) or "unknown"
         call = next(waiting, None) if role == ASSISTANT else None
-        actions = tuple(
-            action_of(c.get("name"), c.get("arguments"), c.get("id"))
-            for c in objects(message.get("tool_calls"))
-        )
+        actions = called(message.get("tool_calls"))
         if role == TOOL:
             actions = (Action("", {}, text(message.get("tool_call_id"))),)
         found.append(

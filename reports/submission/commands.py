@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,23 @@ from core.errors import UserError
 from core.plaintext import one_line
 from core.redaction import Redactor
 from reports.cli.options import SubmissionOptions
+from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS, IMPORTED
 from reports.data.provenance import Groups, provenance
 from reports.data.rundata import RunData, read_run
 from reports.evaluation.evaluators.base import PATCH_FILE, REPORT_FILE
 from reports.statistics.methods.intervals import wilson
-from reports.submission.checks.entry import research_notes
-from reports.submission.checks.hidden import mirrors_at_hand
-from reports.submission.checks.validation import Against, validate
-from reports.submission.evidence import COPIED
-from reports.submission.locate import locate
+from reports.submission.entry import research_notes
+from reports.submission.hidden import mirrors_at_hand
 from reports.submission.meta import Meta, read_meta
-from reports.submission.order import EvaluatedPatch, Order, check_described, evaluated_patches
-from reports.submission.reading import Folder
-from reports.submission.splits import RESEARCH_NOTICE, Split, entry_name
+from reports.submission.order import (
+    COPIED,
+    EvaluatedPatch,
+    Order,
+    check_described,
+    evaluated_patches,
+)
+from reports.submission.package import RESEARCH_NOTICE, Folder, Split, locate
 from reports.submission.summary import (
     BY_REPO_FILE,
     BY_TIME_FILE,
@@ -44,6 +47,7 @@ from reports.submission.summary import (
     lists_of,
     summary_lines,
 )
+from reports.submission.validation import Against, validate
 from runs.storage.layouts import RESULTS_FILE
 from runs.storage.store import RunStore
 
@@ -70,7 +74,9 @@ def submission_command(
     run = read_run(store, dataset.rows)
     order = Order(split, meta, dataset.rows, logo, options.allow_partial, redact)
     lists = build(store, run, order, folder)
-    say(f"resolved       {len(lists.resolved)} of {len(dataset.rows)}, {_attempts(run)}")
+    most = max((len(instance.attempts) for instance in run.instances), default=0)
+    tried = "one attempt each" if most < 2 else f"best of up to {most} attempts each"
+    say(f"resolved       {len(lists.resolved)} of {len(dataset.rows)}, {tried}")
     say(f"artifacts      {folder / ARTIFACTS}: the content of {meta.artifacts}")
     say(f"entry          {folder / ENTRY}: add it to a fork of SWE-bench/experiments")
     return _validated(folder, dataset, options, redact, say)
@@ -104,11 +110,6 @@ def _validated(
 
 
 def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
-    """Return the dataset of a run.
-
-    Raises:
-        UserError: the dataset is that of another split of the leaderboard.
-    """
     run = store.read_run() or {}
     check_described(store.folder, run)
     described = run.get("dataset") or {}
@@ -122,11 +123,6 @@ def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
     return load_dataset(name, str(described.get("split") or "test"))
 
 
-def _attempts(run: RunData) -> str:
-    most = max((len(instance.attempts) for instance in run.instances), default=0)
-    return "one attempt each" if most < 2 else f"best of up to {most} attempts each"
-
-
 ARTIFACTS = "artifacts"
 ENTRY = "entry"
 
@@ -136,9 +132,6 @@ def build(store: RunStore, run: RunData, order: Order, folder: Path) -> Lists:
 
     The artifact repository is ``folder/artifacts`` and the entry is below ``folder/entry``. The
     same run always gives the same bytes. An incomplete package is removed.
-
-    Returns:
-        The three lists of ``results.json``.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--submission {folder} exists already: delete it or name another folder")
@@ -161,8 +154,6 @@ def build(store: RunStore, run: RunData, order: Order, folder: Path) -> Lists:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes a package below ``root``."""
-
     store: RunStore
     run: RunData
     order: Order
@@ -175,12 +166,9 @@ class _Writer:
             self._logs(artifacts / "logs", one)
         for instance in self.run.instances:
             self._trajectory(artifacts / "trajs", instance.instance_id)
-        place = f"evaluation/{self.order.split.value}/{self._name}"
-        self._entry(self.root / ENTRY / place, lists)
-
-    @property
-    def _name(self) -> str:
-        return entry_name(self.order.meta.date, self.order.meta.folder)
+        meta = self.order.meta
+        name = f"{meta.date:%Y%m%d}_{meta.folder}"
+        self._entry(self.root / ENTRY / "evaluation" / self.order.split.value / name, lists)
 
     def _predictions(self, path: Path) -> None:
         lines = [
@@ -220,8 +208,7 @@ class _Writer:
         return self.order.redact(text).encode("utf-8", "surrogateescape")
 
     def _entry(self, folder: Path, lists: Lists) -> None:
-        facts = self._facts(lists)
-        meta = self.order.meta
+        facts, meta = self._facts(folder.name, lists), self.order.meta
         metadata = meta.metadata(several_attempts=facts.several).model_dump()
         text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=10_000)
         _write(folder / "metadata.yaml", text.encode())
@@ -232,11 +219,11 @@ class _Writer:
         _write_json(results / BY_REPO_FILE, facts.repos)
         _write_json(results / BY_TIME_FILE, facts.years)
 
-    def _facts(self, lists: Lists) -> Facts:
+    def _facts(self, name: str, lists: Lists) -> Facts:
         rows = self.order.rows
         origins = {instance.origin for instance in self.run.instances}
         return Facts(
-            name=self._name,
+            name=name,
             split=self.order.split.value,
             total=len(rows),
             attempts=max((len(i.attempts) for i in self.run.instances), default=0),
@@ -272,31 +259,20 @@ _PARAMETERS = (
 
 @dataclass(frozen=True)
 class Facts:
-    """The content of the README.
+    """The content of the README."""
 
-    Attributes:
-        name: the name of the entry's folder.
-        total: the number of instances of the split, the denominator of the score.
-        attempts: the largest number of attempts on one instance.
-        others_evaluated: attempts that are not predicted have verdicts, too.
-        several_runs: predictions were chosen from several runs.
-        described: the content of ``run.json``.
-        provenance: how the run was made.
-        marked: ids of predictions that edit test configuration.
-    """
-
-    name: str
+    name: str  # of the entry's folder
     split: str
-    total: int
-    attempts: int
-    several_runs: bool
+    total: int  # the number of instances of the split, the denominator of the score
+    attempts: int  # the largest number on one instance
+    several_runs: bool  # predictions were chosen from several runs
     lists: Lists
     repos: Shares
     years: Shares
-    described: Mapping[str, Any] = field(default_factory=dict)
-    others_evaluated: bool = False
-    provenance: Groups = field(default_factory=dict)
-    marked: tuple[str, ...] = ()
+    described: Mapping[str, Any]  # run.json
+    others_evaluated: bool  # attempts that are not predicted have verdicts, too
+    provenance: Groups
+    marked: tuple[str, ...]  # ids of predictions that edit test configuration
 
     @property
     def several(self) -> bool:
@@ -305,7 +281,6 @@ class Facts:
 
 
 def readme(meta: Meta, facts: Facts) -> str:
-    """Return the text of the entry's ``README.md``."""
     return "\n".join([*_head(meta), *_score(facts), *_checklist(meta, facts), *_record(facts)])
 
 
@@ -324,8 +299,9 @@ def _score(facts: Facts) -> Iterator[str]:
     resolved = len(facts.lists.resolved)
     yield f"## Results on {facts.split}\n"
     interval = wilson(resolved, facts.total)
+    share = f"{100 * resolved / facts.total:.2f}%" if facts.total else "-"
     yield (
-        f"Resolved {resolved} of {facts.total} instances ({_percent(resolved, facts.total)}; 95 % "
+        f"Resolved {resolved} of {facts.total} instances ({share}; 95 % "
         f"Wilson interval {100 * interval.low:.1f} to {100 * interval.high:.1f})."
     )
     yield (
@@ -338,10 +314,6 @@ def _score(facts: Facts) -> Iterator[str]:
     if facts.marked:
         ids = ", ".join(map(one_line, facts.marked))
         yield f"Predictions that edit test configuration: {ids}.\n"
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.2f}%" if whole else "-"
 
 
 def _checklist(meta: Meta, facts: Facts) -> Iterator[str]:
@@ -358,17 +330,18 @@ def _checklist(meta: Meta, facts: Facts) -> Iterator[str]:
     )
     yield "- [x] Does not use the `hints` field of SWE-bench."
     yield f"- [x] {_web(meta)}"
-    if agent := _outside_agent(facts.described):
+    agent = mapping(facts.described.get("config")).get("agent")
+    # A command's template may contain secrets; its kind is enough here.
+    if agent not in (None, _BUILTIN) and (kind := str(agent).split(":", 1)[0]):
         yield (
-            f"\nThe attempts were made by another agent than the harness's own ({agent}): the "
+            f"\nThe attempts were made by another agent than the harness's own ({kind}): the "
             "harness gave it the issue and a checkout of one commit, and cannot speak for more."
         )
     yield ""
 
 
 def _of_others(meta: Meta, facts: Facts) -> Iterator[str]:
-    made = facts.described[IMPORTED]
-    layout = str(made.get("layout", "")) if isinstance(made, Mapping) else ""
+    layout = str(mapping(facts.described[IMPORTED]).get("layout", ""))
     yield "- [ ] Is a pass@1 submission: one prediction per instance."
     yield "- [ ] Does not use SWE-bench test knowledge (`PASS_TO_PASS`, `FAIL_TO_PASS`)."
     yield "- [ ] Does not use the `hints` field of SWE-bench."
@@ -398,13 +371,6 @@ def _web(meta: Meta) -> str:
     if not meta.web_browsing:
         return "Does not have web browsing."
     return f"Can browse the web, and could not look solutions up: {meta.web_measures.strip()}"
-
-
-def _outside_agent(described: Mapping[str, Any]) -> str:
-    config = described.get("config")
-    agent = config.get("agent") if isinstance(config, Mapping) else None
-    # A command's template may contain secrets; its kind is enough here.
-    return "" if agent in (None, _BUILTIN) else str(agent).split(":", 1)[0]
 
 
 def _record(facts: Facts) -> Iterator[str]:

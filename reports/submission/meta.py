@@ -1,46 +1,120 @@
-"""``meta.yaml``: the details of a submission that only the user knows."""
+"""``meta.yaml``, which the user writes, and the entry's ``metadata.yaml``, made of it.
+
+The leaderboard's table comes from ``metadata.yaml``. It silently drops the row of a malformed file,
+so types are strict.
+"""
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from core.errors import UserError
 from core.parsing.plainyaml import yaml_of
-from reports.submission.metadata import (
-    Agent,
-    Assets,
-    Info,
-    Metadata,
-    Names,
-    System,
-    Tags,
-    Text,
-    Url,
-    mistakes,
-)
+
+_VERSION = re.compile(r"\bv?\d+\.\d+|\bv\d+\b", re.IGNORECASE)
+
+
+def _without_version(name: str) -> str:
+    if _VERSION.search(name):
+        raise ValueError("name the agent without its version")
+    return name
+
+
+Text = Annotated[str, Field(strict=True, min_length=1, pattern=r"\S")]
+Url = Annotated[str, Field(strict=True, pattern=r"^https?://[^\s/]+\.\S+$")]
+# The assets of entries before mid-2026 are in the leaderboard's own bucket.
+AssetUrl = Annotated[str, Field(strict=True, pattern=r"^(?:https?|s3)://[^\s/]+\S+$")]
+Names = Annotated[list[Text], Field(strict=True, min_length=1)]
+Agent = Annotated[Text, AfterValidator(_without_version)]
+
+_FIXES = {
+    "missing": "is missing: add it",
+    "extra_forbidden": "is not a key of this file: remove it",
+    "bool_type": "must be true or false, without quotes",
+    "string_type": "must be a text; quote it if YAML reads it as a number or a date",
+    "list_type": "must be a list, as `[a, b]`",
+    "too_short": "is empty: add at least one",
+    "string_too_short": "is empty: add a text",
+    "model_type": "must contain keys with values",
+    "date_from_datetime_parsing": "must be a date, as 2026-09-30",
+    "date_type": "must be a date, as 2026-09-30",
+}
+
+
+class Info(BaseModel):
+    """Name, links and authors; ``logo`` is a file of the entry."""
+
+    name: Text
+    site: Url
+    report: Url
+    authors: Text | Names
+    logo: Text
+
+
+class System(BaseModel):
+    """The number of attempts: ``1``, or ``2+`` for best@k with one prediction."""
+
+    attempts: Literal["1", "2+"]
+
+
+class Tags(BaseModel):
+    """The filters of the table."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    checked: StrictBool  # only the maintainers set it to true
+    model: Names
+    org: Text | Names
+    os_model: StrictBool
+    os_system: StrictBool
+    system: System
+    agent: Agent
+    agent_org: Text
+    model_display: Text
+    model_org: Text
+
+
+class Assets(BaseModel):
+    """The locations of the artifacts."""
+
+    repo: Url
+    logs: AssetUrl
+    trajs: AssetUrl
+
+
+class Metadata(BaseModel):
+    """The content of ``metadata.yaml``."""
+
+    info: Info
+    tags: Tags
+    assets: Assets
+
+
+def mistakes(error: ValidationError) -> list[tuple[str, str]]:
+    """Return the path and the problem of each invalid key."""
+    found: dict[str, str] = {}
+    for item in error.errors():
+        # pydantic adds the type's name to the place if there is a choice of types.
+        parts = map(str, item["loc"])
+        place = ": ".join(part for part in parts if "[" not in part and part != "constrained-str")
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "string_pattern_mismatch":
+            message = "must be a full URL, as https://…" if "http" in message else "is empty"
+        found.setdefault(place or "the file", _FIXES.get(item["type"], message))
+    return list(found.items())
+
 
 _TEMPLATE = Path(__file__).with_name("meta-template.yaml")
 _LOGOS = (".svg", ".png", ".jpg", ".jpeg", ".webp")
 
 
 class Meta(BaseModel):
-    """The user's part of a submission; docs/submission.md describes each key.
-
-    Attributes:
-        date: the day of the submission; the name of the entry's folder starts with it.
-        folder: the name of the entry's folder after the date.
-        authors: the first author comes first.
-        first_author_site: website or LinkedIn profile, required by the leaderboard's checklist.
-        affiliations: the authors' academic institutions and research labs.
-        logo: an image in the folder of ``meta.yaml``.
-        artifacts: URL of the public repository for the artifacts.
-        web_browsing: whether the system could browse the web.
-        web_measures: how a system that could browse was prevented from looking up solutions.
-    """
+    """The user's part of a submission; docs/submission.md describes each key."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -68,11 +142,7 @@ class Meta(BaseModel):
     web_measures: str = ""
 
     def metadata(self, *, several_attempts: bool) -> Metadata:
-        """Return the content of ``metadata.yaml``.
-
-        Args:
-            several_attempts: whether an instance had more than one attempt.
-        """
+        """Return the content of ``metadata.yaml``."""
         repo = self.artifacts.rstrip("/")
         tree = f"{repo}/tree/main"
         return Metadata(

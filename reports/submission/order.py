@@ -6,7 +6,8 @@ Only official verdicts are packaged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +16,72 @@ from core.parsing.untrusted import damage_at, read_object
 from core.redaction import Redactor
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import InstanceData, RunData
-from reports.submission.evidence import Evidence, EvidenceFinder
+from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE, RUN_LOG
+from reports.evaluation.verdicts import log_name
 from reports.submission.meta import Meta
-from reports.submission.splits import Split
+from reports.submission.package import Split
 from reports.submission.summary import Row
 from runs.storage.store import RunStore
+
+COPIED = ("eval.sh", RUN_LOG)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The files of one instance's evaluation, None for missing ones."""
+
+    report: Path | None = None
+    test_output: Path | None = None
+    script: Path | None = None  # eval.sh, which swebench ran in the container
+    run_log: Path | None = None  # run_instance.log
+
+
+@dataclass(frozen=True)
+class EvidenceFinder:
+    """Finds the files of a run's evaluations."""
+
+    store: RunStore
+    model: str = ""
+
+    def find(self, instance_id: str, patch: str) -> Evidence:
+        """Return the files of the evaluation of ``patch``.
+
+        swebench's own folder is preferred if it contains the same patch, because there may be
+        files of earlier evaluations; otherwise the files of ``report.py`` in ``logs/<run>/``.
+        """
+        wanted = patch.encode("utf-8", "surrogateescape").strip()
+        kept = self._folders.get(instance_id, ())
+        same = [f for f in kept if (f / PATCH_FILE).read_bytes().strip() == wanted]
+        # An evaluation that failed for infrastructure reasons has no report.
+        for folder in sorted(same, key=lambda f: not (f / REPORT_FILE).is_file())[:1]:
+            names = (REPORT_FILE, OUTPUT_FILE, *COPIED)
+            return Evidence(*(_file(folder / name) for name in names))
+        logs, log = self.store.logs, log_name(instance_id, self.model)
+        return Evidence(_file(logs / f"{instance_id}.{REPORT_FILE}"), _file(logs / log))
+
+    @cached_property
+    def _folders(self) -> dict[str, list[Path]]:
+        """swebench's folders by instance; the parent folders differ between its versions."""
+        found: dict[str, list[Path]] = {}
+        for path in sorted((self.store.logs / "evaluation").glob(f"**/{PATCH_FILE}")):
+            found.setdefault(path.parent.name, []).append(path.parent)
+        return found
+
+
+def _file(path: Path) -> Path | None:
+    return path if path.is_file() else None
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to build.
-
-    Attributes:
-        rows: all instances of the split, the denominator of the score.
-        logo: the image that ``meta`` names.
-        allow_partial: count instances without a prediction or a verdict as unresolved.
-        redact: removes secrets from everything that is copied.
-    """
+    """What to build."""
 
     split: Split
     meta: Meta
-    rows: Sequence[Row]
+    rows: Sequence[Row]  # of all instances of the split, the denominator of the score
     logo: Path
-    allow_partial: bool = False
-    redact: Redactor = field(default_factory=Redactor)
+    allow_partial: bool  # count instances without a prediction or a verdict as unresolved
+    redact: Redactor  # of everything that is copied
 
 
 @dataclass(frozen=True)
@@ -53,7 +96,12 @@ class EvaluatedPatch:
 def evaluated_patches(store: RunStore, run: RunData, order: Order) -> list[EvaluatedPatch]:
     """Return the predictions with a patch, each with the files of its official evaluation."""
     check_described(run.folder, run.described)
-    _check_rows(order.rows)
+    without = [row for row in order.rows if not row.get("created_at") or not row.get("repo")]
+    if without:
+        raise UserError(
+            f"the dataset lacks `created_at` or `repo`, as of {without[0]['instance_id']}, which "
+            "results/ needs: pass the Hugging Face id of the split as --dataset"
+        )
     _check_ids(run, order)
     patched = [instance for instance in run.instances if instance.patch.strip()]
     _check_official(patched)
@@ -73,15 +121,6 @@ def check_described(folder: Path, described: Mapping[str, Any]) -> None:
         raise UserError(
             f"{folder} has no run.json, so the leaderboard's checklist on the prompts cannot be "
             "answered: package runs of harness.py"
-        )
-
-
-def _check_rows(rows: Sequence[Row]) -> None:
-    without = [row for row in rows if not row.get("created_at") or not row.get("repo")]
-    if without:
-        raise UserError(
-            f"the dataset lacks `created_at` or `repo`, as of {without[0]['instance_id']}, which "
-            "results/ needs: pass the Hugging Face id of the split as --dataset"
         )
 
 

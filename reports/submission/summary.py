@@ -22,11 +22,7 @@ class Lists:
 
     def as_json(self) -> dict[str, list[str]]:
         """Return the content of ``results.json``."""
-        return {
-            "no_generation": list(self.no_generation),
-            "no_logs": list(self.no_logs),
-            "resolved": list(self.resolved),
-        }
+        return {name: list(ids) for name, ids in vars(self).items()}
 
 
 def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str, bool]) -> Lists:
@@ -35,7 +31,7 @@ def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str
     Args:
         ids: all instances of the split.
         generated: the instances with a patch.
-        verdicts: whether an instance is resolved, for those of ``generated`` with a report.
+        verdicts: whether those of ``generated`` with a report are resolved.
     """
     patched = set(generated)
     return Lists(
@@ -59,13 +55,6 @@ def summary_lines(name: str, split: str, lists: Lists, repos: Shares, years: Sha
     """Return the lines that the leaderboard's ``analysis/get_results.py`` prints for an entry.
 
     The checklist asks for this output in the README.
-
-    Args:
-        name: the name of the entry's folder.
-        split: the leaderboard's split.
-        lists: the content of ``results.json``.
-        repos: the result of ``by_repo``.
-        years: the result of ``by_time``.
     """
     rule = "=" * 50
     total = sum(share["total"] for share in repos.values())

@@ -62,7 +62,6 @@ class InstanceTrials:
     empty: tuple[Trial, ...] = ()
 
     def of(self, kind: PatchKind) -> tuple[Trial, ...]:
-        """Return the trials of a patch."""
         return self.gold if kind is PatchKind.GOLD else self.empty
 
     def added(self, kind: PatchKind, trial: Trial, repeat: int) -> InstanceTrials:
@@ -105,7 +104,6 @@ class ValidityFile:
 
 
 def write_validity(path: Path, content: ValidityFile) -> None:
-    """Write the file atomically."""
     write_json_atomic(path, _adapter().dump_python(content, mode="json"))
 
 
@@ -124,7 +122,6 @@ def read_trials(path: Path) -> ValidityFile | None:
 
 
 def check_same(path: Path, known: ValidityFile, dataset: DatasetIdentity, evaluator: str) -> None:
-    """Refuse to continue a file of another dataset or evaluator."""
     about = known.dataset
     fix = "give another file with --validity"
     if (about.name, about.split) != (dataset.name, dataset.split):
@@ -154,13 +151,7 @@ _AT_ONCE = (EvaluatorKind.DOCKER, EvaluatorKind.MODAL)
 
 
 def gold_command(options: ReportOptions, repeat: int, selection: Selection, say: Say) -> int:
-    """Evaluate the gold and the empty patch of instances, and write the validity file.
-
-    Args:
-        options: ``dataset`` names the dataset, ``validity`` the file.
-        repeat: how often each patch is evaluated.
-        selection: which instances.
-        say: takes lines for the user.
+    """Evaluate the gold and the empty patch of instances ``repeat`` times; write the validity file.
 
     Returns:
         1 if an instance could not be evaluated, else 0.
@@ -173,7 +164,9 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
         raise UserError("--gold evaluates patches: give another --evaluator than none")
     with _locked(path, store.logs):
         dataset = requested.dataset
-        rows = _selected(dataset, selection)
+        instances = dataset.instances()
+        by_id = {i.instance_id: row for i, row in zip(instances, dataset.rows, strict=True)}
+        rows = {one.instance_id: by_id[one.instance_id] for one in selection.apply(instances)}
 
         def make(store: RunStore, tell: Say = say) -> Evaluator:
             return make_evaluator(kind, store, options, tell, dataset.name)
@@ -196,11 +189,7 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
 
 @contextmanager
 def _locked(path: Path, logs: Path) -> Iterator[None]:
-    """Hold the lock of a validity file, which lies among its logs.
-
-    Raises:
-        UserError: another process writes it.
-    """
+    """Hold the lock of a validity file, which lies among its logs."""
     from filelock import FileLock, Timeout  # it loads asyncio
 
     logs.mkdir(parents=True, exist_ok=True)
@@ -212,25 +201,10 @@ def _locked(path: Path, logs: Path) -> Iterator[None]:
         raise UserError(f"{path}: {words}") from None
 
 
-def _selected(dataset: Dataset, selection: Selection) -> dict[str, Mapping[str, Any]]:
-    """Return the selected rows by id.
-
-    Raises:
-        UserError: a row or the selection is wrong.
-    """
-    instances = dataset.instances()
-    rows = {i.instance_id: row for i, row in zip(instances, dataset.rows, strict=True)}
-    return {chosen.instance_id: rows[chosen.instance_id] for chosen in selection.apply(instances)}
-
-
 def _content(
     path: Path, dataset: Dataset, evaluator: str, repeat: int, names: Sequence[str]
 ) -> ValidityFile:
-    """Return the content to begin with: what the file has, and the instances that it lacks.
-
-    Raises:
-        UserError: the file is broken, or about something else.
-    """
+    """Return the content to begin with: what the file has, and the instances that it lacks."""
     identity, known = dataset.identity(), read_trials(path)
     if known is not None:
         check_same(path, known, identity, evaluator)
@@ -248,11 +222,7 @@ def _content(
 def _measure(
     measurement: Measurement, keeper: Keeper, rows: Mapping[str, Mapping[str, Any]], workers: int
 ) -> None:
-    """Make the trials that are left, and have each kept as it ends.
-
-    Raises:
-        UserError: it kept every instance from being evaluated.
-    """
+    """Make the trials that are left; raise a ``UserError`` that every instance has."""
     known = keeper.content.instances
     left = {name: list(measurement.todo(known[name])) for name in rows}
     keeper.start(sum(map(len, left.values())))
@@ -286,12 +256,7 @@ def _summary(found: Mapping[str, InstanceTrials]) -> Iterator[str]:
 
 @dataclass
 class Keeper:
-    """Writes the file after each trial, so that a killed command loses only those in work.
-
-    Attributes:
-        content: of the file.
-        say: prints a line.
-    """
+    """Writes the file after each trial, so that a killed command loses only those in work."""
 
     path: Path
     content: ValidityFile
@@ -366,31 +331,21 @@ Keep = Callable[[str, InstanceTrials, PatchKind], None]
 
 @dataclass(frozen=True)
 class Measurement:
-    """Measures instances, in any number of threads.
+    """Measures instances, in any number of threads."""
 
-    Attributes:
-        out: the folder with the validity file; logs go below ``logs/NAME`` there.
-        name: of the validity file, without its suffix.
-        repeat: how often each patch is evaluated.
-        versions: of the programs that evaluate.
-        make: makes an evaluator that keeps its files in a store; each instance has its own, because
-            evaluations at the same time must not share a folder.
-        keep: takes the trials of an instance after each new one, and of which patch that was.
-        stop: once it is set, no further trial is made.
-        running: the ids of the evaluations that go on.
-    """
-
-    out: Path
-    name: str
-    repeat: int
-    versions: Mapping[str, str]
+    out: Path  # the folder with the validity file; logs go below ``logs/NAME`` there
+    name: str  # of the validity file, without its suffix
+    repeat: int  # how often each patch is evaluated
+    versions: Mapping[str, str]  # of the programs that evaluate
+    # Each instance has its own evaluator, because evaluations at the same time must not share a
+    # folder.
     make: Callable[[RunStore], Evaluator]
-    keep: Keep
+    keep: Keep  # takes the trials of an instance after each new one
     stop: Event = field(default_factory=Event)
-    running: set[str] = field(default_factory=set)
+    running: set[str] = field(default_factory=set)  # ids of evaluations
 
     def todo(self, known: InstanceTrials) -> Iterator[tuple[PatchKind, int]]:
-        """Yield the trials that are left of an instance: the patch, and which trial of it."""
+        """Yield the trials that are left of an instance: the patch, and the trial's number."""
         kept = self.usable(known)
         for number in range(1, self.repeat + 1):
             for kind in PatchKind:
@@ -412,7 +367,11 @@ class Measurement:
         if not evaluation.patch.strip():
             raise UserError("the row has no gold patch")
         tasks = {
-            kind: EvaluationTask(_prediction(name, kind, patch), instance, evaluation)
+            kind: EvaluationTask(
+                Prediction(name, kind.value, patch, dropped=(), plausible=False),
+                instance,
+                evaluation,
+            )
             for kind, patch in patches.items()
         }
         store = RunStore(self.out, f"{self.name}/{name}")
@@ -444,7 +403,3 @@ class Measurement:
         if verdicts[0].log:
             write_text_atomic(store.logs / f"{kind}.{number}.eval.log", verdicts[0].log)
         return verdicts[0].image, trial_of(verdicts[0], seconds, timestamp())
-
-
-def _prediction(name: str, kind: PatchKind, patch: str) -> Prediction:
-    return Prediction(name, kind.value, patch, dropped=(), plausible=False)

@@ -8,6 +8,7 @@ from enum import Enum
 
 from bench.instances.validity import Validity
 from core.plaintext import counted
+from reports.data.jsonvalues import mapping
 from reports.evaluation.evaluators.base import Verdict, VerdictStatus
 
 # The lists of swebench's report that decide whether an instance is resolved.
@@ -51,7 +52,6 @@ class ValidityFinding:
 
 
 def trial_of(verdict: Verdict, seconds: float, evaluated: str) -> Trial:
-    """Return a conclusive verdict as a trial."""
     resolved = verdict.status is VerdictStatus.RESOLVED
     failed = failed_tests(verdict)
     return Trial(resolved, failed, verdict.reason, round(seconds, 2), evaluated)
@@ -59,9 +59,8 @@ def trial_of(verdict: Verdict, seconds: float, evaluated: str) -> Trial:
 
 def failed_tests(verdict: Verdict) -> tuple[str, ...] | None:
     """Return the deciding tests that did not pass, by swebench's report; None without one."""
-    own = (verdict.report or {}).get(verdict.instance_id)
-    tests = own.get("tests_status") if isinstance(own, Mapping) else None
-    lists = [tests.get(key) for key in _DECIDING] if isinstance(tests, Mapping) else []
+    own = mapping((verdict.report or {}).get(verdict.instance_id))
+    lists = [mapping(own.get("tests_status")).get(key) for key in _DECIDING]
     found = [each for each in lists if isinstance(each, Mapping)]
     if not found:
         return None
@@ -73,11 +72,6 @@ def judged(gold: Sequence[Trial], empty: Sequence[Trial], repeat: int) -> Validi
 
     A gold patch that is never resolved makes an instance flaky if no test failed each time, for
     then only tests that change kept it from being resolved; otherwise invalid.
-
-    Args:
-        gold: trials of the gold patch.
-        empty: trials of the empty patch.
-        repeat: how many of each are needed, at least 1.
     """
     tests = tuple(sorted({*changing(gold), *changing(empty)}))
     good = sum(trial.resolved for trial in gold)

@@ -19,12 +19,11 @@ from reports.pages.markdown import run_tables
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
-from reports.submission.checks.predictions import read_lines
-from reports.submission.checks.validation import read_verdicts
 from reports.submission.commands import submission_command
-from reports.submission.locate import locate
-from reports.submission.reading import Folder
+from reports.submission.package import Folder, locate
+from reports.submission.predictions import read_lines
 from reports.submission.summary import by_repo, by_time, lists_of
+from reports.submission.validation import read_verdicts
 from runs.storage.store import RunStore
 from tests.reports.evaluated_run import demo, judge, judge_others, make_run, write_meta
 

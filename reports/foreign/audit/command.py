@@ -28,15 +28,15 @@ from reports.foreign.model import (
     RunLayout,
 )
 from reports.foreign.recognise import read_any
-from reports.submission.checks.conversations import texts_in
-from reports.submission.checks.hidden import (
+from reports.submission.hidden import (
     Hidden,
     StandInBase,
     base_lookup,
+    evidence,
     hidden_of,
     mirrors_at_hand,
+    texts_in,
 )
-from reports.submission.checks.traces import evidence
 from runs.storage.store import RunStore
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reports.submission.checks.findings import Kind
+from reports.submission.package import Kind
 from tests.reports.evaluated_run import change_json
 from tests.reports.submission.packages import ID, ROW, append
 from tests.reports.submission.planting import Fault, in_file, in_metadata, in_trajectory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reports.submission.checks.findings import Kind
+from reports.submission.package import Kind
 from tests.reports.submission.packages import ID, IDS, append
 from tests.reports.submission.planting import (
     Fault,

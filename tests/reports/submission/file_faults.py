@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 
-from reports.submission.checks.findings import Kind
+from reports.submission.package import Kind
 from tests.reports.submission.packages import ID, KEY, append, diff
 from tests.reports.submission.planting import (
     Fault,

@@ -12,10 +12,9 @@ from typing import Any
 import yaml
 
 from bench.repos.mirrors import Mirrors
-from reports.submission.checks.findings import PackageFinding
-from reports.submission.checks.validation import Against, validate
 from reports.submission.commands import SubmissionOptions, validate_command
-from reports.submission.reading import SizeLimits
+from reports.submission.package import PackageFinding, SizeLimits
+from reports.submission.validation import Against, validate
 from tests.reports.evaluated_run import change_json, demo
 
 ROWS = demo().rows

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reports.submission.checks.findings import Kind
+from reports.submission.package import Kind
 from tests.reports.evaluated_run import change_json
 from tests.reports.submission.packages import ID, Change, Package, append
 

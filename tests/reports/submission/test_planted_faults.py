@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.submission.checks.findings import Kind
+from reports.submission.package import Kind
 from tests.reports.submission.artifact_faults import ARTIFACT_FAULTS
 from tests.reports.submission.entry_faults import ENTRY_FAULTS
 from tests.reports.submission.file_faults import FILE_FAULTS

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from core.errors import UserError
-from reports.submission.evidence import EvidenceFinder
-from reports.submission.splits import Split, entry_date
+from reports.submission.order import EvidenceFinder
+from reports.submission.package import Split, entry_date
 from reports.submission.summary import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
 from tests.reports.evaluated_run import whole_output

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bench.instances.instance import split_row
-from reports.submission.checks.findings import Kind
-from reports.submission.checks.hidden import hidden_of
+from reports.submission.hidden import hidden_of
+from reports.submission.package import Kind
 from tests.reports.evaluated_run import change_json
 from tests.reports.submission.packages import ID, ROW, ROWS, Package, diff
 

@@ -10,8 +10,8 @@ import pytest
 
 from core.errors import UserError
 from core.redaction import Redactor
-from reports.submission.checks.findings import Kind
 from reports.submission.commands import SubmissionOptions, validate_command
+from reports.submission.package import Kind
 from tests.reports.submission.packages import ID, IDS, KEY, ROW, Package, append
 
 

@@ -6,6 +6,7 @@ They keep swebench's command and files (``swebench.harness.run_evaluation``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from reports.evaluation.evaluators.base import (
     REPORT_FILE,
@@ -32,16 +33,21 @@ _LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 
 
 class Fork(OfficialTool):
-    """A fork of swebench in a checkout.
-
-    Attributes:
-        namespace: of its images, where the command has an option for it.
-    """
+    """A fork of swebench in a checkout."""
 
     entry = "swebench/harness/run_evaluation.py"
-    modules = ("docker", "datasets", "dotenv", "git", "ghapi", "requests", "tqdm", "unidiff")
-    needed = ("repo", "base_commit", "test_patch", "FAIL_TO_PASS")
-    namespace: str = ""
+    modules: ClassVar[tuple[str, ...]] = (
+        "docker",
+        "datasets",
+        "dotenv",
+        "git",
+        "ghapi",
+        "requests",
+        "tqdm",
+        "unidiff",
+    )
+    needed: ClassVar[tuple[str, ...]] = ("repo", "base_commit", "test_patch", "FAIL_TO_PASS")
+    namespace: str = ""  # of its images, where the command has an option for it
 
     def start(self, folder: EvaluationFolder) -> Sequence[str]:
         return ["-m", "swebench.harness.run_evaluation"]

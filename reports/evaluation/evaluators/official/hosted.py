@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from core.errors import UserError
+from reports.data.jsonvalues import texts
 from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
@@ -88,16 +89,12 @@ class HostedTool(OfficialTool):
             return None
         name = row_id(task)
         for resolved, key in ((True, "resolved_ids"), (False, "unresolved_ids")):
-            if name in _texts(report.get(key)):
+            if name in texts(report.get(key)):
                 return resolved_if(resolved, "")
-        named = [key for key in report if key.endswith("_ids") and name in _texts(report[key])]
+        named = [key for key in report if key.endswith("_ids") and name in texts(report[key])]
         words = (
             f"the service lists it under {', '.join(named)}"
             if named
             else "the service lists it nowhere"
         )
         return ToolResult(VerdictStatus.NOT_EVALUATED, words)
-
-
-def _texts(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()

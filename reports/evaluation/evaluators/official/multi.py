@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from core.errors import UserError
-from reports.data.jsonvalues import mapping
+from reports.data.jsonvalues import mapping, texts
 from reports.evaluation.evaluators.base import REPORT_FILE, EvaluationTask, VerdictStatus
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
@@ -94,14 +94,16 @@ class MultiTool(OfficialTool):
         log, report = read_text(own / "fix-patch-run.log"), read_result(own / REPORT_FILE)
         final = read_result(folder.outputs / _REPORTS / "final_report.json") or {}
         if report is None or not any(
-            name in _ids(final, key) for key in ("resolved", "unresolved")
+            name in texts(final.get(f"{key}_ids")) for key in ("resolved", "unresolved")
         ):
             return unclear(log, "the report could not be made") if log.strip() else None
         result = mapping(report.get("fix_patch_result"))
         if not any(result.get(key) for key in _COUNTS):
             return unclear(log)
         passed = {*names_in(result.get("passed_tests"))}
-        outcome = resolved_if(name in _ids(final, "resolved"), log, tests_status(task, passed))
+        outcome = resolved_if(
+            name in texts(final.get("resolved_ids")), log, tests_status(task, passed)
+        )
         if outcome.status is VerdictStatus.RESOLVED:
             return outcome
         # The tool's own words.
@@ -127,8 +129,3 @@ def _row(task: EvaluationTask) -> Mapping[str, Any]:
         tests = row.get(key) or {}
         row[key] = {name: test for name, test in tests.items() if test}
     return {**row, "fix_patch": ""}
-
-
-def _ids(final: Mapping[str, object], kind: str) -> Sequence[object]:
-    ids = final.get(f"{kind}_ids")
-    return ids if isinstance(ids, list) else ()

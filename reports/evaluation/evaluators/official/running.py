@@ -35,17 +35,12 @@ _FAILURE = re.compile(r"error|fail|exception|not found|no such", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class OfficialEvaluator:
-    """Evaluates with an official tool, in a process group of its own.
-
-    Attributes:
-        folder: for the folders of evaluations, each with the tool's files and its log.
-        images: fetches images before the tool starts.
-    """
+    """Evaluates with an official tool, in a process group of its own."""
 
     tool: OfficialTool
     settings: ToolSettings
-    folder: Path
-    images: ImagePreparation
+    folder: Path  # for the folders of evaluations, each with the tool's files and its log
+    images: ImagePreparation  # before the tool starts
     say: Callable[[str], None]
 
     @property

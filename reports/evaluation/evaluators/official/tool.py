@@ -55,53 +55,34 @@ _RESULT_LINE = re.compile(
 
 @dataclass(frozen=True)
 class ToolSettings:
-    """What the options say of an official evaluator.
+    """The options of an official evaluator."""
 
-    Attributes:
-        python: the interpreter that runs it.
-        checkout: the folder of its repository; None if it is an installed package.
-        workers: instances at a time.
-        timeout: seconds for one instance's tests.
-        dataset: the resolved name of the dataset.
-    """
-
-    python: str
-    checkout: Path | None
-    workers: int
-    timeout: float
-    dataset: str
+    python: str  # the interpreter that runs it
+    checkout: Path | None  # the folder of its repository; None if it is an installed package
+    workers: int  # instances at a time
+    timeout: float  # seconds for one instance's tests
+    dataset: str  # its resolved name
     split: str
 
 
 @dataclass(frozen=True)
 class EvaluationFolder:
-    """The fresh folders of one evaluation: no tool finds results of an earlier one.
+    """The fresh folders of one evaluation: no tool finds results of an earlier one."""
 
-    Attributes:
-        inputs: for rows, which hold the answers; removed at the end.
-        outputs: for logs and results; the command's working folder.
-        run_id: unique to this evaluation; containers carry it in their names.
-        patches_id: the same for the same patches of a run.
-    """
-
-    inputs: Path
-    outputs: Path
-    run_id: str
-    patches_id: str
+    inputs: Path  # for rows, which hold the answers; removed at the end
+    outputs: Path  # for logs and results; the command's working folder
+    run_id: str  # unique to this evaluation; containers carry it in their names
+    patches_id: str  # the same for the same patches of a run
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool's result files say of one prediction.
-
-    Attributes:
-        details: goes into the report of the instance.
-    """
+    """The result of one prediction, from a tool's files."""
 
     status: VerdictStatus
     reason: str = ""
     log: str = ""
-    details: Mapping[str, object] = field(default_factory=dict)
+    details: Mapping[str, object] = field(default_factory=dict)  # for the instance's report
 
 
 Tasks = Sequence[EvaluationTask]

@@ -9,11 +9,19 @@ from datetime import date
 from pydantic import ValidationError
 
 from core.parsing.plainyaml import line_of_yaml, yaml_of
-from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
-from reports.submission.locate import Places
-from reports.submission.metadata import Metadata, mistakes
-from reports.submission.reading import Folder, Sort
-from reports.submission.splits import RESEARCH_RULE_DAY, Split, entry_date
+from reports.submission.meta import Metadata, mistakes
+from reports.submission.package import (
+    RESEARCH_RULE_DAY,
+    Folder,
+    Kind,
+    PackageFinding,
+    Places,
+    Sort,
+    Split,
+    UnusableError,
+    entry_date,
+    findings_of,
+)
 
 METADATA = "metadata.yaml"
 _README = "README.md"
@@ -32,12 +40,10 @@ _OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
 def check_entry(entry: Folder, today: date) -> Iterator[PackageFinding]:
     """Yield the faults of the entry except those of ``results/``."""
     yield from _name(entry, today)
-    yield from _metadata(entry)
-    yield from _readme(entry)
+    yield from findings_of(_metadata(entry))
+    yield from findings_of(_readme(entry))
     if not any(name.startswith("logo.") for name in entry.names()):
-        yield PackageFinding(
-            Kind.MISSING, entry.place("logo.*"), "is missing", "add the logo's file"
-        )
+        yield entry.fault(Kind.MISSING, "logo.*", "is missing", "add the logo's file")
 
 
 def attempts_tag(entry: Folder) -> str:
@@ -75,44 +81,33 @@ def _read(entry: Folder) -> Metadata | None:
 
 
 def _name(entry: Folder, today: date) -> Iterator[PackageFinding]:
-    day, place = entry_date(entry.path.name), entry.place()
+    day, splits = entry_date(entry.path.name), [split.value for split in Split]
     if day is None:
         fix = "name it by the date and a name, as 20260930_agent_model"
-        yield PackageFinding(Kind.NAME, place, "is not named YYYYMMDD_name", fix)
+        yield entry.fault(Kind.NAME, "", "is not named YYYYMMDD_name", fix)
     elif day > today:
         problem = f"its date {day} is in the future"
-        yield PackageFinding(Kind.NAME, place, problem, "use the day of the submission")
-    if entry.path.parent.name not in [split.value for split in Split]:
-        names = ", ".join(split.value for split in Split)
-        yield PackageFinding(
-            Kind.NAME, place, "is not in the folder of a split", f"use one of: {names}"
-        )
+        yield entry.fault(Kind.NAME, "", problem, "use the day of the submission")
+    if entry.path.parent.name not in splits:
+        fix = f"use one of: {', '.join(splits)}"
+        yield entry.fault(Kind.NAME, "", "is not in the folder of a split", fix)
 
 
 def _metadata(entry: Folder) -> Iterator[PackageFinding]:
     place = entry.place(METADATA)
+    text = entry.text(METADATA)
     try:
-        data = yaml_of(entry.text(METADATA))
-        metadata = Metadata.model_validate(data)
-    except UnusableError as error:
-        yield error.finding
+        metadata = Metadata.model_validate(yaml_of(text))
     except ValidationError as error:
-        text = entry.text(METADATA)
         for key, words in mistakes(error):
             line = line_of_yaml(text, tuple(key.split(": ")))
-            yield PackageFinding(Kind.METADATA, f"{place}:{line}: {key}", *_halves(words))
+            problem, _, fix = words.partition(": ")
+            where = f"{place}:{line}: {key}"
+            yield PackageFinding(Kind.METADATA, where, problem, fix or "fix it")
+        return
     except ValueError as error:
         yield PackageFinding(Kind.UNREADABLE, place, f"is not YAML ({error})", "fix it")
-    else:
-        yield from _values(entry, place, metadata)
-
-
-def _halves(words: str) -> tuple[str, str]:
-    problem, _, fix = words.partition(": ")
-    return problem, fix or "fix it"
-
-
-def _values(entry: Folder, place: str, metadata: Metadata) -> Iterator[PackageFinding]:
+        return
     if metadata.tags.checked:
         problem = "checked is true, which only the leaderboard's maintainers may set"
         yield PackageFinding(Kind.METADATA, f"{place}: tags: checked", problem, "set it to false")
@@ -123,15 +118,10 @@ def _values(entry: Folder, place: str, metadata: Metadata) -> Iterator[PackageFi
 
 
 def _readme(entry: Folder) -> Iterator[PackageFinding]:
-    place = entry.place(_README)
-    try:
-        text = entry.text(_README)
-    except UnusableError as error:
-        yield error.finding
-        return
+    text = entry.text(_README)
     for subject, words in _CHECKLIST.items():
         if not words.search(text):
             problem = f"the checklist's answer on {subject} is missing"
-            yield PackageFinding(Kind.README, place, problem, "add it")
+            yield entry.fault(Kind.README, _README, problem, "add it")
     if _OPEN_BOX.search(text):
-        yield PackageFinding(Kind.README, place, "a box of the checklist is open", "check it")
+        yield entry.fault(Kind.README, _README, "a box of the checklist is open", "check it")

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from bench.instances.instance import Evaluation, Instance, split_row
+from bench.instances.instance import split_row
 from bench.repos.mirrors import Mirrors
+from core.parsing.untrusted import MIB
 from core.redaction import Redactor
 from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE
-from reports.submission.checks.entry import attempts_tag, check_entry
-from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
-from reports.submission.checks.predictions import PatchLine, check_predictions, read_lines
-from reports.submission.checks.trajectories import Expected, check_trajectories
-from reports.submission.locate import locate
-from reports.submission.reading import MIB, Folder, SizeLimits, Sort
+from reports.submission.entry import attempts_tag, check_entry
+from reports.submission.package import (
+    Folder,
+    Kind,
+    PackageFinding,
+    SizeLimits,
+    Sort,
+    UnusableError,
+    findings_of,
+    locate,
+)
+from reports.submission.predictions import PatchLine, check_predictions, read_lines
 from reports.submission.summary import (
     BY_REPO_FILE,
     BY_TIME_FILE,
@@ -31,29 +38,19 @@ from reports.submission.summary import (
     lists_of,
     resolved_line,
 )
+from reports.submission.trajectories import Expected, check_trajectories
 from runs.storage.layouts import RESULTS_FILE
 
 
 @dataclass(frozen=True)
 class Against:
-    """The data that a package is compared with.
+    """The data that a package is compared with."""
 
-    Attributes:
-        rows: all instances of the split.
-        today: the latest valid date of an entry.
-        mirrors: contain the base commits; checks that need them are skipped without.
-        redact: contains the values of this environment's secrets.
-    """
-
-    rows: Sequence[Row]
+    rows: Sequence[Row]  # of all instances of the split
     today: date
-    mirrors: Mirrors | None = None
+    mirrors: Mirrors | None = None  # checks that need base commits are skipped without
     redact: Redactor = field(default_factory=Redactor)
     limits: SizeLimits = field(default_factory=SizeLimits)
-
-    def halves(self) -> Mapping[str, tuple[Instance, Evaluation]]:
-        """Return both halves of every instance, by id."""
-        return {str(row["instance_id"]): split_row(row) for row in self.rows}
 
 
 def validate(folder: Path, against: Against) -> list[PackageFinding]:
@@ -63,7 +60,8 @@ def validate(folder: Path, against: Against) -> list[PackageFinding]:
     not end the validation.
     """
     root = Folder.of(folder, against.limits)
-    places, halves = locate(root), against.halves()
+    places = locate(root)
+    halves = {str(row["instance_id"]): split_row(row) for row in against.rows}
     found = [*places.faults, *check_files(root, against.redact)]
     verdicts: Mapping[str, bool] = {}
     lines: Sequence[PatchLine] = ()
@@ -96,37 +94,30 @@ def check_files(root: Folder, redact: Redactor) -> Iterator[PackageFinding]:
         total += size
         if name.split("/", 1)[0] == ".git":
             continue
-        yield from _file(root, name, sort, size, redact)
+        if sort is not Sort.FILE:
+            yield root.fault(Kind.LINK, name, f"is a {sort.value}", "replace it by the file")
+        elif size > root.limits.file:
+            problem = f"{size // MIB} MiB, but GitHub refuses more than {root.limits.file // MIB}"
+            yield root.fault(Kind.SIZE, name, problem, "shorten or compress it")
+        else:
+            yield from findings_of(_secrets(root, name, redact))
     if total > root.limits.total:
         problem = f"{total // MIB} MiB, but GitHub asks for at most {root.limits.total // MIB}"
-        yield PackageFinding(Kind.SIZE, root.place(), problem, "shorten logs and trajectories")
-
-
-def _file(
-    root: Folder, name: str, sort: Sort, size: int, redact: Redactor
-) -> Iterator[PackageFinding]:
-    if sort is not Sort.FILE:
-        fix = "replace it by the file"
-        yield PackageFinding(Kind.LINK, root.place(name), f"is a {sort.value}", fix)
-    elif size > root.limits.file:
-        problem = f"{size // MIB} MiB, but GitHub refuses more than {root.limits.file // MIB}"
-        yield PackageFinding(Kind.SIZE, root.place(name), problem, "shorten or compress it")
-    else:
-        yield from _secrets(root, name, redact)
+        yield root.fault(Kind.SIZE, "", problem, "shorten logs and trajectories")
 
 
 def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[PackageFinding]:
-    try:
-        if name.endswith(".gz"):
-            found = secret_in_blocks(root.unpacked(name), redact)
-        else:
-            found = secret_in(root.data(name).decode("utf-8", "replace"), redact)
-    except UnusableError as error:
-        yield error.finding
-        return
+    if name.endswith(".gz"):
+        found, tail = None, b""
+        for block in root.unpacked(name):
+            data = tail + block
+            found = found or secret_in(data.decode("utf-8", "replace"), redact)
+            tail = data[-OVERLAP:]
+    else:
+        found = secret_in(root.data(name).decode("utf-8", "replace"), redact)
     if found:
         fix = "redact it, and revoke it if it was ever valid"
-        yield PackageFinding(Kind.SECRET, root.place(name), f"contains {found}", fix)
+        yield root.fault(Kind.SECRET, name, f"contains {found}", fix)
 
 
 def check_todo(folder: Folder, *, deep: bool) -> Iterator[PackageFinding]:
@@ -134,10 +125,6 @@ def check_todo(folder: Folder, *, deep: bool) -> Iterator[PackageFinding]:
 
     Predictions, logs and trajectories quote repositories, which contain many TODOs. So only texts
     that submitters write are checked: the entry, and the texts at the top of the artifacts.
-
-    Args:
-        folder: the entry or the artifacts.
-        deep: whether to check the folders below it.
     """
     for name, sort, _ in folder.files():
         if sort is not Sort.FILE or not name.endswith(_TEXTS) or (not deep and "/" in name):
@@ -183,28 +170,13 @@ OVERLAP = 512
 
 
 def secret_in(text: str, redact: Redactor) -> str | None:
-    """Return a description of a secret in ``text``, None if there is none.
-
-    Args:
-        text: the text to search.
-        redact: contains the values of this environment's secrets.
-    """
+    """Return a description of a secret in ``text``, None if there is none."""
     if name := redact.named_in(text):
         return f"the value of {name}"
     if not any(beginning in text for beginning in _BEGINNINGS):
         return None
     match = _ANY.search(text)
     return _NAMES[int(str(match.lastgroup)[1:])] if match else None
-
-
-def secret_in_blocks(blocks: Iterable[bytes], redact: Redactor) -> str | None:
-    """Return a description of a secret in a text of several blocks; reads all blocks."""
-    found, tail = None, b""
-    for block in blocks:
-        data = tail + block
-        found = found or secret_in(data.decode("utf-8", "replace"), redact)
-        tail = data[-OVERLAP:]
-    return found
 
 
 _OUTPUTS = (f"{OUTPUT_FILE}.gz", OUTPUT_FILE)
@@ -215,10 +187,7 @@ def read_verdicts(
 ) -> tuple[dict[str, bool], list[PackageFinding]]:
     """Return whether each instance with a report is resolved, and the faults of the logs.
 
-    Args:
-        artifacts: contains ``logs``.
-        lines: the package's predictions.
-        known: ids of the split; other ids are not used in paths.
+    Only the ``known`` ids of the split are used in paths.
     """
     logs = artifacts.below("logs")
     verdicts: dict[str, bool] = {}
@@ -227,33 +196,30 @@ def read_verdicts(
         if line.instance_id not in known:
             continue
         folder = logs.below(line.instance_id)
-        faults += _patch(folder, line)
+        faults += findings_of(_patch(folder, line))
         if folder.sort(REPORT_FILE) is Sort.NOTHING:
             continue
         try:
             verdicts[line.instance_id] = _verdict(folder, line.instance_id)
         except UnusableError as error:
             faults.append(error.finding)
-        faults += _output(folder)
+        if not any(folder.sort(name) is Sort.FILE for name in _OUTPUTS):
+            fix = "add swebench's test output, compressed"
+            faults.append(folder.fault(Kind.MISSING, _OUTPUTS[0], "is missing", fix))
     return verdicts, faults
 
 
 def _strangers(logs: Folder, known: Collection[str]) -> Iterator[PackageFinding]:
     if logs.sort() is not Sort.FOLDER:
         fix = "add logs/<id>/ for each prediction"
-        yield PackageFinding(Kind.MISSING, logs.place(), "is missing", fix)
+        yield logs.fault(Kind.MISSING, "", "is missing", fix)
     for name in logs.names():
         if name not in known:
-            problem = f"{name} is not in the dataset"
-            yield PackageFinding(Kind.UNKNOWN_ID, logs.place(name), problem, "delete it")
+            yield logs.fault(Kind.UNKNOWN_ID, name, f"{name} is not in the dataset", "delete it")
 
 
 def _patch(folder: Folder, line: PatchLine) -> Iterator[PackageFinding]:
-    try:
-        evaluated = folder.text(PATCH_FILE)
-    except UnusableError as error:
-        yield error.finding
-        return
+    evaluated = folder.text(PATCH_FILE)
     if evaluated.strip() != line.patch.strip():
         pairs = zip_longest(evaluated.split("\n"), line.patch.split("\n"))
         number = next((n for n, (one, other) in enumerate(pairs, 1) if one != other), 1)
@@ -273,13 +239,6 @@ def _verdict(folder: Folder, name: str) -> bool:
     return resolved
 
 
-def _output(folder: Folder) -> Iterator[PackageFinding]:
-    present = [name for name in _OUTPUTS if folder.sort(name) is Sort.FILE]
-    if not present:
-        problem, fix = "is missing", "add swebench's test output, compressed"
-        yield PackageFinding(Kind.MISSING, folder.place(_OUTPUTS[0]), problem, fix)
-
-
 _FOLDER = "results"
 _README = "README.md"
 _RESOLVED = re.compile(r"\bResolved \d+ instances \([\d.]+%\)")
@@ -289,39 +248,23 @@ _RESULT_NAMES = ("no_generation", "no_logs", "resolved")
 def check_results(
     entry: Folder, lines: Sequence[PatchLine], verdicts: Mapping[str, bool], rows: Sequence[Row]
 ) -> Iterator[PackageFinding]:
-    """Yield the faults of the entry's ``results/`` and of the results in its README.
-
-    Args:
-        entry: the entry.
-        lines: the package's predictions.
-        verdicts: whether an instance is resolved, for instances with a report.
-        rows: all instances of the split.
-    """
+    """Yield the faults of the entry's ``results/`` and of the results in its README."""
     folder = entry.below(_FOLDER)
     ids = [str(row["instance_id"]) for row in rows]
     wanted = lists_of(ids, {line.instance_id for line in lines if line.generated}, verdicts)
-    try:
-        given = _lists(folder)
-    except UnusableError as error:
-        yield error.finding
-    else:
-        yield from _compare(folder, given, wanted)
+    yield from findings_of(_compare(folder, wanted))
     yield from _readme(entry, resolved_line(len(wanted.resolved), len(rows)))
-    yield from _shares(folder, BY_REPO_FILE, by_repo(rows, wanted.resolved))
-    if all(row.get("created_at") for row in rows):
-        yield from _shares(folder, BY_TIME_FILE, by_time(rows, wanted.resolved))
-    else:
-        yield from _shares(folder, BY_TIME_FILE, None)
+    dated = all(row.get("created_at") for row in rows)
+    years = by_time(rows, wanted.resolved) if dated else None
+    yield from findings_of(_shares(folder, BY_REPO_FILE, by_repo(rows, wanted.resolved)))
+    yield from findings_of(_shares(folder, BY_TIME_FILE, years))
 
 
 def _lists(folder: Folder) -> dict[str, list[str]]:
     data = folder.json(RESULTS_FILE)
     if not isinstance(data, dict) or sorted(data) != sorted(_RESULT_NAMES):
-        problem, fix = (
-            f"does not contain exactly {', '.join(_RESULT_NAMES)}",
-            "write these three lists",
-        )
-        raise folder.unusable(Kind.RESULTS, RESULTS_FILE, problem, fix)
+        problem = f"does not contain exactly {', '.join(_RESULT_NAMES)}"
+        raise folder.unusable(Kind.RESULTS, RESULTS_FILE, problem, "write these three lists")
     for name, value in data.items():
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             problem = f"{name} is not a list of ids"
@@ -337,12 +280,11 @@ def _readme(entry: Folder, right: str) -> Iterator[PackageFinding]:
         return  # reported by ``check_entry``
     for wrong in sorted(set(_RESOLVED.findall(text)) - {right}):
         problem = f"says {wrong!r}, but predictions and reports give {right!r}"
-        yield PackageFinding(Kind.README, entry.place(_README), problem, "count again")
+        yield entry.fault(Kind.README, _README, problem, "count again")
 
 
-def _compare(
-    folder: Folder, given: Mapping[str, list[str]], wanted: Lists
-) -> Iterator[PackageFinding]:
+def _compare(folder: Folder, wanted: Lists) -> Iterator[PackageFinding]:
+    given = _lists(folder)
     for name, right in wanted.as_json().items():
         ids, place = given[name], folder.spot(RESULTS_FILE, name)
         if ids != sorted(set(ids)):
@@ -361,11 +303,7 @@ def _compare(
 def _shares(
     folder: Folder, name: str, wanted: Mapping[str, Share] | None
 ) -> Iterator[PackageFinding]:
-    try:
-        data = folder.json(name)
-    except UnusableError as error:
-        yield error.finding
-        return
+    data = folder.json(name)
     wrong = _no_shares(data)
     if wrong is not None:
         problem = "does not contain `resolved` and `total` by name"

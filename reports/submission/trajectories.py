@@ -13,12 +13,16 @@ from bench.repos.mirrors import Mirrors
 from core.parsing.untrusted import line_of
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import predicted_patch
-from reports.submission.checks.conversations import Trajectory, texts_in, trajectory_of_json
-from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
-from reports.submission.checks.hidden import base_lookup, hidden_of
-from reports.submission.checks.predictions import PatchLine
-from reports.submission.checks.traces import traces
-from reports.submission.reading import Folder, Sort
+from reports.submission.hidden import (
+    Trajectory,
+    base_lookup,
+    hidden_of,
+    texts_in,
+    traces,
+    trajectory_of_json,
+)
+from reports.submission.package import Folder, Kind, PackageFinding, Sort, UnusableError
+from reports.submission.predictions import PatchLine
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]
 # Words of which every trajectory of several attempts contains one, in any harness.
@@ -30,17 +34,11 @@ _SHORTEST_KNOWN = 16
 
 @dataclass(frozen=True)
 class Expected:
-    """The data that trajectories are compared with.
-
-    Attributes:
-        halves: both halves of the split's instances, by id.
-        mirrors: contain the base commits; None if there are none.
-        attempts: the tag of the metadata, ``1`` or ``2+``; empty if unknown.
-    """
+    """The data that trajectories are compared with."""
 
     halves: Halves
     mirrors: Mirrors | None
-    attempts: str
+    attempts: str  # the tag of the metadata, ``1`` or ``2+``; empty if unknown
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def check_trajectories(
     """Yield the faults of the trajectories of all predictions."""
     trajs = artifacts.below("trajs")
     if trajs.sort() is not Sort.FOLDER:
-        yield PackageFinding(Kind.MISSING, trajs.place(), "is missing", "add the trajectories")
+        yield trajs.fault(Kind.MISSING, "", "is missing", "add the trajectories")
         return
     names, faults = _by_instance(trajs, expected.halves)
     yield from faults
@@ -75,8 +73,8 @@ def check_trajectories(
         if line.instance_id not in expected.halves:
             continue
         if not names.get(line.instance_id):
-            place, problem = trajs.place(f"{line.instance_id}.*"), "is missing"
-            yield PackageFinding(Kind.TRAJECTORY, place, problem, "add the trajectory of the run")
+            name, fix = f"{line.instance_id}.*", "add the trajectory of the run"
+            yield trajs.fault(Kind.TRAJECTORY, name, "is missing", fix)
             continue
         files, faults = _read(trajs, names[line.instance_id])
         yield from faults
@@ -90,11 +88,11 @@ def _by_instance(trajs: Folder, known: Halves) -> tuple[dict[str, list[str]], li
         owner = _owner(name, known)
         if trajs.sort(name) is Sort.FOLDER:
             problem, fix = "is a folder", "put all trajectories directly into trajs/"
-            faults.append(PackageFinding(Kind.TRAJECTORY, trajs.place(name), problem, fix))
+            faults.append(trajs.fault(Kind.TRAJECTORY, name, problem, fix))
         elif owner is None:
             problem = "does not start with an id of the dataset"
             fix = "rename it to <instance_id>.<extension> or delete it"
-            faults.append(PackageFinding(Kind.UNKNOWN_ID, trajs.place(name), problem, fix))
+            faults.append(trajs.fault(Kind.UNKNOWN_ID, name, problem, fix))
         else:
             names.setdefault(owner, []).append(name)
     return names, faults

@@ -12,8 +12,7 @@ from bench.repos.mirrors import Mirrors, has_commit
 from bench.repos.patches import applies_to, is_excluded, split_patch
 from core.git import GitError
 from reports.data.predictions import ALL_PREDS
-from reports.submission.checks.findings import Kind, PackageFinding, UnusableError
-from reports.submission.reading import Folder
+from reports.submission.package import Folder, Kind, PackageFinding, UnusableError
 
 _KEYS = ("instance_id", "model_name_or_path", "model_patch")
 _PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
@@ -21,17 +20,12 @@ _PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PatchLine:
-    """One prediction of the package.
-
-    Attributes:
-        place: file and line for findings.
-        patch: empty if there is none.
-    """
+    """One prediction of the package; ``place`` is its file and line."""
 
     place: str
     instance_id: str
     model: str
-    patch: str
+    patch: str  # empty if there is none
 
     @property
     def generated(self) -> bool:
@@ -62,31 +56,18 @@ def _line(artifacts: Folder, place: str, text: str) -> PatchLine:
         problem = f"is not a prediction with the texts {', '.join(_KEYS)}"
         raise artifacts.unusable(Kind.UNREADABLE, place, problem, "write these three keys")
     name, model, patch = (str(data.get(key) or "") for key in _KEYS)
-    if not _is_text(name + model + patch):
-        raise artifacts.unusable(
-            Kind.UNREADABLE, place, "contains half a character", "write it as UTF-8"
-        )
-    return PatchLine(artifacts.place(place), name, model, patch)
-
-
-def _is_text(value: str) -> bool:
     try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+        (name + model + patch).encode("utf-8")
+    except UnicodeEncodeError as error:
+        problem = "contains half a character"
+        raise artifacts.unusable(Kind.UNREADABLE, place, problem, "write it as UTF-8") from error
+    return PatchLine(artifacts.place(place), name, model, patch)
 
 
 def check_predictions(
     lines: Sequence[PatchLine], instances: Mapping[str, Instance], mirrors: Mirrors | None
 ) -> Iterator[PackageFinding]:
-    """Yield the faults of predictions.
-
-    Args:
-        lines: the package's predictions.
-        instances: the split's instances by id.
-        mirrors: contain the base commits; patches are not applied without them.
-    """
+    """Yield the faults of predictions; without mirrors, patches are not applied."""
     yield from _ids(lines, instances)
     yield from _model(lines)
     for line in lines:
@@ -120,24 +101,17 @@ def _model(lines: Sequence[PatchLine]) -> Iterator[PackageFinding]:
 
 
 def _tests(line: PatchLine) -> Iterator[PackageFinding]:
-    paths = _unfit_paths(line.patch)
-    if paths is None:
+    if not line.generated:
+        return
+    parts = [(part.path, part.new) for part in split_patch(line.patch.encode())]
+    parts = parts or [(path, False) for path in _PLAIN_HEADER.findall(line.patch)]
+    if not parts or any(not path.strip("/. ") for path, _ in parts):
         problem = "the patch names no file"
         yield PackageFinding(Kind.PATCH, line.place, problem, "use git's format")
-    elif paths:
+    elif paths := [path for path, new in parts if is_excluded(path, new=new)]:
         problem = f"the patch edits {', '.join(paths[:3])}"
         fix = "remove tests, test configuration and build output, and evaluate again"
         yield PackageFinding(Kind.TEST_EDIT, line.place, problem, fix)
-
-
-def _unfit_paths(patch: str) -> list[str] | None:
-    if not patch.strip():
-        return []
-    parts = [(part.path, part.new) for part in split_patch(patch.encode())]
-    parts = parts or [(path, False) for path in _PLAIN_HEADER.findall(patch)]
-    if not parts or any(not path.strip("/. ") for path, _ in parts):
-        return None
-    return [path for path, new in parts if is_excluded(path, new=new)]
 
 
 def _applies(line: PatchLine, instance: Instance, mirrors: Mirrors) -> Iterator[PackageFinding]:

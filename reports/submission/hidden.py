@@ -1,0 +1,250 @@
+"""Find an instance's hidden half in the texts that a model was shown.
+
+A model that solves an issue writes lines of the gold patch itself. So a line counts only if it was
+not first written by the model, and, because repositories repeat lines, only if it is not in the
+base commit. Without a mirror to look that up, more than half of a field's lines must be shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from bench.instances.bundled import BUNDLED
+from bench.instances.instance import Evaluation, Instance
+from bench.repos.mirrors import Mirrors, has_commit
+from core.git import git_result
+
+# An agent that edits by commands can show its edits without having written them in a message.
+_COMMANDS = "agent"
+_WRITTEN = ("calls", "model_patch", "patch", "submission")
+
+
+@dataclass(frozen=True)
+class Said:
+    """The text of one message."""
+
+    text: str
+    by_model: bool
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """The messages of a conversation in their order."""
+
+    said: tuple[Said, ...]
+    # The model's messages contain all of its edits, as in this harness's edit formats.
+    literal: bool
+
+    def shows(self, line: str, patch: str) -> bool:
+        """Return whether ``line`` was shown to the model before the model wrote it.
+
+        If edits are not literal, a line of the model's own ``patch`` may be shown to it, for
+        example by ``cat``, after its first message.
+        """
+        first = next((n for n, said in enumerate(self.said) if line in said.text), None)
+        if first is None or self.said[first].by_model:
+            return False
+        after_reply = len(list(takewhile(lambda said: not said.by_model, self.said))) < first
+        return self.literal or not after_reply or line not in patch
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The content of one file of a trajectory."""
+
+    conversations: tuple[Conversation, ...] = ()
+    written: str = ""  # by the model
+    rest: str = ""  # by unknown authors
+
+    def shows(self, line: str, patch: str) -> bool:
+        """Return whether ``line`` was not first written by the model; ``patch`` is predicted."""
+        if any(conversation.shows(line, patch) for conversation in self.conversations):
+            return True
+        return line in self.rest and line not in self.written and line not in patch
+
+
+def trajectory_of_json(data: object) -> Trajectory:
+    """Return the content of a JSON trajectory; lists of messages with roles are conversations."""
+    conversations: list[Conversation] = []
+    written: list[str] = []
+    rest: list[str] = []
+    for value, literal, by_model in _parts(data):
+        if isinstance(value, str):
+            (written if by_model else rest).append(value)
+        else:
+            said = (Said("\n".join(texts_in(m)), m["role"] == "assistant") for m in value)
+            conversations.append(Conversation(tuple(said), literal))
+    written += [s.text for c in conversations for s in c.said if s.by_model]
+    return Trajectory(tuple(conversations), "\n".join(written), "\n".join(rest))
+
+
+def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
+    waiting: list[tuple[Any, bool, bool]] = [(data, False, False)]
+    while waiting:
+        value, literal, by_model = waiting.pop()
+        if isinstance(value, str) or (_are_messages(value) and not by_model):
+            yield value, literal, by_model
+        elif isinstance(value, list):
+            waiting += [(item, literal, by_model) for item in value]
+        elif isinstance(value, dict):
+            if isinstance(value.get("edit_format"), str):
+                literal = value["edit_format"] != _COMMANDS
+            waiting += [(v, literal, by_model or k in _WRITTEN) for k, v in value.items()]
+
+
+def _are_messages(value: object) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(m, dict) and isinstance(m.get("role"), str) for m in value)
+
+
+def texts_in(data: object) -> Iterator[str]:
+    """Yield all texts in ``data`` except keys."""
+    waiting = [data]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            waiting += reversed(value.values())
+
+
+# Shorter lines are common, as `return result`. 7 of 124 gold patches of SWE-bench Lite have no
+# longer line that is neither in the issue nor in the context of the patches.
+_SHORTEST_LINE = 16
+# Shorter names of tests are common, as `test_copy`.
+_SHORTEST_NAME = 12
+_WORD = re.compile(r"[A-Za-z]{3,}")
+_INDEX = re.compile(r"^index [0-9a-f]{7,}\.\.[0-9a-f]{7,}", re.MULTILINE)
+_DEFINED = re.compile(r"\b(?:def|class|function|func|fn)\s+(\w+)")
+_NAME = re.compile(r"\w+")
+# The dataset's names of hidden fields: they occur only in prompts that were made from it.
+_FIELDS = ("FAIL_TO_PASS", "PASS_TO_PASS")
+StandInBase = Callable[[Sequence[str]], frozenset[str]]
+"""Returns those of some lines that are in the base commit."""
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """One hidden field and its distinctive texts."""
+
+    what: str
+    lines: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()  # each one alone is evidence
+
+
+def hidden_of(instance: Instance, evaluation: Evaluation) -> tuple[Hidden, ...]:
+    """Return the distinctive lines of each hidden field of an instance.
+
+    A line is distinctive if it is long enough, contains two words, and is neither in the issue nor
+    in the lines of the base commit that the patches show. A patch's ``index`` line is distinctive
+    as well, because it contains the hash of the patched file.
+    """
+    known = "\n".join(
+        [
+            instance.problem_statement,
+            *_lines(evaluation.patch, " -"),
+            *_lines(evaluation.test_patch, " -"),
+        ]
+    )
+    gold, tests = evaluation.patch, evaluation.test_patch
+    fields = tuple(name for name in _FIELDS if name not in known)
+    names = _names(evaluation, known)
+    return (
+        Hidden("the gold patch", _distinctive(_lines(gold, "+"), known), _index_lines(gold)),
+        Hidden(
+            "the hidden tests",
+            _distinctive(_lines(tests, "+"), known),
+            (*_index_lines(tests), *names),
+        ),
+        Hidden("the hints", _distinctive(evaluation.hints_text.splitlines(), known)),
+        Hidden("the dataset's lists of tests", marks=fields),
+    )
+
+
+def _index_lines(patch: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_INDEX.findall(patch)))
+
+
+def _lines(patch: str, marks: str) -> list[str]:
+    lines = patch.split("\n")
+    return [t[1:] for t in lines if t[:1] in tuple(marks) and t[:4] not in ("+++ ", "--- ")]
+
+
+def _distinctive(lines: Iterable[str], known: str) -> tuple[str, ...]:
+    stripped = dict.fromkeys(line.strip() for line in lines)
+    return tuple(
+        line
+        for line in stripped
+        if len(line) >= _SHORTEST_LINE and len(_WORD.findall(line)) > 1 and line not in known
+    )
+
+
+def _names(evaluation: Evaluation, known: str) -> tuple[str, ...]:
+    added = _lines(evaluation.test_patch, "+")
+    defined = {name for line in added for name in _DEFINED.findall(line)}
+    listed = {w for test in evaluation.fail_to_pass for w in _NAME.findall(test)}
+    new = defined & listed if listed else {n for n in defined if n.lower().startswith("test")}
+    return tuple(sorted(n for n in new if len(n) >= _SHORTEST_NAME and n not in known))
+
+
+def mirrors_at_hand(dataset: str, repos: Path | None, cache: Path) -> Mirrors:
+    """Return the mirrors in which base commits are looked up; nothing is cloned.
+
+    Bundled datasets have mirrors of their own in the cache, if ``repos`` names no folder.
+    """
+    own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
+    return Mirrors(repos or cache / own)
+
+
+def base_lookup(instance: Instance, mirrors: Mirrors | None) -> StandInBase | None:
+    """Return the function for a base commit, which a model may be shown; None without a mirror."""
+    mirror, commit = (mirrors.find(instance.repo) if mirrors else None), instance.base_commit
+    if mirror is None or not has_commit(mirror, commit):
+        return None
+
+    def stand_in_base(lines: Sequence[str]) -> frozenset[str]:
+        if not lines:
+            return frozenset()
+        patterns = [word for line in lines for word in ("-e", line)]
+        result = git_result("grep", "-a", "-h", "-F", *patterns, commit, "--", cwd=mirror)
+        found = result.stdout.decode("utf-8", "replace")
+        return frozenset(line for line in lines if line in found)
+
+    return stand_in_base
+
+
+def traces(
+    trajectory: Trajectory, fields: Sequence[Hidden], patch: str, base: StandInBase | None
+) -> Iterator[tuple[str, str]]:
+    """Yield each hidden field with a trace in ``trajectory``, and an example."""
+    for hidden in fields:
+        marks = [line for line in hidden.marks if trajectory.shows(line, patch)]
+        lines = [line for line in hidden.lines if trajectory.shows(line, patch)]
+        found = evidence(hidden, marks, lines, base)
+        if found:
+            yield hidden.what, found[0]
+
+
+def evidence(
+    hidden: Hidden, marks: list[str], lines: list[str], base: StandInBase | None
+) -> list[str]:
+    """Return which of the marks and lines of a field count, which a trajectory shows.
+
+    Args:
+        base: returns the lines that are in the base commit; None without a mirror.
+    """
+    if not marks and not lines:
+        return []
+    if base is not None:
+        known = base([*marks, *lines])
+        return [line for line in (*marks, *lines) if line not in known]
+    most = 2 * len(lines) > len(hidden.lines)
+    return [*marks, *(lines if most else [])]
