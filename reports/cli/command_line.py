@@ -129,7 +129,7 @@ def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, Re
 
 def _exchange(asked: Asked, options: ReportOptions) -> int:
     if asked.audit:
-        from reports.foreign.audit.command import audit_command
+        from reports.foreign.audit import audit_command
 
         if asked.runs or asked.export:
             raise UserError("--audit takes one path, and no other run; audit each by itself")

@@ -71,16 +71,12 @@ def _of_folder(files: RunFiles) -> RunLayout | None:
         return RunLayout.OPENHANDS
     if files.ending(inspect_logs.ENDING):
         return RunLayout.INSPECT
-    if any(map(_is_trajectory, files.ending(".json")[:_LOOKED_AT])):
-        return RunLayout.ATIF
+    for path in files.ending(".json")[:_LOOKED_AT]:
+        with suppress(DamagedFileError):
+            if atif.is_atif(json_at(path)):
+                return RunLayout.ATIF
     named = files.named(predictions.PREDS, ALL_PREDS)
     return RunLayout.PREDICTIONS if named else None
-
-
-def _is_trajectory(path: Path) -> bool:
-    with suppress(DamagedFileError):
-        return atif.is_atif(json_at(path))
-    return False
 
 
 def _of_content(path: Path) -> RunLayout | None:

@@ -36,7 +36,7 @@ from reports.submission.order import (
     check_described,
     evaluated_patches,
 )
-from reports.submission.package import RESEARCH_NOTICE, Folder, Split, locate
+from reports.submission.package import RESEARCH_NOTICE, PackageFolder, Split, locate
 from reports.submission.summary import (
     BY_REPO_FILE,
     BY_TIME_FILE,
@@ -86,7 +86,7 @@ def validate_command(folder: Path, options: SubmissionOptions, say: Say) -> int:
     """Print every fault of the package in ``folder``; return 1 if there is one, else 0."""
     if not folder.is_dir():
         raise UserError(f"--validate {folder} is not a folder: name the folder of a package")
-    split = Split.of(options.split) if options.split else locate(Folder.of(folder)).split
+    split = Split.of(options.split) if options.split else locate(PackageFolder.of(folder)).split
     if split is not None and split.research_only:
         say(RESEARCH_NOTICE.format(split=split.value))
     if split is None and not options.dataset:
@@ -99,7 +99,7 @@ def validate_command(folder: Path, options: SubmissionOptions, say: Say) -> int:
 def _validated(
     folder: Path, dataset: Dataset, options: SubmissionOptions, redact: Redactor, say: Say
 ) -> int:
-    for note in research_notes(locate(Folder.of(folder))):
+    for note in research_notes(locate(PackageFolder.of(folder))):
         say(note)
     mirrors = mirrors_at_hand(dataset.name, options.repos, options.cache)
     found = validate(folder, Against(dataset.rows, date.today(), mirrors, redact))

@@ -12,11 +12,11 @@ from core.parsing.plainyaml import line_of_yaml, yaml_of
 from reports.submission.meta import Metadata, mistakes
 from reports.submission.package import (
     RESEARCH_RULE_DAY,
-    Folder,
+    PackageFolder,
     Kind,
     PackageFinding,
-    Places,
-    Sort,
+    PackageHalves,
+    PathType,
     Split,
     UnusableError,
     entry_date,
@@ -37,7 +37,7 @@ _AFFILIATED = re.compile(r"affiliat|universit|institut|research|college|\blab\b"
 _OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
 
 
-def check_entry(entry: Folder, today: date) -> Iterator[PackageFinding]:
+def check_entry(entry: PackageFolder, today: date) -> Iterator[PackageFinding]:
     """Yield the faults of the entry except those of ``results/``."""
     yield from _name(entry, today)
     yield from findings_of(_metadata(entry))
@@ -46,13 +46,13 @@ def check_entry(entry: Folder, today: date) -> Iterator[PackageFinding]:
         yield entry.fault(Kind.MISSING, "logo.*", "is missing", "add the logo's file")
 
 
-def attempts_tag(entry: Folder) -> str:
+def attempts_tag(entry: PackageFolder) -> str:
     """Return the tag of the metadata, ``1`` or ``2+``; empty if the metadata are not valid."""
     metadata = _read(entry)
     return metadata.tags.system.attempts if metadata else ""
 
 
-def research_notes(places: Places) -> Iterator[str]:
+def research_notes(places: PackageHalves) -> Iterator[str]:
     """Yield notes on requirements of research submissions that the entry does not seem to meet.
 
     These are not faults, because the maintainers decide about the rule.
@@ -73,14 +73,14 @@ def research_notes(places: Places) -> Iterator[str]:
         yield f"note: {_README} names no affiliation, and {split.value} asks for one"
 
 
-def _read(entry: Folder) -> Metadata | None:
+def _read(entry: PackageFolder) -> Metadata | None:
     try:
         return Metadata.model_validate(yaml_of(entry.text(METADATA)))
     except (UnusableError, ValueError):
         return None
 
 
-def _name(entry: Folder, today: date) -> Iterator[PackageFinding]:
+def _name(entry: PackageFolder, today: date) -> Iterator[PackageFinding]:
     day, splits = entry_date(entry.path.name), [split.value for split in Split]
     if day is None:
         fix = "name it by the date and a name, as 20260930_agent_model"
@@ -93,7 +93,7 @@ def _name(entry: Folder, today: date) -> Iterator[PackageFinding]:
         yield entry.fault(Kind.NAME, "", "is not in the folder of a split", fix)
 
 
-def _metadata(entry: Folder) -> Iterator[PackageFinding]:
+def _metadata(entry: PackageFolder) -> Iterator[PackageFinding]:
     place = entry.place(METADATA)
     text = entry.text(METADATA)
     try:
@@ -112,12 +112,12 @@ def _metadata(entry: Folder) -> Iterator[PackageFinding]:
         problem = "checked is true, which only the leaderboard's maintainers may set"
         yield PackageFinding(Kind.METADATA, f"{place}: tags: checked", problem, "set it to false")
     logo = metadata.info.logo
-    if "://" not in logo and ("/" in logo or entry.sort(logo) is not Sort.FILE):
+    if "://" not in logo and ("/" in logo or entry.sort(logo) is not PathType.FILE):
         problem = f"{logo} is not a file of the entry"
         yield PackageFinding(Kind.METADATA, f"{place}: info: logo", problem, "name the logo's file")
 
 
-def _readme(entry: Folder) -> Iterator[PackageFinding]:
+def _readme(entry: PackageFolder) -> Iterator[PackageFinding]:
     text = entry.text(_README)
     for subject, words in _CHECKLIST.items():
         if not words.search(text):

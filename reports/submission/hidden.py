@@ -54,7 +54,7 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class TrajectoryTexts:
     """The content of one file of a trajectory."""
 
     conversations: tuple[Conversation, ...] = ()
@@ -68,7 +68,7 @@ class Trajectory:
         return line in self.rest and line not in self.written and line not in patch
 
 
-def trajectory_of_json(data: object) -> Trajectory:
+def trajectory_of_json(data: object) -> TrajectoryTexts:
     """Return the content of a JSON trajectory; lists of messages with roles are conversations."""
     conversations: list[Conversation] = []
     written: list[str] = []
@@ -80,7 +80,7 @@ def trajectory_of_json(data: object) -> Trajectory:
             said = (Said("\n".join(texts_in(m)), m["role"] == "assistant") for m in value)
             conversations.append(Conversation(tuple(said), literal))
     written += [s.text for c in conversations for s in c.said if s.by_model]
-    return Trajectory(tuple(conversations), "\n".join(written), "\n".join(rest))
+    return TrajectoryTexts(tuple(conversations), "\n".join(written), "\n".join(rest))
 
 
 def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
@@ -222,7 +222,7 @@ def base_lookup(instance: Instance, mirrors: Mirrors | None) -> StandInBase | No
 
 
 def traces(
-    trajectory: Trajectory, fields: Sequence[Hidden], patch: str, base: StandInBase | None
+    trajectory: TrajectoryTexts, fields: Sequence[Hidden], patch: str, base: StandInBase | None
 ) -> Iterator[tuple[str, str]]:
     """Yield each hidden field with a trace in ``trajectory``, and an example."""
     for hidden in fields:

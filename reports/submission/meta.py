@@ -30,7 +30,7 @@ Url = Annotated[str, Field(strict=True, pattern=r"^https?://[^\s/]+\.\S+$")]
 # The assets of entries before mid-2026 are in the leaderboard's own bucket.
 AssetUrl = Annotated[str, Field(strict=True, pattern=r"^(?:https?|s3)://[^\s/]+\S+$")]
 Names = Annotated[list[Text], Field(strict=True, min_length=1)]
-Agent = Annotated[Text, AfterValidator(_without_version)]
+AgentName = Annotated[Text, AfterValidator(_without_version)]
 
 _FIXES = {
     "missing": "is missing: add it",
@@ -73,7 +73,7 @@ class Tags(BaseModel):
     os_model: StrictBool
     os_system: StrictBool
     system: System
-    agent: Agent
+    agent: AgentName
     agent_org: Text
     model_display: Text
     model_org: Text
@@ -131,7 +131,7 @@ class Meta(BaseModel):
     org: Text
     os_model: StrictBool
     os_system: StrictBool
-    agent: Agent
+    agent: AgentName
     agent_org: Text
     model_display: Text
     model_org: Text

@@ -145,7 +145,7 @@ class SizeLimits:
     unpacked: int = 512 * MIB  # of a test output
 
 
-class Sort(Enum):
+class PathType(Enum):
     """The type of a path."""
 
     FILE = "file"
@@ -155,7 +155,7 @@ class Sort(Enum):
 
 
 @dataclass(frozen=True)
-class Folder:
+class PackageFolder:
     """A folder of the package in ``root``."""
 
     root: Path
@@ -163,12 +163,12 @@ class Folder:
     limits: SizeLimits = field(default_factory=SizeLimits)
 
     @classmethod
-    def of(cls, root: Path, limits: SizeLimits = SizeLimits()) -> Folder:
+    def of(cls, root: Path, limits: SizeLimits = SizeLimits()) -> PackageFolder:
         """Return the folder of a package; its absolute path contains the split's name."""
         return cls(root.absolute(), root.absolute(), limits)
 
-    def below(self, name: str) -> Folder:
-        return Folder(self.root, self.path / name, self.limits)
+    def below(self, name: str) -> PackageFolder:
+        return PackageFolder(self.root, self.path / name, self.limits)
 
     def fault(self, kind: Kind, name: str, problem: str, fix: str) -> PackageFinding:
         """Return the finding on the file ``name``."""
@@ -182,33 +182,33 @@ class Folder:
         """Return the place of the value at ``keys`` in the JSON file ``name`` for findings."""
         return f"{self.place(name)}:{line_of(self.text(name), keys)}"
 
-    def sort(self, name: str = "") -> Sort:
+    def sort(self, name: str = "") -> PathType:
         """Return the type of ``name`` without following links."""
         return _sort(self.path / name)
 
     def names(self) -> list[str]:
         """Return the sorted names in this folder; none if it is not a folder."""
-        if self.sort() is not Sort.FOLDER:
+        if self.sort() is not PathType.FOLDER:
             return []
         try:
             return sorted(os.listdir(self.path))  # noqa: PTH208 - names, not paths
         except OSError:
             return []
 
-    def files(self) -> Iterator[tuple[str, Sort, int]]:
+    def files(self) -> Iterator[tuple[str, PathType, int]]:
         """Yield path, type and size of everything below this folder except folders."""
         for folder, folders, files in os.walk(self.path):
             folders.sort()
-            links = [n for n in folders if _sort(Path(folder, n)) is not Sort.FOLDER]
+            links = [n for n in folders if _sort(Path(folder, n)) is not PathType.FOLDER]
             for name in sorted((*files, *links)):
                 path = Path(folder, name)
                 yield str(path.relative_to(self.path)), _sort(path), _size(path)
 
     def data(self, name: str) -> bytes:
         sort = self.sort(name)
-        if sort is Sort.NOTHING:
+        if sort is PathType.NOTHING:
             raise self.unusable(Kind.MISSING, name, "is missing", "add it")
-        if sort is not Sort.FILE:
+        if sort is not PathType.FILE:
             raise self.unusable(Kind.LINK, name, f"is a {sort.value}", "replace it by a file")
         if _size(self.path / name) > self.limits.file:
             raise self.unusable(Kind.SIZE, name, "is too large", "make it smaller")
@@ -271,14 +271,14 @@ def _gunzip(packed: bytes) -> Iterator[bytes]:
         packed = stream.unused_data.lstrip(b"\0")
 
 
-def _sort(path: Path) -> Sort:
+def _sort(path: Path) -> PathType:
     try:
         mode = path.lstat().st_mode
     except (OSError, ValueError):
-        return Sort.NOTHING
+        return PathType.NOTHING
     if stat.S_ISREG(mode):
-        return Sort.FILE
-    return Sort.FOLDER if stat.S_ISDIR(mode) else Sort.OTHER
+        return PathType.FILE
+    return PathType.FOLDER if stat.S_ISDIR(mode) else PathType.OTHER
 
 
 def _size(path: Path) -> int:
@@ -293,11 +293,11 @@ _DATA = ("logs", "trajs", "results", ".git")
 
 
 @dataclass(frozen=True)
-class Places:
+class PackageHalves:
     """The halves of a package; ``faults`` are those that are missing or found twice."""
 
-    artifacts: Folder | None
-    entry: Folder | None
+    artifacts: PackageFolder | None
+    entry: PackageFolder | None
     faults: tuple[PackageFinding, ...]
 
     @property
@@ -309,11 +309,11 @@ class Places:
             return None
 
 
-def locate(root: Folder) -> Places:
+def locate(root: PackageFolder) -> PackageHalves:
     """Return the folders of the package in ``root``."""
 
-    def holding(*names: str) -> list[Folder]:
-        return [f for f in folders if any(f.sort(name) is not Sort.NOTHING for name in names)]
+    def holding(*names: str) -> list[PackageFolder]:
+        return [f for f in folders if any(f.sort(name) is not PathType.NOTHING for name in names)]
 
     folders = list(_folders(root, _DEEPEST))
     artifacts = holding(ALL_PREDS) or holding("trajs", "logs")
@@ -323,10 +323,10 @@ def locate(root: Folder) -> Places:
         *_faults(artifacts, f"{ALL_PREDS}, logs/ and trajs/", "the artifacts"),
         *_faults(entries, "metadata.yaml and results/", "the entry"),
     ]
-    return Places(next(iter(artifacts), None), next(iter(entries), None), tuple(faults))
+    return PackageHalves(next(iter(artifacts), None), next(iter(entries), None), tuple(faults))
 
 
-def _faults(found: list[Folder], content: str, half: str) -> Iterator[PackageFinding]:
+def _faults(found: list[PackageFolder], content: str, half: str) -> Iterator[PackageFinding]:
     if not found:
         problem = f"no folder contains {content}"
         yield PackageFinding(Kind.MISSING, ".", problem, f"add {half} to the package")
@@ -335,8 +335,8 @@ def _faults(found: list[Folder], content: str, half: str) -> Iterator[PackageFin
         yield other.fault(Kind.DUPLICATE, "", problem, "keep one of them in the package")
 
 
-def _folders(folder: Folder, depth: int) -> Iterator[Folder]:
+def _folders(folder: PackageFolder, depth: int) -> Iterator[PackageFolder]:
     yield folder
     for name in folder.names() if depth else ():
-        if name not in _DATA and folder.sort(name) is Sort.FOLDER:
+        if name not in _DATA and folder.sort(name) is PathType.FOLDER:
             yield from _folders(folder.below(name), depth - 1)

@@ -12,7 +12,7 @@ from bench.repos.mirrors import Mirrors, has_commit
 from bench.repos.patches import applies_to, is_excluded, split_patch
 from core.git import GitError
 from reports.data.predictions import ALL_PREDS
-from reports.submission.package import Folder, Kind, PackageFinding, UnusableError
+from reports.submission.package import PackageFolder, Kind, PackageFinding, UnusableError
 
 _KEYS = ("instance_id", "model_name_or_path", "model_patch")
 _PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
@@ -33,7 +33,7 @@ class PatchLine:
         return bool(self.patch.strip())
 
 
-def read_lines(artifacts: Folder) -> tuple[list[PatchLine], list[PackageFinding]]:
+def read_lines(artifacts: PackageFolder) -> tuple[list[PatchLine], list[PackageFinding]]:
     """Return the predictions, and the faults of the other lines."""
     try:
         text = artifacts.text(ALL_PREDS)
@@ -48,7 +48,7 @@ def read_lines(artifacts: Folder) -> tuple[list[PatchLine], list[PackageFinding]
     return lines, faults
 
 
-def _line(artifacts: Folder, place: str, text: str) -> PatchLine:
+def _line(artifacts: PackageFolder, place: str, text: str) -> PatchLine:
     if not text.strip():
         raise artifacts.unusable(Kind.UNREADABLE, place, "is blank", "delete the line")
     data = artifacts.parsed(place, text)

@@ -14,14 +14,14 @@ from core.parsing.untrusted import line_of
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import predicted_patch
 from reports.submission.hidden import (
-    Trajectory,
+    TrajectoryTexts,
     base_lookup,
     hidden_of,
     texts_in,
     traces,
     trajectory_of_json,
 )
-from reports.submission.package import Folder, Kind, PackageFinding, Sort, UnusableError
+from reports.submission.package import PackageFolder, Kind, PackageFinding, PathType, UnusableError
 from reports.submission.predictions import PatchLine
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]
@@ -60,11 +60,11 @@ class File:
 
 
 def check_trajectories(
-    artifacts: Folder, lines: Sequence[PatchLine], expected: Expected
+    artifacts: PackageFolder, lines: Sequence[PatchLine], expected: Expected
 ) -> Iterator[PackageFinding]:
     """Yield the faults of the trajectories of all predictions."""
     trajs = artifacts.below("trajs")
-    if trajs.sort() is not Sort.FOLDER:
+    if trajs.sort() is not PathType.FOLDER:
         yield trajs.fault(Kind.MISSING, "", "is missing", "add the trajectories")
         return
     names, faults = _by_instance(trajs, expected.halves)
@@ -81,12 +81,14 @@ def check_trajectories(
         yield from _one(files, line, expected)
 
 
-def _by_instance(trajs: Folder, known: Halves) -> tuple[dict[str, list[str]], list[PackageFinding]]:
+def _by_instance(
+    trajs: PackageFolder, known: Halves
+) -> tuple[dict[str, list[str]], list[PackageFinding]]:
     names: dict[str, list[str]] = {}
     faults = []
     for name in trajs.names():
         owner = _owner(name, known)
-        if trajs.sort(name) is Sort.FOLDER:
+        if trajs.sort(name) is PathType.FOLDER:
             problem, fix = "is a folder", "put all trajectories directly into trajs/"
             faults.append(trajs.fault(Kind.TRAJECTORY, name, problem, fix))
         elif owner is None:
@@ -108,7 +110,7 @@ def _owner(name: str, known: Halves) -> str | None:
     return None
 
 
-def _read(trajs: Folder, names: Sequence[str]) -> tuple[list[File], list[PackageFinding]]:
+def _read(trajs: PackageFolder, names: Sequence[str]) -> tuple[list[File], list[PackageFinding]]:
     files, faults = [], []
     for name in names:
         try:
@@ -121,7 +123,7 @@ def _read(trajs: Folder, names: Sequence[str]) -> tuple[list[File], list[Package
     return files, faults
 
 
-def _data(trajs: Folder, name: str, text: str) -> Any:  # noqa: ANN401 - any JSON value
+def _data(trajs: PackageFolder, name: str, text: str) -> Any:  # noqa: ANN401 - any JSON value
     suffix = PurePosixPath(name).suffix
     if suffix == ".json":
         return trajs.parsed(name, text)
@@ -143,7 +145,7 @@ def _one(files: Sequence[File], line: PatchLine, expected: Expected) -> Iterator
             yield PackageFinding(Kind.TRACE, file.place, problem, fix)
 
 
-def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:
+def _understood(files: Sequence[File]) -> Iterator[tuple[File, TrajectoryTexts]]:
     """Yield each file with its content.
 
     A text file repeats the content of the JSON file; only its additional text counts.
@@ -159,7 +161,7 @@ def _understood(files: Sequence[File]) -> Iterator[tuple[File, Trajectory]]:
             for text in known:
                 if len(text) >= _SHORTEST_KNOWN:
                     rest = rest.replace(text, "")
-            yield file, Trajectory(written=written, rest=rest)
+            yield file, TrajectoryTexts(written=written, rest=rest)
 
 
 def _choice(files: Sequence[File], line: PatchLine, tag: str) -> Iterator[PackageFinding]:

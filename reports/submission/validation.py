@@ -17,11 +17,11 @@ from core.redaction import Redactor
 from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE
 from reports.submission.entry import attempts_tag, check_entry
 from reports.submission.package import (
-    Folder,
+    PackageFolder,
     Kind,
     PackageFinding,
     SizeLimits,
-    Sort,
+    PathType,
     UnusableError,
     findings_of,
     locate,
@@ -59,7 +59,7 @@ def validate(folder: Path, against: Against) -> list[PackageFinding]:
     The package is not trusted: no link is followed, every read has a limit, and a broken file does
     not end the validation.
     """
-    root = Folder.of(folder, against.limits)
+    root = PackageFolder.of(folder, against.limits)
     places = locate(root)
     halves = {str(row["instance_id"]): split_row(row) for row in against.rows}
     found = [*places.faults, *check_files(root, against.redact)]
@@ -87,14 +87,14 @@ _QUOTING = ("logs", "trajs")
 _TEXTS = (".md", ".yaml", ".yml", ".json", ".txt")
 
 
-def check_files(root: Folder, redact: Redactor) -> Iterator[PackageFinding]:
+def check_files(root: PackageFolder, redact: Redactor) -> Iterator[PackageFinding]:
     """Yield the faults of all files below ``root``."""
     total = 0
     for name, sort, size in root.files():
         total += size
         if name.split("/", 1)[0] == ".git":
             continue
-        if sort is not Sort.FILE:
+        if sort is not PathType.FILE:
             yield root.fault(Kind.LINK, name, f"is a {sort.value}", "replace it by the file")
         elif size > root.limits.file:
             problem = f"{size // MIB} MiB, but GitHub refuses more than {root.limits.file // MIB}"
@@ -106,7 +106,7 @@ def check_files(root: Folder, redact: Redactor) -> Iterator[PackageFinding]:
         yield root.fault(Kind.SIZE, "", problem, "shorten logs and trajectories")
 
 
-def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[PackageFinding]:
+def _secrets(root: PackageFolder, name: str, redact: Redactor) -> Iterator[PackageFinding]:
     if name.endswith(".gz"):
         found, tail = None, b""
         for block in root.unpacked(name):
@@ -120,14 +120,14 @@ def _secrets(root: Folder, name: str, redact: Redactor) -> Iterator[PackageFindi
         yield root.fault(Kind.SECRET, name, f"contains {found}", fix)
 
 
-def check_todo(folder: Folder, *, deep: bool) -> Iterator[PackageFinding]:
+def check_todo(folder: PackageFolder, *, deep: bool) -> Iterator[PackageFinding]:
     """Yield each TODO in the texts of ``folder``.
 
     Predictions, logs and trajectories quote repositories, which contain many TODOs. So only texts
     that submitters write are checked: the entry, and the texts at the top of the artifacts.
     """
     for name, sort, _ in folder.files():
-        if sort is not Sort.FILE or not name.endswith(_TEXTS) or (not deep and "/" in name):
+        if sort is not PathType.FILE or not name.endswith(_TEXTS) or (not deep and "/" in name):
             continue
         if name.split("/", 1)[0] in _QUOTING:
             continue
@@ -183,7 +183,7 @@ _OUTPUTS = (f"{OUTPUT_FILE}.gz", OUTPUT_FILE)
 
 
 def read_verdicts(
-    artifacts: Folder, lines: Sequence[PatchLine], known: Collection[str]
+    artifacts: PackageFolder, lines: Sequence[PatchLine], known: Collection[str]
 ) -> tuple[dict[str, bool], list[PackageFinding]]:
     """Return whether each instance with a report is resolved, and the faults of the logs.
 
@@ -197,20 +197,20 @@ def read_verdicts(
             continue
         folder = logs.below(line.instance_id)
         faults += findings_of(_patch(folder, line))
-        if folder.sort(REPORT_FILE) is Sort.NOTHING:
+        if folder.sort(REPORT_FILE) is PathType.NOTHING:
             continue
         try:
             verdicts[line.instance_id] = _verdict(folder, line.instance_id)
         except UnusableError as error:
             faults.append(error.finding)
-        if not any(folder.sort(name) is Sort.FILE for name in _OUTPUTS):
+        if not any(folder.sort(name) is PathType.FILE for name in _OUTPUTS):
             fix = "add swebench's test output, compressed"
             faults.append(folder.fault(Kind.MISSING, _OUTPUTS[0], "is missing", fix))
     return verdicts, faults
 
 
-def _strangers(logs: Folder, known: Collection[str]) -> Iterator[PackageFinding]:
-    if logs.sort() is not Sort.FOLDER:
+def _strangers(logs: PackageFolder, known: Collection[str]) -> Iterator[PackageFinding]:
+    if logs.sort() is not PathType.FOLDER:
         fix = "add logs/<id>/ for each prediction"
         yield logs.fault(Kind.MISSING, "", "is missing", fix)
     for name in logs.names():
@@ -218,7 +218,7 @@ def _strangers(logs: Folder, known: Collection[str]) -> Iterator[PackageFinding]
             yield logs.fault(Kind.UNKNOWN_ID, name, f"{name} is not in the dataset", "delete it")
 
 
-def _patch(folder: Folder, line: PatchLine) -> Iterator[PackageFinding]:
+def _patch(folder: PackageFolder, line: PatchLine) -> Iterator[PackageFinding]:
     evaluated = folder.text(PATCH_FILE)
     if evaluated.strip() != line.patch.strip():
         pairs = zip_longest(evaluated.split("\n"), line.patch.split("\n"))
@@ -228,7 +228,7 @@ def _patch(folder: Folder, line: PatchLine) -> Iterator[PackageFinding]:
         yield PackageFinding(Kind.LOGS, place, problem, "evaluate the prediction")
 
 
-def _verdict(folder: Folder, name: str) -> bool:
+def _verdict(folder: PackageFolder, name: str) -> bool:
     data = folder.json(REPORT_FILE)
     own = data.get(name) if isinstance(data, dict) else None
     resolved = own.get("resolved") if isinstance(own, dict) else None
@@ -246,7 +246,10 @@ _RESULT_NAMES = ("no_generation", "no_logs", "resolved")
 
 
 def check_results(
-    entry: Folder, lines: Sequence[PatchLine], verdicts: Mapping[str, bool], rows: Sequence[Row]
+    entry: PackageFolder,
+    lines: Sequence[PatchLine],
+    verdicts: Mapping[str, bool],
+    rows: Sequence[Row],
 ) -> Iterator[PackageFinding]:
     """Yield the faults of the entry's ``results/`` and of the results in its README."""
     folder = entry.below(_FOLDER)
@@ -260,7 +263,7 @@ def check_results(
     yield from findings_of(_shares(folder, BY_TIME_FILE, years))
 
 
-def _lists(folder: Folder) -> dict[str, list[str]]:
+def _lists(folder: PackageFolder) -> dict[str, list[str]]:
     data = folder.json(RESULTS_FILE)
     if not isinstance(data, dict) or sorted(data) != sorted(_RESULT_NAMES):
         problem = f"does not contain exactly {', '.join(_RESULT_NAMES)}"
@@ -273,7 +276,7 @@ def _lists(folder: Folder) -> dict[str, list[str]]:
     return data
 
 
-def _readme(entry: Folder, right: str) -> Iterator[PackageFinding]:
+def _readme(entry: PackageFolder, right: str) -> Iterator[PackageFinding]:
     try:
         text = entry.text(_README)
     except UnusableError:
@@ -283,7 +286,7 @@ def _readme(entry: Folder, right: str) -> Iterator[PackageFinding]:
         yield entry.fault(Kind.README, _README, problem, "count again")
 
 
-def _compare(folder: Folder, wanted: Lists) -> Iterator[PackageFinding]:
+def _compare(folder: PackageFolder, wanted: Lists) -> Iterator[PackageFinding]:
     given = _lists(folder)
     for name, right in wanted.as_json().items():
         ids, place = given[name], folder.spot(RESULTS_FILE, name)
@@ -301,7 +304,7 @@ def _compare(folder: Folder, wanted: Lists) -> Iterator[PackageFinding]:
 
 
 def _shares(
-    folder: Folder, name: str, wanted: Mapping[str, Share] | None
+    folder: PackageFolder, name: str, wanted: Mapping[str, Share] | None
 ) -> Iterator[PackageFinding]:
     data = folder.json(name)
     wrong = _no_shares(data)

@@ -20,7 +20,7 @@ from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
 from reports.submission.commands import submission_command
-from reports.submission.package import Folder, locate
+from reports.submission.package import PackageFolder, locate
 from reports.submission.predictions import read_lines
 from reports.submission.summary import by_repo, by_time, lists_of
 from reports.submission.validation import read_verdicts
@@ -106,7 +106,7 @@ def derived_of_package(made: Made) -> Mapping[str, Any]:
     """Return a package's results, computed from its predictions and reports."""
     rows = made.dataset.rows
     ids = [str(row["instance_id"]) for row in rows]
-    artifacts = locate(Folder.of(made.package)).artifacts
+    artifacts = locate(PackageFolder.of(made.package)).artifacts
     if artifacts is None:
         return {}
     lines, _ = read_lines(artifacts)

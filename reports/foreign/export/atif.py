@@ -67,26 +67,22 @@ def _head(agent: str, attempt: AgentAttempt) -> dict[str, Any]:
 def _trajectory(instance: AttemptedInstance, attempt: AgentAttempt, agent: str) -> dict[str, Any]:
     # A trajectory has at least one step: an attempt without messages ended before the first call.
     none = AgentStep("user", "No message was saved.")
-    steps = attempt.steps or (none,)
+    steps, totals = attempt.steps or (none,), attempt.totals
     return {
         **_head(agent, attempt),
         "session_id": instance.instance_id,
         "trajectory_id": _id(attempt),
         "steps": [_step(step, number) for number, step in enumerate(steps, 1)],
-        "final_metrics": _final(attempt.totals),
+        "final_metrics": _known(
+            {
+                "total_prompt_tokens": totals.prompt_tokens,
+                "total_completion_tokens": totals.completion_tokens,
+                "total_cached_tokens": totals.cached_tokens,
+                "total_cost_usd": as_number(totals.cost),
+            }
+        ),
         "extra": {KEPT: kept_values(instance, attempt), "patch": attempt.patch},
     }
-
-
-def _final(totals: StepTotals) -> dict[str, Any]:
-    return _known(
-        {
-            "total_prompt_tokens": totals.prompt_tokens,
-            "total_completion_tokens": totals.completion_tokens,
-            "total_cached_tokens": totals.cached_tokens,
-            "total_cost_usd": as_number(totals.cost),
-        }
-    )
 
 
 def _step(step: AgentStep, number: int) -> dict[str, Any]:
@@ -103,17 +99,11 @@ def _step(step: AgentStep, number: int) -> dict[str, Any]:
             for id, a in zip(ids, step.actions, strict=True)
         ] or None
     if step.observations:
-        found["observation"] = {
-            "results": [
-                _known(
-                    {
-                        "source_call_id": o.action_id if o.action_id in ids else None,
-                        "content": o.text,
-                    }
-                )
-                for o in step.observations
-            ]
-        }
+        results = []
+        for seen in step.observations:
+            answered = {"source_call_id": seen.action_id} if seen.action_id in ids else {}
+            results.append({**answered, "content": seen.text})
+        found["observation"] = {"results": results}
     return _known({**found, "extra": extra or None})
 
 

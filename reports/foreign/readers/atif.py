@@ -67,16 +67,14 @@ def _instance(path: Path, data: Mapping[str, Any]) -> AttemptedInstance:
         tried = objects(data["subagent_trajectories"])
         attempts = [_attempt(path, one, n) for n, one in enumerate(tried, 1)]
         return instance_of(checked_id(path, kept.get("instance_id")), attempts, kept)
-    trial = _trial(path)
-    reward = _reward(trial)
-    name = checked_id(path, _name(path, data, trial))
-    return instance_of(name, [_attempt(path, data, 1)], {**kept, "resolved": reward})
-
-
-def _trial(path: Path) -> Mapping[str, Any]:
     place = path.parent.parent / _TRIAL
     beside = path.parent.name == "agent" and place.is_file() and not place.is_symlink()
-    return object_at(place) if beside else {}
+    trial = object_at(place) if beside else {}
+    rewards = mapping(mapping(trial.get("verifier_result")).get("rewards"))
+    reward = number(rewards.get("reward"))
+    resolved = None if reward is None else reward >= 1
+    name = checked_id(path, _name(path, data, trial))
+    return instance_of(name, [_attempt(path, data, 1)], {**kept, "resolved": resolved})
 
 
 def _name(path: Path, data: Mapping[str, Any], trial: Mapping[str, Any]) -> str:
@@ -87,12 +85,6 @@ def _name(path: Path, data: Mapping[str, Any], trial: Mapping[str, Any]) -> str:
         if is_safe_key(name):
             return str(name)
     return path.parent.name if path.stem == "trajectory" else path.stem
-
-
-def _reward(trial: Mapping[str, Any]) -> bool | None:
-    rewards = mapping(mapping(trial.get("verifier_result")).get("rewards"))
-    reward = number(rewards.get("reward"))
-    return None if reward is None else reward >= 1
 
 
 def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
@@ -138,12 +130,7 @@ def _all_steps(path: Path, data: Mapping[str, Any], place: str, depth: int) -> I
 
 
 def made_id(step: object, nth: int) -> str:
-    """Return the id of an action that has none: the format needs one.
-
-    Args:
-        step: the ``step_id``.
-        nth: the number of the action in the step, from 1.
-    """
+    """Return the id of the ``nth`` action of a step if it has none: the format needs one."""
     return f"{step}-{nth}"
 
 

@@ -69,11 +69,7 @@ def read_inspect(files: RunFiles) -> Iterator[AttemptedInstance]:
 
 
 def _check_size(path: Path) -> None:
-    """Check what a zip says of itself, before it is unpacked.
-
-    Raises:
-        DamagedFileError: it is no zip, or its files are too large.
-    """
+    """Check the sizes that a zip states, before it is unpacked."""
     try:
         with zipfile.ZipFile(path) as packed:
             sizes = [info.file_size for info in packed.infolist()]

@@ -10,15 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError
-from reports.data.jsonvalues import dollars, mapping, number, text, whole
+from reports.data.jsonvalues import dollars, flag, mapping, number, text, whole
 from reports.foreign.files import RunFiles
 from reports.foreign.model import AgentAttempt, AgentStep, AttemptedInstance, StepTotals
-from reports.foreign.readers.predictions import (
-    PlainPrediction,
-    bare_instance,
-    plain_of,
-    verdicts_beside,
-)
+from reports.foreign.readers.predictions import plain_of, verdicts_beside
 
 KEPT = "swe_retry_harness"
 """The key under which our exports keep the values that a format has no place for."""
@@ -63,11 +58,11 @@ def joined(
         yield _with(instance, plain.get(name), resolved.get(name))
     for name, prediction in plain.items():
         if name not in seen:
-            yield bare_instance(prediction, resolved.get(name))
+            yield replace(prediction, resolved=resolved.get(name))
 
 
 def _with(
-    instance: AttemptedInstance, plain: PlainPrediction | None, resolved: bool | None
+    instance: AttemptedInstance, plain: AttemptedInstance | None, resolved: bool | None
 ) -> AttemptedInstance:
     if resolved is not None:
         instance = replace(instance, resolved=resolved)
@@ -75,15 +70,13 @@ def _with(
         return instance
     instance = replace(instance, label=plain.label)
     chosen = instance.chosen or instance.attempts[-1]
-    if not plain.patch.strip():
-        only = len(instance.attempts) == 1
-        others = instance.attempts if not only else (replace(chosen, patch=plain.patch),)
-        return replace(instance, winner=None, attempts=others)
+    if plain.winner is None and len(instance.attempts) > 1:
+        return replace(instance, winner=None)
     attempts = tuple(
         replace(a, patch=plain.patch) if a.attempt == chosen.attempt else a
         for a in instance.attempts
     )
-    return replace(instance, winner=chosen.attempt, attempts=attempts)
+    return replace(instance, winner=plain.winner and chosen.attempt, attempts=attempts)
 
 
 def instance_of(
@@ -91,27 +84,25 @@ def instance_of(
 ) -> AttemptedInstance:
     """Return an instance of these attempts.
 
-    Args:
-        kept: what an export of ours kept (``kept_values``); empty for files of others, in which
-            the last attempt with a patch is predicted.
+    ``kept`` is from an export of ours (``kept_values``), and empty for files of others. There the
+    last attempt with a patch is predicted.
     """
     ordered = tuple(sorted(attempts, key=lambda a: a.attempt))
     patched = [a.attempt for a in ordered if a.patch and a.patch.strip()]
     winner = whole(kept.get("winner")) if "winner" in kept else max(patched, default=None)
-    resolved = kept.get("resolved")
     return AttemptedInstance(
         instance_id=name,
         label=text(kept.get("model_name_or_path")) or None,
         attempts=ordered,
         winner=winner,
-        resolved=resolved if isinstance(resolved, bool) else None,
+        resolved=flag(kept.get("resolved")),
         reason=text(kept.get("reason")),
         status=text(kept.get("status")) or None,
     )
 
 
 def kept_values(instance: AttemptedInstance, attempt: AgentAttempt) -> dict[str, Any]:
-    """Return what of an attempt and its instance other formats have no place for."""
+    """Return the values of an attempt and its instance that other formats have no place for."""
     return {
         "instance_id": instance.instance_id,
         "model_name_or_path": instance.label,
@@ -126,13 +117,13 @@ def kept_values(instance: AttemptedInstance, attempt: AgentAttempt) -> dict[str,
         "error": attempt.error,
         "literal": attempt.literal,
         "steps": None if attempt.steps is None else len(attempt.steps),
-        "totals": {**attempt.totals.counts(), "cost": _number(attempt)},
+        "totals": _numbers(attempt.totals),
         "known": dict(attempt.known),
     }
 
 
-def _number(attempt: AgentAttempt) -> float | None:
-    return None if attempt.totals.cost is None else float(attempt.totals.cost)
+def _numbers(totals: StepTotals) -> dict[str, float | None]:
+    return {**totals.counts(), "cost": None if totals.cost is None else float(totals.cost)}
 
 
 def with_kept(attempt: AgentAttempt, kept: Mapping[str, Any]) -> AgentAttempt:
@@ -157,8 +148,7 @@ def with_kept(attempt: AgentAttempt, kept: Mapping[str, Any]) -> AgentAttempt:
 
 def kept_of_step(step: AgentStep) -> dict[str, Any]:
     """Return the numbers of a step of the model, for formats that have no place for them."""
-    cost = None if step.totals.cost is None else float(step.totals.cost)
-    return {"totals": {**step.totals.counts(), "cost": cost}, "seconds": step.seconds}
+    return {"totals": _numbers(step.totals), "seconds": step.seconds}
 
 
 def step_with_kept(step: AgentStep, message: Mapping[str, Any]) -> AgentStep:

@@ -7,6 +7,7 @@ The layout is that of versions 1 and 2 (``trajectory_format`` mini-swe-agent-1 a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,29 +75,21 @@ def _attempt(path: Path, data: Mapping[str, Any], number: int) -> AgentAttempt:
     info = mapping(data.get("info"))
     model = mapping(mapping(info.get("config")).get("model"))
     steps = folded([s for n, m in enumerate(objects(data.get("messages"))) for s in _steps(m, n)])
+    stats, sums = mapping(info.get("model_stats")), summed(steps)
+    cost = dollars(stats.get("instance_cost"))
+    if not cost and model.get("cost_tracking") == "ignore_errors":
+        cost = None  # the harness was told to ignore unknown prices
     attempt = AgentAttempt(
         attempt=number,
         model=text(model.get("model_name")) or None,
         steps=steps,
-        totals=_totals(info, model, steps),
+        totals=replace(sums, calls=whole(stats.get("api_calls")), cost=cost),
         patch=patch_of(path, info.get("submission")),
         exit_status=text(info.get("exit_status")) or None,
         error=text(info.get("traceback")),
         source=path,
     )
     return with_kept(attempt, mapping(info.get(KEPT)))
-
-
-def _totals(
-    info: Mapping[str, Any], model: Mapping[str, Any], steps: Sequence[AgentStep]
-) -> StepTotals:
-    """Return the totals; 0 dollars where the harness was told to ignore unknown prices are None."""
-    stats, sums = mapping(info.get("model_stats")), summed(steps)
-    cost = dollars(stats.get("instance_cost"))
-    if not cost and model.get("cost_tracking") == "ignore_errors":
-        cost = None
-    counts = (sums.prompt_tokens, sums.cached_tokens, sums.completion_tokens)
-    return StepTotals(whole(stats.get("api_calls")), *counts, cost)
 
 
 def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
@@ -112,22 +105,19 @@ def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
         role = TOOL
     if role == TOOL:
         actions = (Action("", {}, text(message.get("tool_call_id"))),)
-    if role == _EXIT and _repeats(message, extra):
+    written = content_text(message.get("content"))
+    repeated = ("", text(extra.get("exit_status")), text(extra.get("submission")).strip())
+    if role == _EXIT and written.strip() in repeated:
         return
     step = AgentStep(
         role=role or "unknown",
-        text=content_text(message.get("content")),
+        text=written,
         reasoning=text(message.get("reasoning_content")),
         actions=actions,
         totals=_billed(extra) if role == ASSISTANT else StepTotals(),
         place=place,
     )
     yield step_with_kept(step, message)
-
-
-def _repeats(message: Mapping[str, Any], extra: Mapping[str, Any]) -> bool:
-    said = content_text(message.get("content")).strip()
-    return said in ("", text(extra.get("exit_status")), text(extra.get("submission")).strip())
 
 
 def _rejected(extra: Mapping[str, Any], place: str) -> AgentStep:

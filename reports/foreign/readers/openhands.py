@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError, UserError
-from reports.data.jsonvalues import dollars, mapping, text, whole
+from reports.data.jsonvalues import dollars, flag, mapping, text, whole
 from reports.foreign.files import (
     RunFiles,
     action_of,
@@ -48,20 +48,16 @@ def is_openhands(value: object) -> bool:
     return isinstance(value, Mapping) and "instance_id" in value and "test_result" in value
 
 
-def output_of(files: RunFiles) -> Path | None:
-    """Return the file with the attempts, with verdicts if there is one; None without any."""
-    found = files.named(EVALUATED) or files.named(OUTPUT)
-    if len(found) > 1:
-        raise UserError(f"{files.root} holds several runs, as {found[0]} and {found[1]}; name one")
-    return found[0] if found else None
-
-
 def read_openhands(files: RunFiles) -> Iterator[AttemptedInstance]:
     """Yield the instances of a run."""
-    path = files.root if files.root.is_file() else output_of(files) or files.root
+    found = files.named(EVALUATED) or files.named(OUTPUT)
+    if len(found) > 1 and not files.root.is_file():
+        raise UserError(f"{files.root} holds several runs, as {found[0]} and {found[1]}; name one")
+    path = files.root if files.root.is_file() or not found else found[0]
     beside = RunFiles(path.parent, tuple(p for p in files.paths if p.parent == path.parent))
     resolved = {} if files.root.is_file() else verdicts_beside(beside)
-    counts = Counter(_id(path, line) for _, line in objects_of_lines(path))
+    lines = objects_of_lines(path)
+    counts = Counter(checked_id(path, line.get("instance_id")) for _, line in lines)
     waiting: dict[str, list[AttemptedInstance]] = {}
     for number, line in objects_of_lines(path):
         one = _instance(path, number, line)
@@ -72,10 +68,6 @@ def read_openhands(files: RunFiles) -> Iterator[AttemptedInstance]:
         every.append(one)
         if len(every) == counts[name]:
             yield _merged(path, waiting.pop(name))
-
-
-def _id(path: Path, line: Mapping[str, Any]) -> str:
-    return checked_id(path, line.get("instance_id"))
 
 
 def _merged(path: Path, every: Sequence[AttemptedInstance]) -> AttemptedInstance:
@@ -104,13 +96,12 @@ def _instance(path: Path, number: int, line: Mapping[str, Any]) -> AttemptedInst
         error=error,
         source=path,
     )
-    verdict = mapping(result.get("report")).get("resolved")
     return AttemptedInstance(
-        instance_id=_id(path, line),
+        instance_id=checked_id(path, line.get("instance_id")),
         label=attempt.model,
         attempts=(attempt,),
         winner=attempt.attempt if patch and patch.strip() else None,
-        resolved=verdict if isinstance(verdict, bool) else None,
+        resolved=flag(mapping(result.get("report")).get("resolved")),
     )
 
 
@@ -134,7 +125,11 @@ def _steps(line: Mapping[str, Any], number: int) -> tuple[AgentStep, ...] | None
         return None
     flat = [e for one in history for e in (one if isinstance(one, list) else [one])]
     place = f"line {number}: history"
-    found = [_step(mapping(event), f"{place}[{nth}]") for nth, event in enumerate(flat)]
+    found: list[tuple[str, AgentStep | None]] = []
+    for nth, event in enumerate(map(mapping, flat)):
+        read = _of_sdk if "kind" in event else _of_runtime
+        reply = text(event.get("llm_response_id")) if "kind" in event else ""
+        found.append((reply, read(event, f"{place}[{nth}]")))
     instruction = text(line.get("instruction"))
     if instruction and not any(s and instruction.strip() in s.text for _, s in found):
         found.insert(0, ("", AgentStep("user", instruction, place=f"line {number}: instruction")))
@@ -156,12 +151,6 @@ def _by_reply(found: Iterable[tuple[str, AgentStep | None]]) -> list[AgentStep]:
             replies[reply] = len(steps)
         steps.append(step)
     return steps
-
-
-def _step(event: Mapping[str, Any], place: str) -> tuple[str, AgentStep | None]:
-    if "kind" in event:
-        return text(event.get("llm_response_id")), _of_sdk(event, place)
-    return "", _of_runtime(event, place)
 
 
 def _of_sdk(event: Mapping[str, Any], place: str) -> AgentStep | None:

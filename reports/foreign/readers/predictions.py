@@ -7,7 +7,7 @@ predictions holds no conversation, no tokens and no cost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +20,6 @@ from reports.foreign.model import AgentAttempt, AttemptedInstance, StepTotals
 PREDS = "preds.json"
 _PATCH = "model_patch"
 _SINGLE = ".pred"
-
-
-@dataclass(frozen=True)
-class PlainPrediction:
-    """One prediction of a file.
-
-    Attributes:
-        label: ``model_name_or_path``; None if it has none.
-        patch: empty for null, as harnesses write it after a crash.
-    """
-
-    instance_id: str
-    label: str | None
-    patch: str
-    path: Path
 
 
 def is_prediction(value: object) -> bool:
@@ -54,9 +39,12 @@ def prediction_files(files: RunFiles) -> tuple[Path, ...]:
     return tuple(sorted(named, key=lambda path: (len(path.parts), path)))
 
 
-def read_plain(path: Path) -> dict[str, PlainPrediction]:
-    """Return the predictions of a file by instance id."""
-    found: dict[str, PlainPrediction] = {}
+def read_plain(path: Path) -> dict[str, AttemptedInstance]:
+    """Return the predictions of a file by instance id, each with one attempt that has its patch.
+
+    The patch is empty for null, as harnesses write it after a crash.
+    """
+    found: dict[str, AttemptedInstance] = {}
     for key, value in _values(path):
         if not isinstance(value, Mapping) or _PATCH not in value:
             raise DamagedFileError(path, f"is broken ({key}: it lacks `{_PATCH}`)", FIX)
@@ -64,8 +52,9 @@ def read_plain(path: Path) -> dict[str, PlainPrediction]:
         if name in found:
             raise DamagedFileError(path, f"has two predictions of {name}", "keep one")
         patch = patch_of(path, value[_PATCH]) or ""
-        label = text(value.get("model_name_or_path")) or None
-        found[name] = PlainPrediction(name, label, patch, path)
+        attempt = AgentAttempt(1, None, None, StepTotals(), patch, None, source=path)
+        label, winner = text(value.get("model_name_or_path")) or None, 1 if patch.strip() else None
+        found[name] = AttemptedInstance(name, label, (attempt,), winner)
     return found
 
 
@@ -85,7 +74,7 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
         raise DamagedFileError(path, "is broken (line 1: it holds no predictions)", FIX)
 
 
-def plain_of(files: RunFiles) -> dict[str, PlainPrediction]:
+def plain_of(files: RunFiles) -> dict[str, AttemptedInstance]:
     """Return the predictions of the first file of predictions, else of the files of single ones.
 
     SWE-agent writes ``<id>.pred`` for each instance, and ``preds.json`` after the last.
@@ -99,15 +88,8 @@ def read_predictions_alone(files: RunFiles) -> Iterator[AttemptedInstance]:
     """Yield the instances of a file of predictions."""
     path = files.root if files.root.is_file() else prediction_files(files)[0]
     resolved = verdicts_beside(files)
-    for plain in read_plain(path).values():
-        yield bare_instance(plain, resolved.get(plain.instance_id))
-
-
-def bare_instance(plain: PlainPrediction, resolved: bool | None) -> AttemptedInstance:
-    """Return an instance of which only the prediction is known."""
-    attempt = AgentAttempt(1, None, None, StepTotals(), plain.patch, None, source=plain.path)
-    winner = 1 if plain.patch.strip() else None
-    return AttemptedInstance(plain.instance_id, plain.label, (attempt,), winner, resolved)
+    for name, plain in read_plain(path).items():
+        yield replace(plain, resolved=resolved.get(name))
 
 
 def verdicts_beside(files: RunFiles) -> dict[str, bool]:

@@ -76,27 +76,23 @@ def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:
 
 def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
     info = mapping(data.get("info"))
-    steps = _steps(data)
+    stats = mapping(info.get("model_stats"))
+    sent = whole(stats.get("tokens_sent"))
     attempt = AgentAttempt(
         attempt=nth,
         model=_model(data),
-        steps=steps,
-        totals=_totals(mapping(info.get("model_stats"))),
+        steps=_steps(data),
+        totals=StepTotals(
+            calls=whole(stats.get("api_calls")),
+            prompt_tokens=sent,
+            completion_tokens=whole(stats.get("tokens_received")),
+            cost=priced(dollars(stats.get("instance_cost")), sent),
+        ),
         patch=patch_of(path, info.get("submission")) or "",
         exit_status=str(info["exit_status"]) if info.get("exit_status") is not None else None,
         source=path,
     )
     return with_kept(attempt, mapping(info.get(KEPT)))
-
-
-def _totals(stats: Mapping[str, Any]) -> StepTotals:
-    sent = whole(stats.get("tokens_sent"))
-    return StepTotals(
-        calls=whole(stats.get("api_calls")),
-        prompt_tokens=sent,
-        completion_tokens=whole(stats.get("tokens_received")),
-        cost=priced(dollars(stats.get("instance_cost")), sent),
-    )
 
 
 def _model(data: Mapping[str, Any]) -> str | None:
@@ -109,7 +105,11 @@ def _model(data: Mapping[str, Any]) -> str | None:
 
 
 def _steps(data: Mapping[str, Any]) -> tuple[AgentStep, ...]:
-    rest = [*folded([*_messages(objects(data.get("history")))])]
+    messages, acted = [], False
+    for nth, message in enumerate(objects(data.get("history"))):
+        messages.append(step := _message(message, nth, answers=acted))
+        acted = bool(step.actions) if step.by_model else acted
+    rest = [*folded(messages)]
     found: list[AgentStep] = []
     for nth, one in enumerate(objects(data.get("trajectory"))):
         step = _taken(one, nth)
@@ -130,14 +130,6 @@ def _completed(step: AgentStep, taken: AgentStep, following: Sequence[AgentStep]
     return replace(step, observations=(*step.observations, *new)) if new else step
 
 
-def _messages(history: Sequence[Mapping[str, Any]]) -> Iterator[AgentStep]:
-    acted = False
-    for nth, message in enumerate(history):
-        step = _message(message, nth, answers=acted)
-        acted = bool(step.actions) if step.by_model else acted
-        yield step
-
-
 def _taken(one: Mapping[str, Any], nth: int) -> AgentStep:
     place, command = f"trajectory[{nth}]", text(one.get("action"))
     seen = text(one.get("observation"))
@@ -152,7 +144,7 @@ def _taken(one: Mapping[str, Any], nth: int) -> AgentStep:
     )
 
 
-def _message(message: Mapping[str, Any], nth: int, *, answers: bool = False) -> AgentStep:
+def _message(message: Mapping[str, Any], nth: int, *, answers: bool) -> AgentStep:
     role, place = text(message.get("role")) or "unknown", f"history[{nth}]"
     written = content_text(message.get("content"))
     command = text(message.get("action"))

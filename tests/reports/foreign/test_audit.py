@@ -14,8 +14,7 @@ from bench.instances.dataset import Dataset, load_dataset
 from bench.repos.mirrors import Mirrors
 from demo.setup import build_mirrors, commit_all
 from reports.cli.options import ReportOptions
-from reports.foreign.audit.command import audit, audit_command
-from reports.foreign.audit.findings import Leak, LeakKind
+from reports.foreign.audit import Leak, LeakKind, audit, audit_command
 from reports.foreign.recognise import read_any
 from tests.bench.instances.set_rows import PRO
 from tests.reports.foreign.layouts import LAYOUTS, NAME, Talk, Turn, mini, mini_text, sweagent_steps

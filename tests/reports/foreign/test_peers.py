@@ -19,7 +19,7 @@ from environments.docker.engine import engine_answers
 from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ExportLayout, ReportOptions
 from reports.data.rundata import read_run
-from reports.foreign.audit.command import audit_command
+from reports.foreign.audit import audit_command
 from reports.foreign.export.command import export_command
 from reports.foreign.importing import import_run
 from reports.foreign.recognise import read_any

@@ -59,7 +59,7 @@ class Fork(OfficialTool):
             lists = {key: names_in(row.get(key)) for key in _LISTS}
             own = {"patch": "", **lists, "instance_id": self.identifier(task)}
             rows.append({"hints_text": "", **row, **own})
-        write_json(folder.inputs / "rows.json", rows)
+        write_json(folder.rows(), rows)
         predictions = [
             {
                 "instance_id": self.identifier(task),
@@ -68,13 +68,13 @@ class Fork(OfficialTool):
             }
             for task in tasks
         ]
-        write_json(folder.inputs / "predictions.json", predictions)
+        write_json(folder.predictions(), predictions)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--dataset_name": folder.inputs / "rows.json",
+            "--dataset_name": folder.rows(),
             "--split": "test",
-            "--predictions_path": folder.inputs / "predictions.json",
+            "--predictions_path": folder.predictions(),
             "--run_id": folder.run_id,
             "--max_workers": self.workers(tasks),
             "--timeout": int(self.settings.timeout),

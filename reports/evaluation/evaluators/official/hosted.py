@@ -69,11 +69,11 @@ class HostedTool(OfficialTool):
             }
             for task in tasks
         ]
-        write_json(folder.inputs / "predictions.json", predictions)
+        write_json(folder.predictions(), predictions)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--predictions_path": folder.inputs / "predictions.json",
+            "--predictions_path": folder.predictions(),
             # The same patches continue what was sent before.
             "--run_id": folder.patches_id,
             "--output_dir": folder.outputs / _REPORTS,

@@ -60,14 +60,14 @@ class LiveTool(OfficialTool):
         return f"{version}; launch {revision(launch)}"
 
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        write_lines(folder.inputs / "rows.jsonl", [_row(task) for task in tasks])
+        write_lines(folder.rows("jsonl"), [_row(task) for task in tasks])
         predictions = {row_id(task): {"model_patch": task.prediction.patch} for task in tasks}
-        write_json(folder.inputs / "predictions.json", predictions)
+        write_json(folder.predictions(), predictions)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--dataset": folder.inputs / "rows.jsonl",
-            "--patch_dir": folder.inputs / "predictions.json",
+            "--dataset": folder.rows("jsonl"),
+            "--patch_dir": folder.predictions(),
             "--platform": "linux",
             "--workers": self.workers(tasks),
             "--overwrite": 1,

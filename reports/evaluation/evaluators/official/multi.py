@@ -60,24 +60,24 @@ class MultiTool(OfficialTool):
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         for name in (_WORK, _LOGS, _REPORTS):
             (folder.outputs / name).mkdir()
-        write_lines(folder.inputs / "rows.jsonl", [_row(task) for task in tasks])
+        write_lines(folder.rows("jsonl"), [_row(task) for task in tasks])
         patches = []
         for task in tasks:
             org, repo, number = _pull_request(task)
             patch = {"org": org, "repo": repo, "number": number}
             patches.append({**patch, "fix_patch": task.prediction.patch})
-        write_lines(folder.inputs / "predictions.jsonl", patches)
+        write_lines(folder.predictions("jsonl"), patches)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         common = {
             "--workdir": folder.outputs / _WORK,
             "--output_dir": folder.outputs / _REPORTS,
-            "--dataset_files": folder.inputs / "rows.jsonl",
+            "--dataset_files": folder.rows("jsonl"),
             "--log_dir": folder.outputs / _LOGS,
         }
         running = {
             "--mode": "instance_only",
-            "--patch_files": folder.inputs / "predictions.jsonl",
+            "--patch_files": folder.predictions("jsonl"),
             "--stop_on_error": "false",
             "--need_clone": "false",
             "--max_workers_run_instance": self.workers(tasks),

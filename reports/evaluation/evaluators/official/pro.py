@@ -55,17 +55,17 @@ class ProTool(OfficialTool):
         return "" if scripts.is_dir() else f"scripts in {scripts}"
 
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        write_lines(folder.inputs / "rows.jsonl", [_row(task) for task in tasks])
+        write_lines(folder.rows("jsonl"), [_row(task) for task in tasks])
         predictions = [
             {"instance_id": row_id(task), "patch": task.prediction.patch, "prefix": MODEL}
             for task in tasks
         ]
-        write_json(folder.inputs / "predictions.json", predictions)
+        write_json(folder.predictions(), predictions)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--raw_sample_path": folder.inputs / "rows.jsonl",
-            "--patch_path": folder.inputs / "predictions.json",
+            "--raw_sample_path": folder.rows("jsonl"),
+            "--patch_path": folder.predictions(),
             "--output_dir": folder.outputs,
             "--dockerhub_username": "jefzda",
             "--scripts_dir": self.checkout / "run_scripts",

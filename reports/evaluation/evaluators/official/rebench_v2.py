@@ -52,14 +52,14 @@ class RebenchV2Tool(OfficialTool):
             row = task.evaluation.row
             lists = {key: names_in(row.get(key)) for key in ("FAIL_TO_PASS", "PASS_TO_PASS")}
             rows.append({**row, "patch": "", **lists})
-        write_json(folder.inputs / "rows.json", rows)
+        write_json(folder.rows(), rows)
         patches = [{"instance_id": row_id(t), "patch": t.prediction.patch} for t in tasks]
-        write_json(folder.inputs / "predictions.json", patches)
+        write_json(folder.predictions(), patches)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--json": folder.inputs / "rows.json",
-            "--patches": folder.inputs / "predictions.json",
+            "--json": folder.rows(),
+            "--patches": folder.predictions(),
             "--instance-ids": ",".join(map(row_id, tasks)),
             "--max-workers": self.workers(tasks),
             "--report-json": folder.outputs / _REPORT,

@@ -56,7 +56,7 @@ class SmithTool(OfficialTool):
             }
             for task in tasks
         ]
-        write_json(folder.inputs / "rows.json", rows)
+        write_json(folder.rows(), rows)
         predictions = {
             row_id(task): {
                 "instance_id": row_id(task),
@@ -65,12 +65,12 @@ class SmithTool(OfficialTool):
             }
             for task in tasks
         }
-        write_json(folder.inputs / "predictions.json", predictions)
+        write_json(folder.predictions(), predictions)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--dataset_path": folder.inputs / "rows.json",
-            "--predictions_path": folder.inputs / "predictions.json",
+            "--dataset_path": folder.rows(),
+            "--predictions_path": folder.predictions(),
             "--run_id": folder.run_id,
             "--workers": self.workers(tasks),
             "--redo_existing": None,

@@ -74,6 +74,14 @@ class EvaluationFolder:
     run_id: str  # unique to this evaluation; containers carry it in their names
     patches_id: str  # the same for the same patches of a run
 
+    def rows(self, suffix: str = "json") -> Path:
+        """Return the path of the rows that a tool reads."""
+        return self.inputs / f"rows.{suffix}"
+
+    def predictions(self, suffix: str = "json") -> Path:
+        """Return the path of the predictions that a tool reads."""
+        return self.inputs / f"predictions.{suffix}"
+
 
 @dataclass(frozen=True)
 class ToolResult:

@@ -56,10 +56,10 @@ class StandIn(OfficialTool):
 
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         patches = {row_id(task): task.prediction.patch for task in tasks}
-        write_json(folder.inputs / "predictions.json", patches)
+        write_json(folder.predictions(), patches)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
-        return [[sys.executable, "-c", PROGRAM, str(folder.inputs / "predictions.json")]]
+        return [[sys.executable, "-c", PROGRAM, str(folder.predictions())]]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
         results = read_result(folder.outputs / "results.json") or {}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,18 +18,10 @@ from bench.instances.instance import Instance, split_row
 from bench.repos.mirrors import Mirrors, has_commit
 from core.errors import UserError
 from core.git import git_result
+from core.plaintext import counted, one_line, shortened
 from reports.cli.options import ReportOptions
 from reports.data.jsonvalues import mapping, text
-from reports.foreign.audit.commands import GitCall, command_texts, git_calls, simple_commands
-from reports.foreign.audit.findings import Leak, LeakKind, RunAudit
-from reports.foreign.model import (
-    Action,
-    AgentAttempt,
-    AgentStep,
-    AttemptedInstance,
-    AttemptedRun,
-    RunLayout,
-)
+from reports.foreign.model import Action, AgentAttempt, AgentStep, AttemptedRun, RunLayout
 from reports.foreign.recognise import read_any
 from reports.submission.hidden import (
     Hidden,
@@ -39,11 +34,98 @@ from reports.submission.hidden import (
 )
 from runs.storage.store import RunStore
 
+_SHOWN = 160
+
+
+class LeakKind(str, Enum):
+    """What an agent knew, or tried to know, that it should not."""
+
+    GOLD = "gold patch"
+    TESTS = "hidden tests"
+    HINTS = "hints"
+    LISTS = "lists of tests"
+    FUTURE = "future commits"
+    NETWORK = "network lookup"
+
+
+@dataclass(frozen=True)
+class Leak:
+    """One finding."""
+
+    kind: LeakKind
+    instance_id: str
+    attempt: int
+    file: Path
+    place: str  # of the step in the file, such as ``messages[3]``
+    text: str  # that was shown, or the command
+    more: int = 0  # further lines of the same kind in the same step
+
+    def line(self) -> str:
+        """Return the finding in one line."""
+        more = f" and {counted(self.more, 'more line')}" if self.more else ""
+        where = one_line(f"{self.file}: {self.instance_id}, attempt {self.attempt}, {self.place}")
+        return f"{where}: {self.kind.value}: {shortened(self.text, _SHOWN)!r}{more}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding for programs."""
+        text = shortened(self.text, _SHOWN)
+        return {**vars(self), "kind": self.kind.value, "file": str(self.file), "text": text}
+
+
+@dataclass(frozen=True)
+class RunAudit:
+    """The audit of a run."""
+
+    run: str
+    layout: str
+    dataset: str
+    leaks: tuple[Leak, ...]
+    audited: tuple[str, ...]  # ids of the instances whose conversations were searched
+    silent: tuple[str, ...]  # ids of those without a conversation
+    unknown: tuple[str, ...]  # ids of those that are not in the dataset
+    unmirrored: tuple[str, ...]  # repositories whose base commits could not be looked up
+
+    def lines(self) -> Iterable[str]:
+        """Yield each finding, then the summary."""
+        yield from (leak.line() for leak in self.leaks)
+        for repo in self.unmirrored:
+            yield (
+                f"note: there is no mirror of {repo} with the base commit; lines count only where "
+                "more than half of a hidden text was shown (--repos)"
+            )
+        yield f"run            {one_line(self.run)} ({self.layout}), against {self.dataset}"
+        yield f"audited        {len(self.audited):5d}"
+        if self.silent:
+            why = f"nothing could be searched, as {self.silent[0]}"
+            yield f"no messages    {len(self.silent):5d}  {why}"
+        if self.unknown:
+            why = f"not in {self.dataset}, as {self.unknown[0]}"
+            yield f"unknown ids    {len(self.unknown):5d}  {why}"
+        instances = len({leak.instance_id for leak in self.leaks})
+        yield f"findings       {len(self.leaks):5d}  in {counted(instances, 'instance')}"
+        for kind, count in sorted(Counter(leak.kind.value for leak in self.leaks).items()):
+            yield f"               {count:5d}  {kind}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the audit for programs."""
+        return {
+            "run": self.run,
+            "layout": self.layout,
+            "dataset": self.dataset,
+            "findings": [leak.as_json() for leak in self.leaks],
+            "counts": dict(Counter(leak.kind.value for leak in self.leaks)),
+            "audited": list(self.audited),
+            "no_messages": list(self.silent),
+            "not_in_dataset": list(self.unknown),
+            "without_mirror": list(self.unmirrored),
+        }
+
 
 def audit_command(path: Path, options: ReportOptions, show: Callable[[str], None]) -> int:
     """Print every finding and a summary; return 1 if there is a finding, else 0."""
     run = read_any(path)
-    recorded = _recorded(run)
+    described = RunStore.of_folder(run.path).read_run() if run.layout is RunLayout.OURS else None
+    recorded = mapping((described or {}).get("dataset"))
     name = options.dataset or text(recorded.get("name"))
     if not name:
         raise UserError(f"--audit {path} needs the hidden data to look for: pass --dataset")
@@ -60,23 +142,10 @@ def audit_command(path: Path, options: ReportOptions, show: Callable[[str], None
     return int(bool(found.leaks))
 
 
-def _recorded(run: AttemptedRun) -> Mapping[str, Any]:
-    if run.layout is not RunLayout.OURS:
-        return {}
-    return mapping((RunStore.of_folder(run.path).read_run() or {}).get("dataset"))
-
-
 def audit(
     run: AttemptedRun, dataset: str, rows: Mapping[str, Mapping[str, Any]], mirrors: Mirrors | None
 ) -> RunAudit:
-    """Search all attempts of a run.
-
-    Args:
-        run: of any layout.
-        dataset: its name.
-        rows: of the dataset by id, both halves.
-        mirrors: have the base commits; None without any.
-    """
+    """Search all attempts of a run; ``rows`` of the dataset have both halves."""
     leaks: list[Leak] = []
     audited, silent, unknown, unmirrored = [], [], [], set[str]()
     for instance in run.instances:
@@ -91,7 +160,10 @@ def audit(
             base = base_lookup(known, mirrors)
             unmirrored |= {known.repo} if base is None else set()
             looked = Looked(known.repo, known.base_commit, _ancestors(known, mirrors))
-            leaks += _leaks(instance, hidden_of(known, hidden), base, looked)
+            fields = hidden_of(known, hidden)
+            for attempt in instance.attempts:
+                leaks += shown_leaks(name, attempt, fields, base)
+                leaks += lookup_leaks(name, attempt, looked)
     return RunAudit(
         run=run.name,
         layout=run.layout.value,
@@ -104,14 +176,6 @@ def audit(
     )
 
 
-def _leaks(
-    instance: AttemptedInstance, fields: Sequence[Hidden], base: StandInBase | None, looked: Looked
-) -> Iterator[Leak]:
-    for attempt in instance.attempts:
-        yield from shown_leaks(instance.instance_id, attempt, fields, base)
-        yield from lookup_leaks(instance.instance_id, attempt, looked)
-
-
 def _ancestors(instance: Instance, mirrors: Mirrors | None) -> IsAncestor:
     mirror = mirrors.find(instance.repo) if mirrors else None
     base = instance.base_commit
@@ -122,6 +186,77 @@ def _ancestors(instance: Instance, mirrors: Mirrors | None) -> IsAncestor:
         return git_result("merge-base", "--is-ancestor", commit, base, cwd=mirror).returncode == 0
 
     return is_ancestor
+
+
+# Arguments of tools that run something or look something up. Texts that are written into files
+# stand under other names.
+_KEYS = (
+    "command", "cmd", "commands", "code", "script", "bash", "input", "url", "urls", "query", "q",
+)  # fmt: skip
+_SEPARATORS = re.compile(r"\|\||&&|[;\n|&()`]|\$\(")
+# The text of a file that is written by a command.
+_HEREDOC = re.compile(
+    r"^(?P<head>[^\n]*\b(?:cat|tee)\b[^\n]*<<-?\s*['\"]?(?P<word>\w+)['\"]?[^\n]*)\n"
+    r".*?^\s*(?P=word)\s*$",
+    re.MULTILINE | re.DOTALL,
+)
+_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path")
+_RUNNERS = (
+    "sudo", "env", "timeout", "nice", "nohup", "time", "command", "exec", "xargs", "do", "then",
+)  # fmt: skip
+_LONGEST = 200_000
+
+
+@dataclass(frozen=True)
+class GitCall:
+    """One call of git."""
+
+    name: str  # the subcommand
+    words: tuple[str, ...]  # after it
+    text: str  # the whole call
+
+
+def command_texts(action: Action) -> Iterator[str]:
+    """Yield what an action runs or looks up, without the texts of files that ``cat`` writes."""
+    for key in _KEYS:
+        value = action.arguments.get(key)
+        for words in value if isinstance(value, list) else [value]:
+            if isinstance(words, str) and words:
+                yield _HEREDOC.sub(r"\g<head>", words[:_LONGEST])
+
+
+def simple_commands(text: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each simple command in a script, without what runs it (``sudo``)."""
+    for part in _SEPARATORS.split(text):
+        words = _words(part)
+        while words and (words[0] in _RUNNERS or "=" in words[0] or words[0][:1].isdigit()):
+            words = words[1:]
+        if words:
+            yield tuple(words)
+            # What a shell is given as one word is a script as well.
+            if words[0].rpartition("/")[2] in ("bash", "sh", "eval", "zsh"):
+                for word in words[1:]:
+                    if " " in word:
+                        yield from simple_commands(word)
+
+
+def _words(part: str) -> list[str]:
+    try:
+        return shlex.split(part, comments=True)
+    except ValueError:  # half of a quoted text
+        return part.replace('"', " ").replace("'", " ").split()
+
+
+def git_calls(text: str) -> Iterator[GitCall]:
+    """Yield the calls of git in a script."""
+    for words in simple_commands(text):
+        if words[0].rpartition("/")[2] != "git":
+            continue
+        rest = list(words[1:])
+        while rest and rest[0].startswith("-"):
+            rest = rest[2:] if rest[0] in _WITH_VALUE else rest[1:]
+        if rest:
+            yield GitCall(rest[0], tuple(rest[1:]), " ".join(words))
 
 
 IsAncestor = Callable[[str], bool | None]
@@ -158,15 +293,10 @@ _INSTALLERS = {
 
 @dataclass(frozen=True)
 class Looked:
-    """What a repository's lookups are compared with.
+    """The repository of an instance, with which lookups are compared."""
 
-    Attributes:
-        repo: ``owner/name``.
-        base_commit: the commit that the agent may know, and all before it.
-    """
-
-    repo: str
-    base_commit: str
+    repo: str  # ``owner/name``
+    base_commit: str  # the agent may know it, and all commits before it
     is_ancestor: IsAncestor
 
     @property
@@ -176,14 +306,9 @@ class Looked:
 
 
 def lookup_leaks(name: str, attempt: AgentAttempt, looked: Looked) -> Iterator[Leak]:
-    """Yield a finding for each step with such an action.
+    """Yield a finding for each step of an attempt that looks up future commits or the network.
 
     A commit that an earlier step showed is known to the agent, unless that step was a finding.
-
-    Args:
-        name: the instance.
-        attempt: with its conversation.
-        looked: what is looked for.
     """
     # The messages of a literal conversation are edits; they run nothing.
     seen: set[str] = set()
@@ -218,17 +343,13 @@ def _reads_future(call: GitCall, looked: Looked, seen: set[str]) -> bool:
     words = call.words[: call.words.index("--")] if "--" in call.words else call.words
     if any(_REMOTE_REF.fullmatch(part) for word in words for part in re.split(r"\.{2,3}|:", word)):
         return True
-    commits = [commit for word in words for commit in _HASH.findall(word)]
-    return any(_unknown(commit, looked, seen) for commit in commits)
-
-
-def _unknown(commit: str, looked: Looked, seen: set[str]) -> bool:
-    if looked.base_commit.startswith(commit):
-        return False
-    ancestor = looked.is_ancestor(commit)
-    if ancestor is not None:
-        return not ancestor
-    return commit[:7] not in seen
+    for commit in (commit for word in words for commit in _HASH.findall(word)):
+        if looked.base_commit.startswith(commit):
+            continue
+        ancestor = looked.is_ancestor(commit)
+        if not ancestor and (ancestor is False or commit[:7] not in seen):
+            return True
+    return False
 
 
 def _network(action: Action, words: str, looked: Looked) -> str:
@@ -265,12 +386,9 @@ def _asks(words: tuple[str, ...], looked: Looked) -> bool:
     asks = _INSTALLERS.get(program)
     if asks is None or (asks and not any(word in asks for word in words[1:3])):
         return False
-    return any(_package(word) == looked.name.lower().replace("_", "-") for word in words[1:])
-
-
-def _package(word: str) -> str:
-    name = re.split(r"[\[=<>~!@;]", word, maxsplit=1)[0]
-    return name.lower().replace("_", "-")
+    packages = (re.split(r"[\[=<>~!@;]", word, maxsplit=1)[0] for word in words[1:])
+    wanted = looked.name.lower().replace("_", "-")
+    return any(package.lower().replace("_", "-") == wanted for package in packages)
 
 
 _KINDS = {
@@ -290,33 +408,24 @@ _EDITS = re.compile(r"edit|write|replace|insert|patch|create", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Utterance:
-    """A text of a conversation.
-
-    Attributes:
-        place: of its step in the file.
-        writes: whether it holds an action that may change files.
-    """
+    """A text of a conversation."""
 
     text: str
     by_model: bool
-    place: str
-    writes: bool = False
+    place: str  # of its step in the file
+    writes: bool = False  # whether it holds an action that may change files
 
 
 def utterances(attempt: AgentAttempt) -> tuple[Utterance, ...]:
     """Return the texts of an attempt in their order; what actions return follows them."""
     found = []
     for step in attempt.steps or ():
-        said = [step.text, step.reasoning, *(t for a in step.actions for t in _texts(a))]
+        arguments = (t for a in step.actions for t in texts_in(dict(a.arguments)))
+        said = [step.text, step.reasoning, *arguments]
         writes = any(map(_may_write, step.actions))
         found.append(Utterance("\n".join(said), step.by_model, step.place, writes))
         found += (Utterance(o.text, False, o.place or step.place) for o in step.observations)
     return tuple(found)
-
-
-def _texts(action: Action) -> Iterator[str]:
-    arguments: Mapping[str, Any] = action.arguments
-    yield from texts_in(dict(arguments))
 
 
 def _may_write(action: Action) -> bool:
@@ -363,14 +472,7 @@ def shown_leaks(
     fields: Sequence[Hidden],
     base: StandInBase | None,
 ) -> Iterator[Leak]:
-    """Yield a finding for each step that first shows texts of a hidden field.
-
-    Args:
-        name: the instance.
-        attempt: with its conversation.
-        fields: the instance's hidden fields (``hidden_of``).
-        base: returns the lines that are in the base commit; None without a mirror.
-    """
+    """Yield a finding for each step of an attempt that first shows texts of a hidden field."""
     conversation = _Conversation(utterances(attempt), attempt.patch, attempt.literal)
     for hidden in fields:
         places = {line: conversation.shown(line) for line in (*hidden.marks, *hidden.lines)}
