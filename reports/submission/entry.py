@@ -12,9 +12,9 @@ from core.parsing.plainyaml import line_of_yaml, yaml_of
 from reports.submission.meta import Metadata, mistakes
 from reports.submission.package import (
     RESEARCH_RULE_DAY,
-    PackageFolder,
     Kind,
     PackageFinding,
+    PackageFolder,
     PackageHalves,
     PathType,
     Split,

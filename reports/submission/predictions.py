@@ -12,7 +12,7 @@ from bench.repos.mirrors import Mirrors, has_commit
 from bench.repos.patches import applies_to, is_excluded, split_patch
 from core.git import GitError
 from reports.data.predictions import ALL_PREDS
-from reports.submission.package import PackageFolder, Kind, PackageFinding, UnusableError
+from reports.submission.package import Kind, PackageFinding, PackageFolder, UnusableError
 
 _KEYS = ("instance_id", "model_name_or_path", "model_patch")
 _PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)

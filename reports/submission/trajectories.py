@@ -21,7 +21,7 @@ from reports.submission.hidden import (
     traces,
     trajectory_of_json,
 )
-from reports.submission.package import PackageFolder, Kind, PackageFinding, PathType, UnusableError
+from reports.submission.package import Kind, PackageFinding, PackageFolder, PathType, UnusableError
 from reports.submission.predictions import PatchLine
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]

@@ -17,11 +17,11 @@ from core.redaction import Redactor
 from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE
 from reports.submission.entry import attempts_tag, check_entry
 from reports.submission.package import (
-    PackageFolder,
     Kind,
     PackageFinding,
-    SizeLimits,
+    PackageFolder,
     PathType,
+    SizeLimits,
     UnusableError,
     findings_of,
     locate,
