@@ -422,14 +422,13 @@ def utterances(attempt: AgentAttempt) -> tuple[Utterance, ...]:
     for step in attempt.steps or ():
         arguments = (t for a in step.actions for t in texts_in(dict(a.arguments)))
         said = [step.text, step.reasoning, *arguments]
-        writes = any(map(_may_write, step.actions))
+        writes = any(
+            _EDITS.search(action.name) or any(map(_WRITES.search, command_texts(action)))
+            for action in step.actions
+        )
         found.append(Utterance("\n".join(said), step.by_model, step.place, writes))
         found += (Utterance(o.text, False, o.place or step.place) for o in step.observations)
     return tuple(found)
-
-
-def _may_write(action: Action) -> bool:
-    return bool(_EDITS.search(action.name)) or any(map(_WRITES.search, command_texts(action)))
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,6 @@ class File:
     data: Any = None
 
     def spot(self, key: str) -> str:
-        """Return the place of the value of ``key`` in this JSON file for findings."""
         return f"{self.place}:{line_of(self.text, (key,))}"
 
     @property

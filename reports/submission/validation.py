@@ -307,7 +307,10 @@ def _shares(
     folder: PackageFolder, name: str, wanted: Mapping[str, Share] | None
 ) -> Iterator[PackageFinding]:
     data = folder.json(name)
-    wrong = _no_shares(data)
+    if not isinstance(data, dict):
+        wrong: tuple[str, ...] | None = ()
+    else:
+        wrong = next(((str(key),) for key, value in data.items() if not _is_share(value)), None)
     if wrong is not None:
         problem = "does not contain `resolved` and `total` by name"
         fix = 'write {"name": {"resolved": 1, "total": 2}}'
@@ -319,12 +322,6 @@ def _shares(
             problem += _words(wanted.get(key))  # type: ignore[union-attr]
             fix = "count all instances of the split again"
             yield PackageFinding(Kind.RESULTS, folder.spot(name, key), problem, fix)
-
-
-def _no_shares(data: object) -> tuple[str, ...] | None:
-    if not isinstance(data, dict):
-        return ()
-    return next(((str(key),) for key, value in data.items() if not _is_share(value)), None)
 
 
 def _is_share(value: Any) -> bool:  # noqa: ANN401 - any JSON value

@@ -77,10 +77,7 @@ class LiveTool(OfficialTool):
         return [self.command(["-c", _PROGRAM], options)]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        """Return the verdict in the instance's own report.
-
-        The report of all is written at the end only.
-        """
+        # The report of all is written at the end only.
         own = folder.outputs / _RESULTS / row_id(task)
         report, log = read_result(own / REPORT_FILE), read_text(own / "post_patch_log.txt")
         if report is None:

@@ -67,10 +67,7 @@ class RebenchV2Tool(OfficialTool):
         return [self.command([self.checkout / _SCRIPT], options)]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        """Return whether all wanted tests passed.
-
-        ``passed_match`` also demands that no other test passed, so it is not used.
-        """
+        # ``passed_match`` also demands that no other test passed, so it is not used.
         name = row_id(task)
         report = read_result(folder.outputs / _REPORT) or {}
         item = next((i for i in objects(report.get("items")) if i.get("instance_id") == name), None)
