@@ -97,7 +97,7 @@ def states_in_words(states: Mapping[str, Validity]) -> str:
 def not_valid(
     path: Path | None, ids: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Validity]:
-    """Return which of ``ids`` a run leaves out, with their states, and say so; without a file none."""
+    """Return which of ``ids`` a run leaves out, with their states, and say so; none by default."""
     if path is None:
         return {}
     known = read_validity(path)

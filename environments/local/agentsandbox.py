@@ -41,7 +41,7 @@ class SandboxedCommand:
         return launched(words)
 
     def missing(self, program: str) -> list[str]:
-        """Return the invisible ones of ``program``, the targets of its links and its interpreter."""
+        """Return which of ``program``, its links and its interpreter are not visible inside."""
         needed = list(dict.fromkeys(_needed(Path(program))))
         argv = bubblewrapped_in_place(
             ["sh", "-c", _NAME_MISSING, "sh", *needed], (), self.readable, network=self.network

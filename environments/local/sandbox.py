@@ -42,7 +42,7 @@ class Confined:
 
     @contextmanager
     def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
-        """Yield a command line that runs ``argv`` without keyrings, in its own cgroup if possible."""
+        """Yield a command line for ``argv`` without keyrings, in its own cgroup if possible."""
         with self.group() as group:
             words = launched([*argv])
             yield group.joined(words) if group else words

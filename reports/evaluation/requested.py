@@ -283,7 +283,7 @@ class RunEvaluation:
     batches: Batches = lambda tasks: (tasks,)
 
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
-        """Evaluate the predictions whose verdict ``evaluator`` does not accept; save new verdicts."""
+        """Evaluate predictions whose verdict ``evaluator`` does not accept; save new verdicts."""
         todo = [p for p in self.predictions if not evaluator.accepts(self._known[p.instance_id])]
         self._say_kept(todo)
         given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]
