@@ -55,18 +55,28 @@ def late(place: Path) -> Iterator[tuple[ExerciseRun, ExerciseProvider]]:
         yield run, provider
 
 
-@pytest.mark.parametrize("profile", ["current", "2023"])
-def test_examples_as_replies_solve_all_in_each_format(place: Path, profile: str) -> None:
+@pytest.mark.parametrize(
+    ("profile", "ids"),
+    [
+        ("2023", [*six()]),
+        # pytest starts slowly: one exercise with one file, and one with two.
+        ("current", ["cuckoo-clock", "garden-path"]),
+        pytest.param("current", [*six()], marks=pytest.mark.long),
+    ],
+)
+def test_examples_as_replies_solve_all_in_each_format(
+    place: Path, profile: str, ids: list[str]
+) -> None:
     notation = Notation.OF_2023 if profile == "2023" else Notation.CURRENT
     names = format_names(notation)
-    options = ("--profile", profile, "--formats", ",".join(names))
-    run = ExerciseRun(place / profile, place / "cache", options)
+    options = ("--profile", profile, "--formats", ",".join(names), "--ids", ",".join(ids))
+    run = ExerciseRun(place / f"{profile}-{len(ids)}", place / "cache", options)
     with ExerciseProvider([*six().values()], examples, notation) as provider:
         assert run.run(provider) == 0
     assert {
         n: (r["pass_num_1"], r["total_tests"]) for n, r in run.records().items()
-    } == dict.fromkeys(names, (6, 6))
-    assert len(provider.requests) == 6 * len(names)
+    } == dict.fromkeys(names, (len(ids), len(ids)))
+    assert len(provider.requests) == len(ids) * len(names)
     assert {r["percent_cases_well_formed"] for r in run.records().values()} == {100.0}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -193,13 +194,27 @@ CHEATS = {
 }
 
 
-def _ways() -> list[tuple[str, bool]]:
+# Of each kind of cheat; the others of the kind are long.
+SHORT = {
+    "os._exit at import, both", "os._exit at exit", "prints OK", "a forged report, both",
+    "a folder in place of the report, pytest", "kills the parent", "leaves a child to test",
+    "replaces an assertion, both", "replaces the result", "replaces the reports, pytest",
+    "replaces sys.exit", "loads no tests", "replaces tests when called, both", "skips",
+    "expects failures, pytest", "ends pytest, pytest", "equals everything, both",
+    "restores what it replaced", "removes failures that frames hold", "a trace function, both",
+    "a report of its own at the end, pytest", "the values that the tests expect",
+    "values at random",
+}  # fmt: skip
+
+
+def _ways() -> list[Any]:
     found = []
     for name in CHEATS:
+        marks = () if name in SHORT else (pytest.mark.long,)
         if not name.endswith(", pytest"):
-            found.append((name, True))
+            found.append(pytest.param(name, True, marks=marks))
         if name.endswith((", pytest", ", both")):
-            found.append((name, False))
+            found.append(pytest.param(name, False, marks=marks))
     return found
 
 
@@ -228,20 +243,22 @@ def test_files_that_are_no_solution_files_are_not_there(local: MakeTester) -> No
     assert not local(True).test(exercise, {"cuckoo_clock.py": WRONG.encode(), **given}).solved
 
 
+NAMES = ["conftest.py", "unittest.py", "sitecustomize.py", "pytest.py", "json.py", "select.py"]
+
+
 @pytest.mark.parametrize("unittest", [True, False])
 @pytest.mark.parametrize(
-    "name", ["conftest.py", "unittest.py", "sitecustomize.py", "pytest.py", "json.py", "select.py"]
+    "names", [NAMES, *(pytest.param([name], marks=pytest.mark.long) for name in NAMES)]
 )
-def test_a_solution_file_with_such_a_name_is_harmless(
-    local: MakeTester, name: str, unittest: bool
+def test_solution_files_with_such_names_are_harmless(
+    local: MakeTester, names: list[str], unittest: bool
 ) -> None:
-    """No interpreter or runner takes it for its own, so it is not run at all."""
-    if unittest and name not in ("unittest.py", "sitecustomize.py"):
-        pytest.skip("one of each kind is enough")
+    """No interpreter or runner takes one for its own: it would end the tests."""
     exercise = six()["cuckoo-clock"]
-    files = {**exercise.files, name: b""}
-    exercise = replace(exercise, files=files, solution=(*exercise.solution, name))
-    given = {"cuckoo_clock.py": WRONG.encode(), name: f"{_OK}import os\nos._exit(0)\n".encode()}
+    files = {**exercise.files, **dict.fromkeys(names, b"")}
+    exercise = replace(exercise, files=files, solution=(*exercise.solution, *names))
+    given = dict.fromkeys(names, f"{_OK}import os\nos._exit(0)\n".encode())
+    given["cuckoo_clock.py"] = WRONG.encode()
     tried = local(unittest).test(exercise, given)
     assert (tried.solved, tried.counts is not None) == (False, True), tried.output
     given["cuckoo_clock.py"] = RIGHT.encode()
