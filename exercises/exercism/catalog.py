@@ -32,9 +32,7 @@ class Catalog:
     """A collection of exercises.
 
     Attributes:
-        exercises: by key.
-        commit: of the repository they were read from; with ``-dirty`` where files may differ from
-            it; empty if there is none.
+        commit: with ``-dirty`` where files may differ from it; empty if there is none.
         unknown: names of exercises in languages that are not among ``LANGUAGES``.
     """
 
@@ -44,7 +42,6 @@ class Catalog:
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of all exercises with their files."""
         return hash_of(f"{one.key}\0{one.sha256}\n" for one in self.exercises)
 
 
@@ -92,13 +89,7 @@ def read_catalog(place: Path) -> Catalog:
 
 
 def fetched_catalog(cache: Path, source: str = GITHUB, commit: str = COMMIT) -> Catalog:
-    """Return the exercises of the pinned commit; its repository is cloned into the cache once.
-
-    Args:
-        cache: the harness's.
-        source: address to clone from, with ``{repo}``.
-        commit: full hash.
-    """
+    """Return the exercises of the pinned commit; its repository is cloned into the cache once."""
     mirror = Mirrors(cache / "mirrors", source).get(REPOSITORY, commit)
     tree = tree_of_commit(mirror, commit, _PRACTICE.rstrip("/"))
     return catalog_of(tree, f"{REPOSITORY} at {commit}", commit)
@@ -147,7 +138,6 @@ class ExerciseSelection(Selection):
     )
 
     def of(self, exercises: Sequence[Exercise]) -> tuple[Exercise, ...]:
-        """Return the selected exercises: languages, ids, pattern, order, slice."""
         known = {
             one.key: one
             for one in exercises
@@ -174,7 +164,6 @@ Tree = dict[str, bytes]
 
 
 def read_tree(place: Path) -> Tree:
-    """Return the files of a folder or of a ``.tar.gz``."""
     try:
         if place.is_dir():
             return _collected(_of_folder(place), place)
@@ -186,7 +175,6 @@ def read_tree(place: Path) -> Tree:
 
 
 def tree_of_commit(mirror: Path, commit: str, folder: str) -> Tree:
-    """Return the files below ``folder`` at a commit; paths are those of the repository."""
     return _collected(_of_commit(mirror, commit, folder), mirror)
 
 
@@ -274,11 +262,6 @@ def _check_size(path: Path, size: int) -> None:
 
 
 def _safe(name: str, place: Path) -> str:
-    """Return the name of a member without ``./``.
-
-    Raises:
-        UserError: it leads out of the collection, or is no text.
-    """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     printable = False
     with suppress(UnicodeEncodeError):

@@ -43,17 +43,14 @@ def _texts_in(value: object) -> Iterator[str]:
 
 
 def syntax_errors(output: str) -> int:
-    """Return the number of lines of the tests' output that begin ``SyntaxError``."""
     return len(_SYNTAX.findall(output))
 
 
 def indentation_errors(output: str) -> int:
-    """Return the number of lines of the tests' output that begin ``IndentationError``."""
     return len(_INDENTATION.findall(output))
 
 
 def malformed(counts: ReplyCounts) -> bool:
-    """Tell whether a reply breaks its edit format, or edits of it fail."""
     return counts.malformed or counts.failed > 0
 
 

@@ -20,11 +20,8 @@ class Exercise:
     """An exercise as it stands in its collection.
 
     Attributes:
-        language: the name of a ``Language``.
         files: content by path, with ``/``, relative to the exercise.
         solution: paths of the files that a model may write, in the order of the configuration.
-        tests: paths of the tests.
-        examples: paths of the files of the reference solution.
     """
 
     language: str
@@ -36,17 +33,14 @@ class Exercise:
 
     @property
     def key(self) -> str:
-        """The id: ``python/acronym``."""
         return f"{self.language}/{self.name}"
 
     @property
     def rules(self) -> Language:
-        """The record of the language."""
         return LANGUAGES[self.language]
 
     @property
     def sha256(self) -> str:
-        """The hash of all paths and contents."""
         return tree_hash(self.files)
 
     def text(self, path: str) -> str:
@@ -110,12 +104,7 @@ def _suffix(path: str) -> str:
 
 
 def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
-    """Return an exercise, None if its language is not among ``LANGUAGES``.
-
-    Args:
-        name: of its folder.
-        files: content by path; ``.meta/config.json`` says which are solution, test and example.
-    """
+    """Return the exercise in folder ``name``, None if its language is not among ``LANGUAGES``."""
     try:
         config = json_of(files[CONFIG])
     except DamagedError as error:
@@ -147,7 +136,6 @@ def tree_hash(files: Mapping[str, bytes]) -> str:
 
 
 def hash_of(lines: Iterable[str]) -> str:
-    """Return the SHA-256 of lines."""
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line.encode("utf-8", "surrogateescape"))

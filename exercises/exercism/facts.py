@@ -27,7 +27,6 @@ class ColumnName(BaseModel):
 
     @property
     def label(self) -> str:
-        """The column in words."""
         repeat = f" #{self.repeat}" if self.repeat > 1 else ""
         return f"{self.model}@{self.edit_format}{repeat}"
 
@@ -38,11 +37,9 @@ class RunFacts(BaseModel):
     Attributes:
         exercises: keys of the selected exercises, in the order of the run; languages whose tools
             are missing are not among them.
-        exercises_commit: empty for a folder without one.
         timeout: seconds for the tests of a try.
         test_lines: of their output that the model receives; None for all.
         started: date, YYYY-MM-DD.
-        version: of the harness.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -60,12 +57,10 @@ class RunFacts(BaseModel):
     version: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the value for ``run.json``."""
         return self.model_dump(mode="json")
 
 
 def read_facts(run: Path) -> RunFacts:
-    """Return the facts of a run, given its folder ``predictions/<run>``."""
     store = RunStore.of_folder(run, READER)
     described = store.read_run()
     if described is None or KEY not in described:

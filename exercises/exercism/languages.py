@@ -65,11 +65,9 @@ class Language:
         return bool(self.unittest_command)
 
     def is_solution(self, path: str) -> bool:
-        """Tell whether a file that is listed as a solution may be one."""
         return path.endswith(self.suffixes) and path.rpartition("/")[2] not in self.never_solutions
 
     def edited_test(self, text: str) -> str:
-        """Return the text of a test with all of its tests switched on."""
         for pattern, replacement in self.test_edits:
             text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
         return text

@@ -35,7 +35,6 @@ class Profile:
     """What a year's benchmark does; each value can be set by itself.
 
     Attributes:
-        unittest: the tests run under unittest, else by the language's command.
         timeout: seconds for the tests of one try.
         test_lines: of the output of tests that the model receives; None for all.
         first_formats: markers and functions of 2023 are shown to the model, and a call of an
@@ -66,13 +65,7 @@ def first_message(exercise: Exercise) -> str:
 
 
 def failures_message(exercise: Exercise, output: str, test_lines: int | None) -> str:
-    """Return the message after failing tests.
-
-    Args:
-        exercise: whose solution failed.
-        output: cleaned, or ``TIMED_OUT``.
-        test_lines: as in ``Profile``.
-    """
+    """Return the message after failing tests; ``output`` is cleaned, or ``TIMED_OUT``."""
     shown = output if test_lines is None else "\n".join(output.splitlines()[:test_lines])
     return shown + _FAILURES.format(names=_names(exercise))
 

@@ -63,7 +63,6 @@ class TryResult(_Frozen):
         patch: from the stubs to the solution files that were tested.
         output: of the tests, cleaned.
         tests_passed, tests_failed, tests_skipped: None without a credible report.
-        seconds: of the tests.
     """
 
     solved: bool
@@ -79,9 +78,7 @@ class TryResult(_Frozen):
 class Extra(_Frozen):
     """What the published benchmark does not record; docs/exercism.md defines the counters.
 
-    Attributes:
-        repeat: from 1.
-        error: the provider's refusal, or what failed; empty otherwise.
+    ``error`` is the provider's refusal, or what failed.
     """
 
     status: ExerciseStatus
@@ -101,8 +98,6 @@ class ExerciseResult(_Frozen):
     """A result file; tokens are sums over calls.
 
     Attributes:
-        testdir: the folder of the exercise, relative to its collection.
-        tests_outcomes: one for each try.
         cost: dollars; None if the price of a call is unknown.
         commit_hash: of the harness, or its version.
         chat_hashes: one pair for each call.
@@ -136,12 +131,10 @@ class ExerciseResult(_Frozen):
 
     @property
     def key(self) -> str:
-        """The id of the exercise: ``python/acronym``."""
         return f"{self.extra.language}/{self.testcase}"
 
     @property
     def status(self) -> ExerciseStatus:
-        """How the exercise ended."""
         return self.extra.status
 
     @property
@@ -150,7 +143,6 @@ class ExerciseResult(_Frozen):
         return self.tests_outcomes.index(True) + 1 if True in self.tests_outcomes else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the content of the file."""
         return self.model_dump(mode="json")
 
     @model_validator(mode="after")
@@ -176,7 +168,6 @@ def result_path(run: Path, model: str, edit_format: str, repeat: int, key: str) 
 
 
 def read_result(path: Path) -> ExerciseResult:
-    """Return the result in a file."""
     result = _result(read_object(path, _FIX), path)
     expected = result_path(
         Path(), result.model, result.edit_format, result.extra.repeat, result.key
@@ -222,5 +213,4 @@ def read_aider_result(folder: Path) -> ExerciseResult:
 
 
 def result_paths(run: Path) -> Iterator[Path]:
-    """Yield the paths of a run's results, sorted."""
     yield from sorted((run / RESULTS).glob("*/*/*.json"))

@@ -20,8 +20,6 @@ _FAILED_UNITTEST = re.compile(r"^(?:FAIL|ERROR): (\w+) \(", re.MULTILINE)
 
 @dataclass(frozen=True)
 class TestCounts:
-    """How many tests passed, failed, and were skipped or expected to fail."""
-
     __test__ = False  # the name makes pytest think that this is a test
 
     passed: int
@@ -34,9 +32,7 @@ class ExerciseTestRun:
     """What is left of one run of the tests.
 
     Attributes:
-        exit_code: of the command; None if a signal or the time limit ended it.
-        timed_out: the time limit ended it.
-        output: standard output and error.
+        exit_code: None if a signal or the time limit ended it.
         report: pytest's; empty if there is none.
         unittest: the unittest command ran.
     """
@@ -54,10 +50,6 @@ def pytest_counts(report: str, files: Collection[str]) -> TestCounts | None:
     """Return the counts of pytest's JUnit report, None for an incomplete one.
 
     A test that is reported more than once, for example with failing subtests, counts as its worst.
-
-    Args:
-        report: XML.
-        files: paths in the tested folder.
     """
     found = [*report_results(report, files).values()]
     if not found:
@@ -79,7 +71,6 @@ def unittest_counts(output: str) -> TestCounts | None:
 
 
 def counts_of(run: ExerciseTestRun, files: Collection[str]) -> TestCounts | None:
-    """Return the counts of a run of Python tests, None if it has no credible report."""
     if run.unittest:
         return unittest_counts(run.output)
     return pytest_counts(run.report, files)
@@ -111,12 +102,8 @@ def is_solved(run: ExerciseTestRun, counts: TestCounts | None, expected: TestCou
     """Tell whether an exercise is solved.
 
     It is where the command ended with 0 in time and printed something, and all the tests of the
-    exercise ran, and none failed. So deleted, skipped or additional tests solve nothing.
-
-    Args:
-        run: of the tests.
-        counts: of the run.
-        expected: the counts of the example's run.
+    example's run (``expected``) ran, and none failed. So deleted, skipped or additional tests
+    solve nothing.
     """
     if run.timed_out or run.exit_code != 0 or not run.output.strip() or expected is None:
         return False

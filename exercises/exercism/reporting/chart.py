@@ -45,12 +45,10 @@ class ChartBar:
 
     @property
     def height(self) -> float:
-        """The mean of the repeats."""
         return sum(self.last) / len(self.last)
 
 
 def chart_words(bars: Sequence[ChartBar]) -> str:
-    """Return the chart as text."""
     return "; ".join(
         f"{bar.model} {bar.edit_format}: {bar.height:.1f} %" + ("*" if bar.published else "")
         for bar in bars
@@ -165,7 +163,6 @@ def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
 
 
 def chart_svg(bars: Sequence[ChartBar], theme: Theme) -> str:
-    """Return the chart as SVG."""
     from reports.plots.style import as_svg, drawing
 
     with drawing(theme):

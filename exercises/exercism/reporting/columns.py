@@ -37,7 +37,6 @@ class Column:
     """One model in one edit format, once, of a run.
 
     Attributes:
-        run: the name of the run, and ``folder`` its folder.
         label: unique among the columns of a report.
         results: the completed ones, by the keys of exercises.
         chats: where the transcripts of exercises lie, if they are there.
@@ -58,7 +57,6 @@ class Column:
 
     @property
     def verdicts(self) -> dict[str, bool]:
-        """Whether each completed exercise is solved."""
         return {key: result.solved_at is not None for key, result in self.results.items()}
 
     @property
@@ -69,15 +67,12 @@ class Column:
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """What a column comes to; shares are of completed exercises.
+    """The sums of a column; shares are of completed exercises.
 
     Attributes:
-        selected: number of exercises of the run.
         solved: after try 1, 2, …
-        well_formed: exercises without a malformed reply.
         dollars: None if a cost is unknown; also ``dollars_per_solved``, or without a solved one.
         seconds_each: of calls, for an exercise; None without one.
-        sums: counters by their key in result files.
     """
 
     label: str
@@ -92,7 +87,6 @@ class ColumnSummary:
 
 
 def summary(column: Column) -> ColumnSummary:
-    """Return what a column comes to."""
     every = [*column.results.values()]
     solved = tuple(solved_after(every, number) for number in range(1, column.facts.tries + 1))
     cost = total(result.cost for result in every)
@@ -112,19 +106,15 @@ def summary(column: Column) -> ColumnSummary:
 
 
 def solved_after(results: Sequence[ExerciseResult], tries: int) -> Share:
-    """Return the share of exercises that are solved after so many tries."""
     return Share.made(sum(0 < (r.solved_at or 0) <= tries for r in results), len(results))
 
 
 def read_columns(
     runs: Sequence[Path], say: Callable[[str], None], *, allow_partial: bool = False
 ) -> tuple[Column, ...]:
-    """Return the columns of runs, in the order of their configuration.
+    """Return the columns of runs of ours or of aider's benchmark.
 
-    Args:
-        runs: folders under ``predictions/``, or of aider's benchmark.
-        say: takes a line for each result that is left out.
-        allow_partial: leave broken results out; they count as open.
+    With ``allow_partial`` broken results are left out, count as open, and get a line of ``say``.
     """
     left_out = say if allow_partial else None
     found = [

@@ -43,8 +43,6 @@ _RUNS = "give folders under predictions/"
 
 @option_group
 class ReportAsked:
-    """What ``report`` is asked for."""
-
     runs: tuple[Path, ...] = option((), "Runs: folders under predictions/.", "runs", argument=True)
     chart: Path | None = option(
         None, "Draw the chart: FILE.svg, and FILE-dark.svg for dark pages.", "--chart"
@@ -68,16 +66,12 @@ class ReportAsked:
 
 @option_group
 class DiffAsked:
-    """What ``diff`` is asked for."""
-
     runs: tuple[Path, ...] = option((), "Two runs.", "runs", argument=True)
     allow_partial: bool = partial_option("Leave broken results out.")
 
 
 @option_group
 class CheckAsked:
-    """What ``check`` is asked for."""
-
     files: tuple[Path, ...] = option((), "Records (YAML).", "files", argument=True)
 
 
@@ -141,7 +135,6 @@ def _asked_for(
 
 
 def write_run_records(columns: Sequence[Column]) -> None:
-    """Write the ``record.yml`` of each run that has columns here."""
     for folder in dict.fromkeys(column.folder for column in columns):
         own = [record_of(column) for column in columns if column.folder == folder]
         write_records(folder / RECORD, own)
@@ -221,7 +214,6 @@ class RatioFault:
     why: str
 
     def line(self) -> str:
-        """Return the fault as one line."""
         return f"{self.record}: {self.key} is {self.written}, but {self.why}"
 
 
@@ -361,7 +353,6 @@ class ExercisesView:
 
 
 def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Record]) -> Path:
-    """Write ``report.html`` and its figure into ``folder``; return the path of the page."""
     # Imported here: only pages need jinja2 and pygments.
     from reports.pages.render import Renderer
     from reports.pages.write import PagePicture
@@ -390,7 +381,6 @@ def _redacted(bar: ChartBar, redact: Redactor) -> ChartBar:
 def exercises_view(
     folder: Path, columns: Sequence[Column], published: Sequence[Record]
 ) -> ExercisesView:
-    """Return the content of a page that will lie in ``folder``."""
     head, rows = column_rows(report_of(columns, published))
     keys = dict.fromkeys(key for column in columns for key in column.facts.exercises)
     runs = dict.fromkeys(column.run for column in columns)

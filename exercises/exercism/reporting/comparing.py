@@ -16,13 +16,6 @@ from reports.statistics.methods.paired import PairedTable, bootstrap_difference,
 
 @dataclass(frozen=True)
 class RepeatSpread:
-    """The repeats of one model in one edit format; shares are of completed exercises.
-
-    Attributes:
-        tries: after so many tries.
-        shares: one for each repeat that has a result.
-    """
-
     label: str
     tries: int
     shares: tuple[float, ...]
@@ -38,7 +31,6 @@ class ColumnPair:
     Attributes:
         p_value: of McNemar's exact test; None without exercises.
         difference: the share of B minus that of A, and its 95 % ``interval`` by paired bootstrap.
-        only_a, only_b: exercises that only this column solved.
     """
 
     a: str
@@ -53,8 +45,6 @@ class ColumnPair:
 
 @dataclass(frozen=True)
 class RankedExercise:
-    """How many of the columns that completed an exercise solved it."""
-
     exercise: str
     solved: int
     completed: int
@@ -132,7 +122,6 @@ def _pair(a: Column, b: Column) -> ColumnPair:
 
 
 def by_language(columns: Sequence[Column]) -> dict[str, dict[str, Share]]:
-    """Return the share of solved exercises by label and language."""
     return {column.label: _of_languages(column.verdicts) for column in columns}
 
 
@@ -156,11 +145,9 @@ def ranking(columns: Sequence[Column]) -> tuple[RankedExercise, ...]:
 def outcome_differences(
     a: Sequence[Column], b: Sequence[Column]
 ) -> tuple[tuple[OutcomeDifference, ...], tuple[str, ...]]:
-    """Compare the columns that two runs have in common.
+    """Compare the columns of two runs, and name those that only one of them has.
 
-    Returns:
-        The exercises whose outcome differs (solved at another try counts as the same), and the
-        names of columns that only one of the runs has.
+    Solved at another try counts as the same outcome.
     """
     of_a, of_b = ({_plain(c): c for c in columns} for columns in (a, b))
     found = tuple(
@@ -183,7 +170,6 @@ def _status(column: Column, key: str) -> ExerciseStatus | None:
 
 
 def variants(columns: Sequence[Column]) -> Variants:
-    """Return how far replies to one request, and verdicts of one series, differ."""
     sent: dict[str, list[str]] = defaultdict(list)
     for column in columns:
         for result in column.results.values():

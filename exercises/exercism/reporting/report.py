@@ -39,14 +39,6 @@ Lay = Callable[..., Iterator[str]]
 
 @dataclass(frozen=True)
 class ExercismReport:
-    """All that is said of columns.
-
-    Attributes:
-        languages: share of solved exercises by column and language.
-        open: by column, the exercises that are not completed.
-        published: records of others, as they stand in their files.
-    """
-
     columns: tuple[ColumnSummary, ...]
     repeats: tuple[RepeatSpread, ...]
     pairs: tuple[ColumnPair, ...]
@@ -62,7 +54,6 @@ class ExercismReport:
 
 
 def report_of(columns: Sequence[Column], published: Sequence[Record] = ()) -> ExercismReport:
-    """Return the report on columns, with records of others beside it."""
     return ExercismReport(
         columns=tuple(map(summary, columns)),
         repeats=spreads(columns),
@@ -92,7 +83,6 @@ def _columns(report: ExercismReport, lay: Lay) -> Iterator[str]:
 
 
 def column_rows(report: ExercismReport) -> tuple[tuple[str, ...], list[list[object]]]:
-    """Return the head and the rows of the table of columns and published records."""
     tries = max((len(one.solved) for one in report.columns), default=0)
     costs = column_of_dollars([one.dollars for one in report.columns])
     each = column_of_dollars([one.dollars_per_solved for one in report.columns])
@@ -211,7 +201,6 @@ def _ranking(report: ExercismReport, lay: Lay) -> Iterator[str]:
 
 
 def variant_lines(found: Variants) -> Iterator[str]:
-    """Yield what ``--variants`` says."""
     yield f"requests sent more than once   {found.requests}"
     yield f"with different replies         {found.varied} ({found.replies} replies)"
     for label, keys in found.bubble.items():

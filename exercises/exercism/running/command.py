@@ -107,7 +107,6 @@ _WORDS = {InstanceStatus.PLAUSIBLE: "solved", InstanceStatus.FALLBACK: "failed"}
 
 
 def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> int:
-    """Run, and return the exit code."""
     config = validated(config)
     check_models(config.called, options.money)
     catalog = (
@@ -129,13 +128,6 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
 def _usable(
     exercises: Sequence[Exercise], config: ExercismConfig, cache: Path, say: Say
 ) -> tuple[tuple[Exercise, ...], dict[str, str]]:
-    """Return the exercises whose tests can run here, and the versions of their languages' tools.
-
-    The others are named.
-
-    Raises:
-        UserError: none is left.
-    """
     languages = sorted({one.language for one in exercises})
     tools, reasons = usable(languages, config.test_settings, config.environment)
     if reasons and not tools:
@@ -155,8 +147,6 @@ def _usable(
 
 @dataclass(frozen=True)
 class _Session:
-    """The start of a run whose lock this process holds."""
-
     config: ExercismConfig
     options: ExercismOptions
     store: ExerciseStore
@@ -284,7 +274,6 @@ def describe_run(
 
 
 def run_facts(config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exercise]) -> RunFacts:
-    """Return the facts of one start of a run."""
     return RunFacts(
         columns=tuple(column.name for column in config.columns),
         exercises=tuple(one.key for one in exercises),
@@ -301,7 +290,6 @@ def run_facts(config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exer
 
 
 def together(before: RunFacts, now: RunFacts) -> RunFacts:
-    """Return the facts of a run with the columns and exercises of two starts."""
     return before.model_copy(
         update={
             "columns": tuple(dict.fromkeys((*before.columns, *now.columns))),
@@ -319,14 +307,7 @@ class ResultSaver:
     """Saves the results of one start of a run.
 
     Results of calls that the provider refused wait for the first call that it answers: five of
-    them end the run, and then nothing is kept of them.
-
-    Attributes:
-        described: what each trajectory says of the whole run.
-        replayed: no model is called.
-        progress: is told of each result.
-        say: prints a line for the user.
-        gave_up: the provider's words, where it refused the first calls.
+    them end the run, and then nothing is kept of them. ``gave_up`` has the provider's words then.
     """
 
     store: ExerciseStore
@@ -340,7 +321,6 @@ class ResultSaver:
     _returned: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(self, finished: Finished[ExerciseWork], coordinator: CallCoordinator) -> None:
-        """Save what was done on an exercise."""
         work = finished.value
         if work is None:
             return
@@ -420,7 +400,6 @@ _HEADINGS = ("try", "tests", "passed", "failed", "skipped", "seconds")
 
 
 def transcript(played: Played) -> str:
-    """Return the Markdown text."""
     return "\n".join(_lines(played)) + "\n"
 
 

@@ -59,7 +59,6 @@ class RunColumn:
 
     @property
     def name(self) -> ColumnName:
-        """The column as files and reports name it."""
         choice = self.choice
         form = ARCHITECT if choice.architect else choice.edit_format
         return ColumnName(model=choice.label, edit_format=form, repeat=self.repeat)
@@ -69,10 +68,7 @@ class RunColumn:
 class ExercismConfig(RunBasics):
     """Everything that decides what a run does.
 
-    Attributes:
-        formats: those of each model that is named without one; empty for the model's own.
-        exercises: a checkout, a folder or an archive; None for the pinned commit.
-        timeout, test_lines: None for the profile's; 0 lines are all.
+    ``timeout`` and ``test_lines`` are the profile's where they are None; 0 lines are all.
     """
 
     formats: tuple[str, ...] = option(
@@ -116,7 +112,6 @@ class ExercismConfig(RunBasics):
 
     @property
     def run_name(self) -> str:
-        """The folder under ``predictions/``."""
         models = {model.name: model for model in self.called.models}
         return self.run or f"exercism--{model_slug([*models.values()])}"
 
@@ -127,12 +122,10 @@ class ExercismConfig(RunBasics):
 
     @property
     def notation(self) -> Notation:
-        """The markers and functions that models are told to use."""
         return Notation.OF_2023 if self.profile.first_formats else Notation.CURRENT
 
     @property
     def seconds(self) -> float:
-        """The time limit of a try's tests."""
         return self.profile.timeout if self.timeout is None else self.timeout
 
     @property
@@ -142,12 +135,10 @@ class ExercismConfig(RunBasics):
 
     @property
     def test_settings(self) -> TestSettings:
-        """How the tests of a try run."""
         return TestSettings(self.profile.unittest, self.seconds)
 
     @property
     def columns(self) -> tuple[RunColumn, ...]:
-        """All columns, by model, format and repeat."""
         return tuple(
             RunColumn(model, repeat)
             for model in self.models
@@ -155,7 +146,6 @@ class ExercismConfig(RunBasics):
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the configuration as it stands in ``run.json``."""
         return {
             "models": [
                 model.as_json(known=self.replay is None, api_base=self.api_base)
@@ -221,10 +211,8 @@ def in_formats(
 ) -> tuple[ModelChoice, ...]:
     """Return each model in each format.
 
-    Args:
-        models: as they were read.
-        given: as they were typed; those with ``@FORMAT`` keep it.
-        formats: of the others; empty for the model's own.
+    A model that was typed (``given``) with ``@FORMAT`` keeps it; without ``formats`` each has its
+    own.
     """
     return tuple(
         dict.fromkeys(
@@ -237,7 +225,6 @@ def in_formats(
 
 
 def validated(config: ExercismConfig) -> ExercismConfig:
-    """Return ``config`` when its values fit together."""
     if not is_safe_name(config.run_name):
         raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
     if config.environment is EnvironmentKind.NONE:

@@ -66,9 +66,7 @@ class ExerciseConversation:
 
     Attributes:
         root: an empty folder, in which the solution files are edited.
-        testing: called before tests run.
         transcript: all messages and calls so far, also after an exception.
-        works: how each try ended.
         tried: one for each try whose tests ran.
         architect: plans, where ``model`` is the editor of a pair; both have the same properties.
         editors: what the editor and the harness said in each try of a pair.
@@ -173,7 +171,6 @@ class ExerciseConversation:
 
 
 def try_result(found: TestedTry, patch: str) -> TryResult:
-    """Return what a result file holds of a try."""
     counts = found.counts
     return TryResult(
         solved=found.solved,

@@ -43,8 +43,6 @@ ATTEMPT = 1
 
 @dataclass(frozen=True)
 class ExerciseServices:
-    """What jobs need, once in each process."""
-
     config: ExercismConfig
     worker: WorkerAccess
     models: ModelSource
@@ -60,7 +58,6 @@ class ExerciseServicesFactory:
     _made: list[ExerciseTester] = field(default_factory=list)
 
     def __call__(self, worker: WorkerAccess) -> ExerciseServices:
-        """Build them."""
         config, options = self.config, self.options
         tester = make_tester(
             config.environment, config.test_settings, worker.cache, worker.key,
@@ -71,18 +68,13 @@ class ExerciseServicesFactory:
         return ExerciseServices(config, worker, models, tester)
 
     def close(self) -> None:
-        """Release what was built here."""
         while self._made:
             self._made.pop().close()
 
 
 @dataclass(frozen=True)
 class ExerciseWork:
-    """What was done on an exercise.
-
-    Attributes:
-        result: None where there is none yet, and the exercise must be redone.
-    """
+    """The work on an exercise; it must be redone where ``result`` is None."""
 
     played: Played
     result: ExerciseResult | None = None
@@ -90,11 +82,7 @@ class ExerciseWork:
 
 @dataclass(frozen=True)
 class ExerciseJob:
-    """An exercise in a column; see ``runs.jobs.Job``.
-
-    Attributes:
-        recordings: that are replayed; None where models are called.
-    """
+    """An exercise in a column; ``recordings`` are replayed, None where models are called."""
 
     exercise: Exercise
     column: RunColumn
@@ -106,7 +94,6 @@ class ExerciseJob:
 
     @property
     def description(self) -> str:
-        """The exercise with its column."""
         return f"{self.exercise.key} {self.column.name.label}"
 
     @property
@@ -115,14 +102,12 @@ class ExerciseJob:
         return self.exercise.key
 
     def portable(self) -> ExerciseJob:
-        """Return the job with its recording."""
         if self.recordings is None:
             return self
         read = {self.key: self.recordings.attempts(self.key)}
         return replace(self, recordings=replace(self.recordings, read=read))
 
     def work(self, services: ExerciseServices, access: JobAccess) -> Finished[ExerciseWork]:
-        """Let the model work on the exercise."""
         started = time.monotonic()
         one = _Work(self, services, access)
         try:
@@ -148,8 +133,6 @@ _Ended = tuple[ExerciseStatus, str, ExerciseWork]
 
 @dataclass
 class _Work:
-    """The work on one job."""
-
     job: ExerciseJob
     services: ExerciseServices
     access: JobAccess

@@ -50,12 +50,9 @@ class Played:
     """What became of a conversation about an exercise.
 
     Attributes:
-        reason: why it has this status.
         error: the provider's refusal, the budget, or what failed; empty otherwise.
         tried: the tries whose tests ran.
-        replies: what each reply did.
         temperature: that was sent; None where none was.
-        traits: what the conversation knew of its model.
     """
 
     exercise: Exercise
@@ -84,7 +81,6 @@ class Played:
         return round(called + sum(one.seconds for one in self.tried), 3)
 
     def result(self, errors: int) -> ExerciseResult:
-        """Return the result; ``errors`` are calls that were refused or failed."""
         exercise, name, calls = self.exercise, self.column.name, self.calls
         used, choice = [call.reply.usage or Usage() for call in calls], self.column.choice
         outputs = [one.output for one in self.tried]
@@ -127,7 +123,6 @@ class Played:
         return self.status is ExerciseStatus.REFUSED
 
     def record(self) -> AttemptRecord:
-        """Return the conversation as an attempt of a trajectory."""
         last = self.tried[-1] if self.tried else None
         return AttemptRecord(
             candidate=Candidate(1, edit=self.edit, test=last.solved if last else None),

@@ -17,13 +17,7 @@ _DEVIATIONS = 1.645
 
 @dataclass
 class ColumnProgress:
-    """A column of a run so far.
-
-    Attributes:
-        selected: number of exercises.
-        costs: dollars of each completed exercise; None where unknown.
-        solved: the try that solved each exercise that is solved, from 1.
-    """
+    """A column of a run so far; ``solved`` has the try, from 1, of each solved exercise."""
 
     label: str
     selected: int
@@ -32,17 +26,14 @@ class ColumnProgress:
 
     @property
     def left(self) -> int:
-        """The number of exercises that are not completed."""
         return max(self.selected - len(self.costs), 0)
 
     def add(self, result: ExerciseResult) -> None:
-        """Count a result."""
         self.costs.append(result.cost)
         if result.solved_at:
             self.solved.append(result.solved_at)
 
     def line(self) -> str:
-        """Return the column in one line."""
         first = self.solved.count(1)
         done = f"{len(self.costs)} of {self.selected} done"
         solved = f"{len(self.solved)} solved ({first} in the first try)"
@@ -51,8 +42,6 @@ class ColumnProgress:
 
 @dataclass
 class RunProgress:
-    """All columns of a run so far."""
-
     columns: dict[ColumnName, ColumnProgress]
 
     @classmethod
@@ -62,20 +51,12 @@ class RunProgress:
         exercises: int,
         results: Iterable[ExerciseResult] = (),
     ) -> RunProgress:
-        """Return the progress of a run.
-
-        Args:
-            columns: of the run.
-            exercises: that are selected, for each column.
-            results: those that there are.
-        """
         seen = cls({name: ColumnProgress(name.label, exercises) for name in columns})
         for result in results:
             seen.add(result)
         return seen
 
     def add(self, result: ExerciseResult) -> None:
-        """Count a completed result; one of another column is ignored."""
         name = ColumnName(
             model=result.model, edit_format=result.edit_format, repeat=result.extra.repeat
         )
@@ -83,7 +64,6 @@ class RunProgress:
             self.columns[name].add(result)
 
     def lines(self) -> list[str]:
-        """Return a line for each column, and one for the dollars of all."""
         every = [*self.columns.values()]
         return [*(column.line() for column in every), *_dollars(every)]
 
@@ -105,10 +85,8 @@ def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | No
 
     An exercise that is left is expected to cost the mean of its column, else of all. The bound
     holds in 95 % of cases for independent costs: the variance of the sum of those that are left,
-    and that of the mean by which they are estimated.
-
-    Returns:
-        None if nothing is left or done, or a cost is unknown.
+    and that of the mean by which they are estimated. None if nothing is left or done, or a cost
+    is unknown.
     """
     known = [[float(cost) for cost in column.costs if cost is not None] for column in columns]
     every = [cost for costs in known for cost in costs]

@@ -19,8 +19,6 @@ from runs.upkeep import status_command
 
 @option_group
 class ExercismStatus:
-    """What ``status`` is asked for."""
-
     runs: tuple[Path, ...] = option((), "Runs: folders under predictions/.", "runs", argument=True)
 
 

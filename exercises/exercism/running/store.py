@@ -16,12 +16,7 @@ from runs.storage.store import RunStore
 
 
 def job_key(column: ColumnName, exercise: str) -> str:
-    """Return the key of a job: ``gpt-4o.diff.1.python.acronym``.
-
-    Args:
-        column: of the run.
-        exercise: its key, ``python/acronym``.
-    """
+    """Return the key of a job: ``gpt-4o.diff.1.python.acronym``."""
     language, _, name = exercise.partition("/")
     if "." in name or not is_safe_key(name):
         raise UserError(
@@ -35,21 +30,17 @@ class ExerciseStore(RunStore):
     """The files of a run; ids of instances are keys of jobs, and predictions are results."""
 
     def prediction(self, instance_id: str) -> Path:
-        """Return the path of a result."""
         rest, _, name = instance_id.rpartition(".")
         column, _, language = rest.rpartition(".")
         return self.folder / RESULTS / column / language / f"{name}.json"
 
     def name_of(self, prediction: Path) -> str:
-        """Return the key of the job of a result."""
         return ".".join((*prediction.parts[-3:-1], prediction.stem))
 
     def prediction_paths(self) -> Iterator[Path]:
-        """Yield the results, sorted."""
         return result_paths(self.folder)
 
     def read_prediction(self, path: Path) -> dict[str, Any]:
-        """Return of a result what a run and its status need."""
         result = read_result(path)
         return {
             "instance_id": self.name_of(path),

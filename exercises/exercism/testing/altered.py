@@ -21,7 +21,6 @@ _Test = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def test_names(source: str) -> set[str]:
-    """Return the names of the functions that are tests."""
     return {test.name for test in _tests(source)}
 
 

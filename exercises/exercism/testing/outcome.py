@@ -12,12 +12,9 @@ class TestedTry:
     """The outcome of one run of the tests on a solution.
 
     Attributes:
-        solved: see ``verdict.is_solved``.
-        timed_out: the time limit ended it.
         output: standard output and error, cleaned and whole: it is equal in each run of the same
             code. After a time-out, the text that the model receives instead.
-        counts: of passed, failed and skipped tests; None without a credible report, so also
-            after a time-out.
+        counts: None without a credible report, so also after a time-out.
         seconds: wall-clock time of the tests.
     """
 

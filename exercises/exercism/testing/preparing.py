@@ -26,7 +26,6 @@ _SHOWN = 200
 
 
 def prepared_root(cache: Path) -> Path:
-    """Return the folder, visible to all tests, below which packages lie."""
     return cache / "exercism" / "prepared"
 
 
@@ -45,8 +44,6 @@ def prepare(
     exercises: Iterable[Exercise], cache: Path, check: Callable[[], None] = lambda: None
 ) -> dict[str, str]:
     """Fetch the packages that exercises need and that are not there; needs a network only then.
-
-    ``check`` raises when the run stops.
 
     Returns:
         A reason in one line for each key of an exercise whose packages cannot be had: it is to be
@@ -84,7 +81,6 @@ def _prepared(folder: Path, exercise: Exercise, check: Callable[[], None]) -> st
 def _problem(
     argv: tuple[str, ...], folder: Path, exercise: Exercise, check: Callable[[], None]
 ) -> str:
-    """Run a command; return in one line why it failed, empty if it did not."""
     env = {**without_secrets(os.environ), **dict(exercise.rules.environment)}
     try:
         result = run_limited(argv, folder, env, _SECONDS, check=check)

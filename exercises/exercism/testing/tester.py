@@ -40,8 +40,6 @@ from exercises.exercism.verdict import (
 
 @dataclass(frozen=True)
 class LanguagePlace:
-    """Folders for a language, and variables that its commands need there."""
-
     folders: Folders
     variables: Mapping[str, str]
 
@@ -50,11 +48,7 @@ class LanguagePlace:
 class LanguagePlaces:
     """Makes the folders of a language when they are first asked for; many threads may ask.
 
-    Attributes:
-        kind: local or Docker.
-        python: for local, the interpreter of Python tests.
-        image: for Docker.
-        cache: the harness's, with prepared packages.
+    ``python`` is the interpreter of local tests, ``image`` that of Docker.
     """
 
     kind: EnvironmentKind
@@ -69,7 +63,6 @@ class LanguagePlaces:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, language: str) -> LanguagePlace:
-        """Return the place of a language."""
         # All languages have the same containers: an image holds their tools.
         key = "" if self.kind is EnvironmentKind.DOCKER else language
         with self._lock:
@@ -78,7 +71,6 @@ class LanguagePlaces:
             return self._made[key]
 
     def stop(self) -> None:
-        """Release all of them; safe to call twice."""
         with self._lock:
             for place in self._made.values():
                 place.folders.stop()
@@ -158,12 +150,7 @@ _NOT_KNOWN = "error: the tests do not fail as they must where a false value is e
 
 @dataclass(frozen=True)
 class TestSettings:
-    """How tests run.
-
-    Attributes:
-        unittest: Python's tests run under unittest, as in profile 2023, else under pytest.
-        timeout: seconds for one run.
-    """
+    """Whether Python's tests run under unittest, as in profile 2023, and seconds for a run."""
 
     __test__ = False
 
@@ -236,7 +223,6 @@ class ExerciseTester:
         return failing_tests(run, files)
 
     def versions(self, language: str) -> str:
-        """Return the versions of a language's tools in a line."""
         with self._lock:
             if language not in self._versions:
                 self._versions[language] = self._asked_versions(language)
@@ -253,7 +239,6 @@ class ExerciseTester:
         return said
 
     def close(self) -> None:
-        """Release the environment; safe to call twice."""
         self.places.stop()
 
     def _key(self, exercise: Exercise) -> tuple[str, ...]:
@@ -323,15 +308,12 @@ def make_tester(
     """Return a tester; ``close`` it at the end.
 
     Args:
-        kind: local or Docker.
-        settings: how tests run.
         cache: the harness's; counts of examples and packages are kept below it.
         run_key: marks containers and cgroups, to remove them after a crash.
         check: raises when the run stops: running tests are killed then.
         warn_once: takes a message for each limit that cannot be set here.
         python: for local, the interpreter of Python tests, with pytest; None for this one.
         image: for Docker, with the tools of the languages, such as python with pytest.
-        limits: of each run of tests.
     """
     interpreter = python or Path(sys.executable)
     places = LanguagePlaces(kind, interpreter, image, cache, limits, run_key, check, warn_once)
@@ -347,7 +329,6 @@ def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[
 
 
 def version_argv(language: Language, unittest: bool) -> tuple[str, ...]:
-    """Return the command that prints the versions of a language's tools."""
     words = (unittest and language.unittest_version) or language.version_command
     return tuple(_filled(word, {PYTHON: "python"}) for word in words)
 
@@ -359,7 +340,6 @@ def _filled(word: str, named: Mapping[str, str]) -> str:
 
 
 def placed(exercise: Exercise, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files with paths from the folder of the command."""
     below = f"{exercise.name}/" if exercise.rules.own_folder else ""
     return {f"{below}{path}": data for path, data in files.items()}
 
@@ -386,7 +366,6 @@ class Toolchain:
 
 @cache
 def find_toolchain(name: str) -> Toolchain:
-    """Return the tools of the language ``name`` on this machine."""
     language = LANGUAGES[name]
     found = {tool: shutil.which(tool) for tool in language.tools}
     if missing := [tool for tool, place in found.items() if place is None]:

@@ -19,10 +19,7 @@ def usable(
     python: Path | None = None,
     image: str = IMAGE,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the versions of the tools by language that can be tested, and why others cannot.
-
-    The tools are seen to start in the environment. The arguments are those of ``make_tester``.
-    """
+    """Return the versions of the tools by language that start here, and why others do not."""
     versions, reasons = dict[str, str](), dict[str, str]()
     with tempfile.TemporaryDirectory() as cache:
         tester = make_tester(
