@@ -85,13 +85,22 @@ def _members(tree: Tree, folders: Iterable[str]) -> dict[str, Tree]:
 
 def read_catalog(place: Path) -> Catalog:
     """Return the exercises of a checkout, a folder of exercises, or a ``.tar.gz`` of it."""
-    return catalog_of(read_tree(place), str(place), _commit_of(place))
+    try:
+        if place.is_dir():
+            tree = _collected(_of_folder(place), place)
+        elif place.is_file():
+            tree = _collected(_of_archive(place), place)
+        else:
+            raise UserError(f"there is no {place}; give a folder of exercises or a .tar.gz of it")
+    except OSError as error:
+        raise UserError(f"{place} cannot be read: {error.strerror or error}") from error
+    return catalog_of(tree, str(place), _commit_of(place))
 
 
 def fetched_catalog(cache: Path, source: str = GITHUB, commit: str = COMMIT) -> Catalog:
     """Return the exercises of the pinned commit; its repository is cloned into the cache once."""
     mirror = Mirrors(cache / "mirrors", source).get(REPOSITORY, commit)
-    tree = tree_of_commit(mirror, commit, _PRACTICE.rstrip("/"))
+    tree = _collected(_of_commit(mirror, commit, _PRACTICE.rstrip("/")), mirror)
     return catalog_of(tree, f"{REPOSITORY} at {commit}", commit)
 
 
@@ -145,15 +154,13 @@ class ExerciseSelection(Selection):
         }
         if not known:
             raise UserError(f"--languages {','.join(self.languages)}: no exercise is in them")
-        chosen = list(dict.fromkeys(key for name in self.ids for key in _named(name, known)))
-        return tuple(known[key] for key in self.narrowed(chosen or [*known], "exercise"))
-
-
-def _named(name: str, known: Iterable[str]) -> list[str]:
-    found = [key for key in known if name in (key, key.partition("/")[2])]
-    if not found:
-        raise UserError(f"no exercise is called {name}; check --ids")
-    return found
+        chosen = dict[str, None]()
+        for name in self.ids:
+            found = [key for key in known if name in (key, key.partition("/")[2])]
+            if not found:
+                raise UserError(f"no exercise is called {name}; check --ids")
+            chosen |= dict.fromkeys(found)
+        return tuple(known[key] for key in self.narrowed([*(chosen or known)], "exercise"))
 
 
 MIB = 1 << 20
@@ -161,21 +168,6 @@ _MOST_FILE, _MOST_TOTAL, _MOST_FILES = 32 * MIB, 256 * MIB, 200_000
 _LEFT_OUT = {".git", "__pycache__", ".pytest_cache"}
 Tree = dict[str, bytes]
 """Content by path with ``/``."""
-
-
-def read_tree(place: Path) -> Tree:
-    try:
-        if place.is_dir():
-            return _collected(_of_folder(place), place)
-        if place.is_file():
-            return _collected(_of_archive(place), place)
-    except OSError as error:
-        raise UserError(f"{place} cannot be read: {error.strerror or error}") from error
-    raise UserError(f"there is no {place}; give a folder of exercises or a .tar.gz of it")
-
-
-def tree_of_commit(mirror: Path, commit: str, folder: str) -> Tree:
-    return _collected(_of_commit(mirror, commit, folder), mirror)
 
 
 def _collected(pairs: Iterator[tuple[str, int, bytes]], place: Path) -> Tree:
@@ -218,7 +210,7 @@ def _of_archive(path: Path) -> Iterator[tuple[str, int, bytes]]:
                 data = content.read() if content else b""
                 yield name, len(data), data
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
-        raise UserError(f"{path} is no archive (.tar.gz) that can be read: {error}") from error
+        raise UserError(f"{path} is not an archive (.tar.gz) that can be read: {error}") from error
 
 
 class _Limited:

@@ -58,14 +58,16 @@ class Exercise:
     def tested_files(self, solution: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the folder that is tested: pristine files, and the bytes of solution files.
 
-        Files of ``solution`` that are no solution files are left out, and tests are switched on.
+        Files of ``solution`` that are not solution files are left out, and tests are switched on.
         ``.meta`` and ``.docs`` are not there, so that no solution can read the example.
         """
         kept = {p: data for p, data in self.files.items() if not p.startswith(_NOT_TESTED)}
         texts = {path: self.text(path) for path in self.tests if self.rules.test_edits}
         edited = {path: self.rules.edited_test(text).encode() for path, text in texts.items()}
         written = {path: solution[path] for path in self.solution if path in solution}
-        return kept | edited | self._manifests() | written
+        named = ((f".meta/{source}", place) for source, place in self.rules.manifests)
+        manifests = {place: self.files[source] for source, place in named if source in self.files}
+        return kept | edited | manifests | written
 
     def example(self) -> dict[str, bytes]:
         """Return the reference solution by path.
@@ -89,10 +91,6 @@ class Exercise:
         """Return the folder in which the reference solution is tested, with its further files."""
         example = self.example()
         return self.tested_files(example) | example
-
-    def _manifests(self) -> dict[str, bytes]:
-        named = ((f".meta/{source}", place) for source, place in self.rules.manifests)
-        return {place: self.files[source] for source, place in named if source in self.files}
 
 
 def _base(path: str) -> str:

@@ -66,8 +66,8 @@ def read_facts(run: Path) -> RunFacts:
     if described is None or KEY not in described:
         other = "; read this one with python report.py" if described is not None else ""
         raise UserError(
-            f"{run} is no run of Exercism: give one of python -m exercises.exercism, or a folder "
-            f"of aider's benchmark, with .aider.results.json of exercises{other}"
+            f"{run} is not a run of Exercism: give one of python -m exercises.exercism, or a "
+            f"folder of aider's benchmark, with .aider.results.json of exercises{other}"
         )
     try:
         return RunFacts.model_validate(described[KEY])

@@ -29,11 +29,9 @@ class Language:
             the matches identify them.
         prepare: argvs that fetch them with network, in a folder with this file.
         manifests: (file below ``.meta``, file that it replaces): they name packages.
-        environment: variables of all commands.
         never_solutions: base names of files that are listed as solutions and are none.
         test_edits: (pattern, replacement) over the tests' text: exercises for learners switch all
             tests but the first off.
-        tools: programs that must be there.
         root_command: prints the folder of the tools; without it they lie in ``bin`` below it.
         own_folder: the exercise lies in a folder below with its name, for the sake of its build.
         changing: patterns of what the tools print differently in each run.

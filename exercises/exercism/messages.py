@@ -6,6 +6,7 @@ byte for byte, so that results can be set beside the published ones.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -78,11 +79,9 @@ def fitting(output: str, fits: Callable[[str], bool]) -> str:
     if fits(output):
         return output
     lines = output.splitlines()
-    low, high = 0, len(lines)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits("\n".join(lines[:middle])) else (low, middle - 1)
-    return "\n".join(lines[:low])
+    counts = range(1, len(lines) + 1)
+    most = bisect_left(counts, True, key=lambda count: not fits("\n".join(lines[:count])))
+    return "\n".join(lines[:most])
 
 
 def _names(exercise: Exercise) -> str:

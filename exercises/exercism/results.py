@@ -36,7 +36,7 @@ Pair = tuple[str, str]
 
 
 class ExerciseStatus(str, Enum):
-    """How an exercise ended. ``infrastructure`` and ``interrupted`` are no results."""
+    """How an exercise ended. ``infrastructure`` and ``interrupted`` are not results."""
 
     SOLVED = "solved"
     FAILED = "failed"
@@ -184,7 +184,7 @@ def _result(data: dict[str, Any], path: Path) -> ExerciseResult:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         problem = f"{place}: {first['msg']}" if place else first["msg"]
-        raise DamagedFileError(path, f"is no result ({problem})", _FIX) from error
+        raise DamagedFileError(path, f"is not a result ({problem})", _FIX) from error
 
 
 def aider_folders(run: Path) -> dict[str, Path]:
@@ -201,7 +201,7 @@ def aider_folders(run: Path) -> dict[str, Path]:
 
 
 def read_aider_result(folder: Path) -> ExerciseResult:
-    """Return the result in a folder of ``aider_folders``, as ``read_result``; a crash is none."""
+    """Return the result in a folder of ``aider_folders``, as ``read_result``; a crash has none."""
     path = folder / _AIDER_RESULT
     data = {k: value for k, value in read_object(path, _FIX).items() if value is not None}
     if "exception" in data:

@@ -7,9 +7,8 @@ id in the SVG (``bar-1-2``: of the second bar of the first model), so that it ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from reports.plots.style import Theme, label
@@ -59,13 +58,19 @@ def draw_chart(bars: Sequence[ChartBar], theme: Theme) -> Figure:
     """Draw the chart; models and their bars come in the order in which they first appear."""
     from matplotlib.figure import Figure
 
-    groups = _groups(bars)
+    by_model: dict[str, list[ChartBar]] = {}
+    for bar in bars:
+        by_model.setdefault(bar.model, []).append(bar)
+    groups, places, start = [*by_model.values()], list[list[float]](), 0.0
+    for group in groups:
+        places.append([start + number for number in range(len(group))])
+        start += len(group) + _GAP
     width = max(6.4, 1.2 + _INCHES * (len(bars) + _GAP * len(groups)))
     figure = Figure(figsize=(width, 5.4), layout="constrained")
     axes = figure.add_subplot()
-    _label_groups(axes, groups, [*_places(groups)], theme)
-    for number, (group, places) in enumerate(zip(groups, _places(groups), strict=True), 1):
-        for place, (bar, x) in enumerate(zip(group, places, strict=True), 1):
+    _label_groups(axes, groups, places, theme)
+    for number, (group, xs) in enumerate(zip(groups, places, strict=True), 1):
+        for place, (bar, x) in enumerate(zip(group, xs, strict=True), 1):
             _draw_bar(axes, bar, x, f"{number}-{place}", theme)
     axes.set_ylim(0, 100)
     axes.set_ylabel(_LABEL)
@@ -73,19 +78,6 @@ def draw_chart(bars: Sequence[ChartBar], theme: Theme) -> Figure:
     axes.set_axisbelow(True)
     _legend(figure, bars, theme)
     return figure
-
-
-def _groups(bars: Sequence[ChartBar]) -> list[list[ChartBar]]:
-    order = [*dict.fromkeys(bar.model for bar in bars)]
-    ordered = sorted(bars, key=lambda bar: order.index(bar.model))
-    return [[*group] for _, group in groupby(ordered, key=lambda bar: bar.model)]
-
-
-def _places(groups: Sequence[Sequence[ChartBar]]) -> Iterator[list[float]]:
-    start = 0.0
-    for group in groups:
-        yield [start + number for number in range(len(group))]
-        start += len(group) + _GAP
 
 
 def _label_groups(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -117,26 +117,21 @@ def read_columns(
     With ``allow_partial`` broken results are left out, count as open, and get a line of ``say``.
     """
     left_out = say if allow_partial else None
-    found = [
-        column
-        for run in dict.fromkeys(path.expanduser().resolve() for path in runs)
-        for column in _columns(run, left_out)
-    ]
+    found = list[Column]()
+    for run in dict.fromkeys(path.expanduser().resolve() for path in runs):
+        if folders := aider_folders(run):
+            found.append(_column_of_aider(run, folders, left_out))
+            continue
+        facts = read_facts(run)
+        for name in facts.columns:
+            paths = {
+                key: result_path(run, name.model, name.edit_format, name.repeat, key)
+                for key in facts.exercises
+            }
+            chats = {key: path.with_suffix(".md") for key, path in paths.items()}
+            results = _results(paths, read_result, left_out)
+            found.append(Column(run.name, run, name, facts, results, chats))
     return tuple(replace(column, label=_label(column, found)) for column in found)
-
-
-def _columns(run: Path, say: Callable[[str], None] | None) -> Iterator[Column]:
-    if folders := aider_folders(run):
-        yield _column_of_aider(run, folders, say)
-        return
-    facts = read_facts(run)
-    for name in facts.columns:
-        paths = {
-            key: result_path(run, name.model, name.edit_format, name.repeat, key)
-            for key in facts.exercises
-        }
-        chats = {key: path.with_suffix(".md") for key, path in paths.items()}
-        yield Column(run.name, run, name, facts, _results(paths, read_result, say), chats)
 
 
 def _column_of_aider(
@@ -176,8 +171,7 @@ def _results(
     return results
 
 
-def _label(column: Column, others: Iterable[Column]) -> str:
-    every = [*others]
+def _label(column: Column, every: Sequence[Column]) -> str:
     name = column.name
     alike = [o for o in every if o.series == column.series]
     runs = {o.run for o in every if o.series[1:] == column.series[1:]}

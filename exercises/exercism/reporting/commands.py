@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import get_terminal_size
@@ -22,9 +22,9 @@ from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted, table
 from core.redaction import Redactor
-from exercises.exercism.reporting.chart import ChartBar, chart_words, draw_chart
+from exercises.exercism.reporting.chart import chart_svg, chart_words, draw_chart
 from exercises.exercism.reporting.columns import Column, read_columns
-from exercises.exercism.reporting.comparing import OutcomeDifference, outcome_differences
+from exercises.exercism.reporting.comparing import outcome_differences
 from exercises.exercism.reporting.records import (
     RECORD,
     Record,
@@ -32,7 +32,15 @@ from exercises.exercism.reporting.records import (
     record_of,
     write_records,
 )
-from exercises.exercism.reporting.report import cell, chart_bars, column_rows, report_of
+from exercises.exercism.reporting.report import (
+    cell,
+    chart_bars,
+    column_rows,
+    matrix_csv,
+    report_lines,
+    report_of,
+    variant_lines,
+)
 from reports.cli.options import csv_option, json_option, partial_option
 from reports.data.jsonvalues import number, whole
 from reports.pages.tables import Table
@@ -117,14 +125,6 @@ def _fits(asked: ReportAsked, model: str, edit_format: object) -> bool:
 def _asked_for(
     asked: ReportAsked, columns: Sequence[Column], published: Sequence[Record]
 ) -> Iterable[str]:
-    # Imported here: other commands need no pictures and no statistics.
-    from exercises.exercism.reporting.report import (
-        matrix_csv,
-        report_lines,
-        report_of,
-        variant_lines,
-    )
-
     if asked.as_csv:
         return [matrix_csv(columns).rstrip("\n")]
     found = report_of(columns, published)
@@ -143,8 +143,6 @@ def write_run_records(columns: Sequence[Column]) -> None:
 def _write_chart(path: Path, columns: Sequence[Column], published: Sequence[Record]) -> Path:
     if path.suffix != ".svg":
         raise UserError(f"--chart {path}: the chart is SVG; give a name that ends in .svg")
-    from exercises.exercism.reporting.chart import chart_svg
-    from exercises.exercism.reporting.report import chart_bars
     from reports.plots.style import DARK, LIGHT
 
     bars = chart_bars(columns, published)
@@ -167,20 +165,15 @@ def diff(context: typer.Context, values: dict[str, Any]) -> None:
         raise UserError("the runs have no column in common: their models or formats differ")
     for name in alone:
         _say(f"only in one run: {name}")
-    print("\n".join(_differences(found)))
-    raise typer.Exit(int(bool(found)))
-
-
-def _differences(found: Sequence[OutcomeDifference]) -> Iterable[str]:
-    if not found:
-        return ["no outcome differs"]
     missing = "not completed"
     rows = [
         (one.column, one.exercise, one.a.value if one.a else missing,
          one.b.value if one.b else missing)
         for one in found
     ]  # fmt: skip
-    return table(("column", "exercise", "first run", "second run"), rows)
+    lines = table(("column", "exercise", "first run", "second run"), rows)
+    print("\n".join(lines) if found else "no outcome differs")
+    raise typer.Exit(int(bool(found)))
 
 
 @command(CheckAsked)
@@ -192,7 +185,7 @@ def check(context: typer.Context, values: dict[str, Any]) -> None:
     every = [(path, record) for path in files for record in read_records(path)]
     found = [(path, fault) for path, record in every for fault in ratio_faults(record)]
     for path, fault in found:
-        print(f"{path}: {fault.line()}")
+        print(f"{path}: {fault.record}: {fault.key} is {fault.written}, but {fault.why}")
     faulty = len({(path, fault.record) for path, fault in found})
     print(f"checked        {counted(len(every), 'record')}, {faulty} with a wrong ratio")
     raise typer.Exit(int(bool(found)))
@@ -213,9 +206,6 @@ class RatioFault:
     written: object
     why: str
 
-    def line(self) -> str:
-        return f"{self.record}: {self.key} is {self.written}, but {self.why}"
-
 
 def ratio_faults(record: Record) -> Iterator[RatioFault]:
     """Yield the ratios of a record that differ from what its own counts give.
@@ -235,8 +225,7 @@ def ratio_faults(record: Record) -> Iterator[RatioFault]:
 
 def _why(record: Record, key: str, cases: int) -> str:
     if rate := _RATE.fullmatch(key):
-        solved = whole(record.get(f"pass_num_{rate[1]}"))
-        return _wrong_rate(record, key, solved, cases)
+        return _wrong_rate(record, key, whole(record.get(f"pass_num_{rate[1]}")), cases)
     if key == "percent_cases_well_formed":
         return _wrong_well_formed(record, key, cases)
     if around := _INTERVAL.fullmatch(key):
@@ -332,8 +321,6 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """One exercise; ``agreement`` is who solved it."""
-
     exercise: str
     language: str
     solved: int
@@ -343,7 +330,7 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class ExercisesView:
-    """What the page shows; ``open`` is the number of results that are missing."""
+    """The content of the page; ``open`` is the number of results that are missing."""
 
     title: str
     labels: tuple[str, ...]
@@ -359,7 +346,10 @@ def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Reco
     from reports.plots.write import drawn, write_picture
 
     redact = Redactor.of_environment(os.environ)
-    bars = [_redacted(bar, redact) for bar in chart_bars(columns, published)]
+    bars = [
+        replace(bar, model=redact(bar.model), edit_format=redact(bar.edit_format))
+        for bar in chart_bars(columns, published)
+    ]
     pictures = []
     if bars:
         picture = drawn(
@@ -371,11 +361,6 @@ def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Reco
     path = folder / "report.html"
     write_text_atomic(path, Renderer(redact).exercises(view=view, pictures=pictures))
     return path
-
-
-def _redacted(bar: ChartBar, redact: Redactor) -> ChartBar:
-    names = redact(bar.model), redact(bar.edit_format)
-    return ChartBar(*names, bar.last, bar.first, bar.published)
 
 
 def exercises_view(
@@ -397,19 +382,18 @@ def _row(folder: Path, key: str, columns: Sequence[Column]) -> MatrixRow:
     solved = [column.verdicts[key] for column in columns if key in column.verdicts]
     some = "every column" if all(solved) else "some columns"
     agreement = some if any(solved) else "no column"
+    cells = []
+    for column in columns:
+        verdict = column.verdicts.get(key)
+        style = "wait" if verdict is None else "good" if verdict else "bad"
+        transcript = column.chats.get(key, Path())
+        link = quote(Path(os.path.relpath(transcript, folder)).as_posix())
+        link = link if transcript.is_file() else ""
+        cells.append(MatrixCell(cell(column, key), style, link))
     return MatrixRow(
         exercise=key,
         language=key.partition("/")[0],
         solved=sum(solved),
         agreement=agreement,
-        cells=tuple(_cell(folder, key, column) for column in columns),
+        cells=tuple(cells),
     )
-
-
-def _cell(folder: Path, key: str, column: Column) -> MatrixCell:
-    words = cell(column, key)
-    solved = column.verdicts.get(key)
-    style = "wait" if solved is None else "good" if solved else "bad"
-    transcript = column.chats.get(key, Path())
-    link = quote(Path(os.path.relpath(transcript, folder)).as_posix())
-    return MatrixCell(words, style, link if transcript.is_file() else "")

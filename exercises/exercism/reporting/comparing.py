@@ -87,17 +87,15 @@ def series_of(columns: Sequence[Column]) -> dict[str, list[Column]]:
 
 def spreads(columns: Sequence[Column]) -> tuple[RepeatSpread, ...]:
     """Return mean, least and greatest share of those that have several repeats."""
-    return tuple(
-        RepeatSpread(label, tries, shares, fmean(shares), min(shares), max(shares))
-        for label, every in series_of(columns).items()
-        for tries in range(1, every[0].facts.tries + 1)
-        if len(shares := _shares(every, tries)) > 1
-    )
-
-
-def _shares(columns: Sequence[Column], tries: int) -> tuple[float, ...]:
-    found = (solved_after([*c.results.values()], tries).share for c in columns)
-    return tuple(share for share in found if share is not None)
+    spreads = []
+    for label, every in series_of(columns).items():
+        for tries in range(1, every[0].facts.tries + 1):
+            found = (solved_after([*c.results.values()], tries).share for c in every)
+            shares = tuple(share for share in found if share is not None)
+            if len(shares) > 1:
+                spread = fmean(shares), min(shares), max(shares)
+                spreads.append(RepeatSpread(label, tries, shares, *spread))
+    return tuple(spreads)
 
 
 def column_pairs(columns: Sequence[Column]) -> tuple[ColumnPair, ...]:
@@ -122,14 +120,13 @@ def _pair(a: Column, b: Column) -> ColumnPair:
 
 
 def by_language(columns: Sequence[Column]) -> dict[str, dict[str, Share]]:
-    return {column.label: _of_languages(column.verdicts) for column in columns}
-
-
-def _of_languages(verdicts: Mapping[str, bool]) -> dict[str, Share]:
-    groups: dict[str, list[bool]] = defaultdict(list)
-    for key in sorted(verdicts):
-        groups[key.partition("/")[0]].append(verdicts[key])
-    return {name: Share.made(sum(every), len(every)) for name, every in groups.items()}
+    found = {}
+    for column in columns:
+        groups: dict[str, list[bool]] = defaultdict(list)
+        for key, solved in sorted(column.verdicts.items()):
+            groups[key.partition("/")[0]].append(solved)
+        found[column.label] = {n: Share.made(sum(one), len(one)) for n, one in groups.items()}
+    return found
 
 
 def ranking(columns: Sequence[Column]) -> tuple[RankedExercise, ...]:
@@ -149,7 +146,10 @@ def outcome_differences(
 
     Solved at another try counts as the same outcome.
     """
-    of_a, of_b = ({_plain(c): c for c in columns} for columns in (a, b))
+    of_a, of_b = (
+        {f"{c.name.model}@{c.name.edit_format} #{c.name.repeat}": c for c in columns}
+        for columns in (a, b)
+    )
     found = tuple(
         OutcomeDifference(name, key, left, right)
         for name in of_a
@@ -158,11 +158,6 @@ def outcome_differences(
         if (left := _status(of_a[name], key)) != (right := _status(of_b[name], key))
     )
     return found, tuple(sorted({*of_a} ^ {*of_b}))
-
-
-def _plain(column: Column) -> str:
-    name = column.name
-    return f"{name.model}@{name.edit_format} #{name.repeat}"
 
 
 def _status(column: Column, key: str) -> ExerciseStatus | None:
@@ -178,18 +173,12 @@ def variants(columns: Sequence[Column]) -> Variants:
                     sent[request].append(reply)
     again = [{*replies} for replies in sent.values() if len(replies) > 1]
     varied = [replies for replies in again if len(replies) > 1]
-    bubble = {label: _bubble(every) for label, every in series_of(columns).items()}
-    return Variants(
-        requests=len(again),
-        varied=len(varied),
-        replies=sum(map(len, varied)),
-        bubble={label: keys for label, keys in bubble.items() if keys},
-    )
-
-
-def _bubble(repeats: Sequence[Column]) -> tuple[str, ...]:
-    found: dict[str, set[bool]] = defaultdict(set)
-    for column in repeats:
-        for key, solved in column.verdicts.items():
-            found[key].add(solved)
-    return tuple(sorted(key for key, verdicts in found.items() if len(verdicts) > 1))
+    bubble = {}
+    for label, repeats in series_of(columns).items():
+        found: dict[str, set[bool]] = defaultdict(set)
+        for column in repeats:
+            for key, solved in column.verdicts.items():
+                found[key].add(solved)
+        if keys := sorted(key for key, verdicts in found.items() if len(verdicts) > 1):
+            bubble[label] = tuple(keys)
+    return Variants(len(again), len(varied), sum(map(len, varied)), bubble)

@@ -13,7 +13,7 @@ from core.errors import DamagedFileError
 from core.money import as_number
 from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import DamagedError, read_bytes, text_of
-from exercises.exercism.reporting.columns import OURS, SUMS, Column, ColumnSummary, summary
+from exercises.exercism.reporting.columns import OURS, SUMS, Column, summary
 from exercises.exercism.results import column_folder
 from reports.statistics.methods.intervals import Share
 
@@ -31,13 +31,17 @@ def record_of(column: Column) -> dict[str, Any]:
     folder = column_folder(name.model, name.edit_format, name.repeat)
     counted = {key.removeprefix("num_"): found.sums[key] for key in SUMS}
     malformed = counted.pop("malformed_responses")
+    keys = ("editor_model", "editor_edit_format", "reasoning_effort", "thinking_tokens")
+    settings = {key: [v for r in every if (v := getattr(r, key)) is not None] for key in keys}
+    around = [share.interval for share in found.solved]
+    intervals = [i and [round(100 * i.low, 1), round(100 * i.high, 1)] for i in around]
     return {
         "dirname": f"{column.run}--{folder}" if facts.version else column.run,
         "test_cases": found.completed,
         "model": name.model,
         "edit_format": name.edit_format,
         "commit_hash": ", ".join(sorted({r.commit_hash for r in every if r.commit_hash})),
-        **_settings(column),
+        **{key: values[0] for key, values in settings.items() if values},
         **_numbered("pass_rate", [_percent(share) for share in found.solved]),
         **_numbered("pass_num", [share.count for share in found.solved]),
         "percent_cases_well_formed": _percent(found.well_formed),
@@ -51,24 +55,7 @@ def record_of(column: Column) -> dict[str, Any]:
         "versions": facts.version,
         "seconds_per_case": _rounded(found.seconds_each, 1),
         "total_cost": None if found.dollars is None else round(float(found.dollars), 4),
-        **_ours(column, found),
-    }
-
-
-def _settings(column: Column) -> dict[str, Any]:
-    keys = ("editor_model", "editor_edit_format", "reasoning_effort", "thinking_tokens")
-    found = {
-        key: [v for one in column.results.values() if (v := getattr(one, key)) is not None]
-        for key in keys
-    }
-    return {key: values[0] for key, values in found.items() if values}
-
-
-def _ours(column: Column, found: ColumnSummary) -> dict[str, Any]:
-    facts = column.facts
-    intervals = [_interval(share) for share in found.solved]
-    ours = {
-        "repeat": column.name.repeat,
+        "repeat": name.repeat,
         "solved_of_total": f"{found.solved[-1].count} of {found.selected}",
         **_numbered("pass_interval", intervals),
         **{key: found.sums[key] for key in OURS},
@@ -79,8 +66,8 @@ def _ours(column: Column, found: ColumnSummary) -> dict[str, Any]:
         "tries": facts.tries,
         "timeout": facts.timeout,
         "test_lines": facts.test_lines,
+        **({"not_completed": [*column.open]} if column.open else {}),
     }
-    return {**ours, "not_completed": [*column.open]} if column.open else ours
 
 
 def _numbered(key: str, values: list[Any]) -> dict[str, Any]:
@@ -89,11 +76,6 @@ def _numbered(key: str, values: list[Any]) -> dict[str, Any]:
 
 def _percent(share: Share) -> float | None:
     return None if share.share is None else round(100 * share.share, 1)
-
-
-def _interval(share: Share) -> list[float] | None:
-    around = share.interval
-    return None if around is None else [round(100 * b, 1) for b in (around.low, around.high)]
 
 
 def _rounded(value: float | None, places: int) -> float | None:
@@ -118,7 +100,7 @@ def read_records(path: Path) -> tuple[Record, ...]:
     except OSError as error:
         raise DamagedFileError(path, f"cannot be read ({error.strerror or error})", _FIX) from error
     except DamagedError as error:
-        raise DamagedFileError(path, f"is no YAML ({error})", _FIX) from error
+        raise DamagedFileError(path, f"is not YAML ({error})", _FIX) from error
     records = value if isinstance(value, list) else [None]
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict) or not isinstance(record.get("model"), str):

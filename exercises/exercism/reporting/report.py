@@ -69,17 +69,18 @@ def report_of(columns: Sequence[Column], published: Sequence[Record] = ()) -> Ex
 def report_lines(report: ExercismReport, width: int | None = None) -> Iterator[str]:
     """Yield the tables of a report as text, at most so wide where their columns allow it."""
     lay = partial(table, width=width)
-    yield from _columns(report, lay)
-    yield from _open(report)
-    for part in (_repeats, _languages, _pairs, _ranking):
-        yield from part(report, lay)
-
-
-def _columns(report: ExercismReport, lay: Lay) -> Iterator[str]:
     head, rows = column_rows(report)
     yield from lay(head, rows, numbers=range(1, len(head)))
     if report.published:
         yield "* published by others, as their file says; not recomputed"
+    for label, keys in report.open.items():
+        yield f"{_OPEN}: {label}: {len(keys)}: {', '.join(keys[:5])}{' …' if keys[5:] else ''}"
+    yield from _repeats(report, lay)
+    yield from _languages(report, lay)
+    yield from _pairs(report, lay)
+    if len(report.columns) > 1:
+        ranked = [(one.exercise, f"{one.solved} of {one.completed}") for one in report.ranking]
+        yield from ("", *lay(("exercise", "solved by"), ranked, numbers=(1,)))
 
 
 def column_rows(report: ExercismReport) -> tuple[tuple[str, ...], list[list[object]]]:
@@ -97,7 +98,9 @@ def column_rows(report: ExercismReport) -> tuple[tuple[str, ...], list[list[obje
 
 
 def _row(one: ColumnSummary, tries: int, cost: str, each: str) -> list[object]:
-    solved = [cell for share in one.solved for cell in (percent(share.share), _reach(share))]
+    solved = []
+    for share in one.solved:
+        solved += [percent(share.share), NONE if share.interval is None else within(share.interval)]
     return [
         one.label,
         f"{one.completed} of {one.selected}",
@@ -110,10 +113,6 @@ def _row(one: ColumnSummary, tries: int, cost: str, each: str) -> list[object]:
         _seconds(one.seconds_each),
         NONE if one.dollars_per_solved is None else each,
     ]
-
-
-def _reach(share: Share) -> str:
-    return NONE if share.interval is None else within(share.interval)
 
 
 def _published_row(record: Record, tries: int) -> list[object]:
@@ -147,22 +146,12 @@ def _plain_percent(value: object) -> str:
     return NONE if rate is None else f"{rate:.1f} %"
 
 
-def _open(report: ExercismReport) -> Iterator[str]:
-    for label, keys in report.open.items():
-        yield f"{_OPEN}: {label}: {len(keys)}: {', '.join(keys[:5])}{' …' if keys[5:] else ''}"
-
-
 def _repeats(report: ExercismReport, lay: Lay) -> Iterator[str]:
     if report.repeats:
-        rows = [
-            (
-                one.label,
-                one.tries,
-                len(one.shares),
-                *map(percent, (one.mean, one.least, one.greatest)),
-            )
-            for one in report.repeats
-        ]
+        rows = []
+        for one in report.repeats:
+            shares = map(percent, (one.mean, one.least, one.greatest))
+            rows.append((one.label, one.tries, len(one.shares), *shares))
         head = ("repeats of", "tries", "repeats", "mean", "minimum", "maximum")
         yield from ("", *lay(head, rows, numbers=range(1, 6)))
 
@@ -192,12 +181,6 @@ def _difference(pair: ColumnPair) -> tuple[str, str, str]:
         return NONE, NONE, NONE
     low, high = 100 * pair.interval.low, 100 * pair.interval.high
     return f"{100 * pair.difference:+.1f}", f"{low:+.1f} to {high:+.1f}", f"{pair.p_value:.4g}"
-
-
-def _ranking(report: ExercismReport, lay: Lay) -> Iterator[str]:
-    if len(report.columns) > 1:
-        rows = [(one.exercise, f"{one.solved} of {one.completed}") for one in report.ranking]
-        yield from ("", *lay(("exercise", "solved by"), rows, numbers=(1,)))
 
 
 def variant_lines(found: Variants) -> Iterator[str]:

@@ -32,7 +32,7 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, READER, RunFacts, read_facts
 from exercises.exercism.reporting.columns import read_columns
 from exercises.exercism.reporting.commands import write_run_records
-from exercises.exercism.results import ExerciseResult, ExerciseStatus, TryResult, read_result
+from exercises.exercism.results import ExerciseStatus, read_result
 from exercises.exercism.running.config import (
     ExercismConfig,
     ExercismOptions,
@@ -52,8 +52,7 @@ from exercises.exercism.running.outcome import Played
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.running.store import ExerciseStore, job_key
 from exercises.exercism.testing.preparing import prepare
-from exercises.exercism.testing.tester import IMAGE
-from exercises.exercism.testing.usable import usable
+from exercises.exercism.testing.tester import IMAGE, usable
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelFile, names_of
 from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings
@@ -68,7 +67,7 @@ from runs.given import address_given, models_given
 from runs.jobs import Finished, JobKind
 from runs.options import RUN
 from runs.progress.statuses import InstanceStatus
-from runs.progress.summary_json import RunSummary, summary_words
+from runs.progress.summary_json import summary_words
 from runs.redo import Plan, plan
 from runs.run import changed_address, check_remains, open_run
 from runs.session import RunSession, model_use
@@ -96,13 +95,12 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     config = built(ExercismConfig, {**values, "models": models})
     config = replace(config, models=in_formats(models, typed, config.formats))
     options = built(ExercismOptions, values | {"settings": book}, names_of(config.called.models))
-    # Imported here: --help needs nothing of it.
-
     raise typer.Exit(run_command(config, options, print))
 
 
 # Top-level packages that a worker on another machine needs, beside those of the runs.
 _PACKAGES = ("bench", "reports", "exercises")
+_COMMAND = ("python", "-m", "exercises.exercism", "run")
 _WORDS = {InstanceStatus.PLAUSIBLE: "solved", InstanceStatus.FALLBACK: "failed"}
 
 
@@ -194,7 +192,12 @@ class _Session:
             return self._refused(str(error))
         if saver.gave_up:
             return self._refused(saver.gave_up)
-        self._print(summary)
+        if options.as_json:
+            self.say(summary.text())
+            return summary.exit_code
+        self.say(summary_words(summary, _WORDS))
+        for line in saver.progress.lines():
+            self.say(f"  {line}")
         return summary.exit_code
 
     def _refused(self, words: str) -> int:
@@ -211,91 +214,60 @@ class _Session:
     def _choose(self, coordinator: CallCoordinator, say: Say) -> tuple[Sequence[ExerciseJob], Plan]:
         if changed := changed_address(self.store, recorded_address(self.config.api_base)):
             say(changed)
-        recordings = self._recordings()
+        recordings = None
+        if self.config.replay is not None:
+            folder = replay_folder(self.config.replay)
+            recorded_of(folder, self._jobs)
+            recordings = ReplayedModels(folder, self.options.settings.aliases)
         found = plan(self.store, self.options.money.limits, [*self._jobs])
         self._open()
         every = counted(len(self._jobs), "exercise")
         say(f"{every} selected, {found.done} done before, {len(found.todo)} to do")
         for words in found.broken.values():
             say(f"left alone: {words}")
-        for result in self._done({*found.todo}):
-            self._saver.progress.add(result)
+        todo = {*found.todo}
+        for path in (self.store.prediction(key) for key in self._jobs if key not in todo):
+            if path.exists():
+                with suppress(DamagedFileError):
+                    self._saver.progress.add(read_result(path))
         pairs = (self._jobs[key] for key in found.todo)
         return [ExerciseJob(exercise, column, recordings) for column, exercise in pairs], found
 
-    def _recordings(self) -> ReplayedModels | None:
-        if self.config.replay is None:
-            return None
-        folder = replay_folder(self.config.replay)
-        recorded_of(folder, self._jobs)
-        return ReplayedModels(folder, self.options.settings.aliases)
-
-    def _done(self, todo: set[str]) -> Iterator[ExerciseResult]:
-        for key in self._jobs:
-            path = self.store.prediction(key)
-            if key not in todo and path.exists():
-                with suppress(DamagedFileError):
-                    yield read_result(path)
-
     def _open(self) -> None:
         """Write ``run.json``; exercises and repeats are added to those of earlier starts."""
-        facts = run_facts(self.config, self.catalog, self.exercises)
+        config = self.config
+        facts = RunFacts(
+            columns=tuple(column.name for column in config.columns),
+            exercises=tuple(one.key for one in self.exercises),
+            exercises_commit=self.catalog.commit,
+            exercises_sha256=self.catalog.sha256,
+            profile=config.profile.name,
+            tries=config.tries,
+            timeout=config.seconds,
+            test_lines=config.lines,
+            command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
+            started=timestamp()[:10],
+            version=all_versions()["harness"],
+        )
         if self.store.has_results() and self.store.run_file.exists():
-            facts = together(read_facts(self.store.folder), facts)
-        open_run(self.store, describe_run(self.config, self.catalog, self.tools), self._jobs)
-        described: dict[str, Any] = self.store.read_run() or {}
-        self.store.save_run({**described, KEY: facts.as_json()})
-
-    def _print(self, summary: RunSummary) -> None:
-        if self.options.as_json:
-            self.say(summary.text())
-            return
-        self.say(summary_words(summary, _WORDS))
-        for line in self._saver.progress.lines():
-            self.say(f"  {line}")
-
-
-_COMMAND = ("python", "-m", "exercises.exercism", "run")
-
-
-def describe_run(
-    config: ExercismConfig, catalog: Catalog, tools: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return what is said of a new run besides its facts; ``tools`` are versions by language."""
-    return {
-        "run": config.run_name,
-        READ_WITH: READER,
-        "config": config.as_json(),
-        "deciding": config.deciding(catalog),
-        "versions": all_versions(),
-        "test_tools": dict(tools),
-        "started": timestamp(),
-    }
-
-
-def run_facts(config: ExercismConfig, catalog: Catalog, exercises: Sequence[Exercise]) -> RunFacts:
-    return RunFacts(
-        columns=tuple(column.name for column in config.columns),
-        exercises=tuple(one.key for one in exercises),
-        exercises_commit=catalog.commit,
-        exercises_sha256=catalog.sha256,
-        profile=config.profile.name,
-        tries=config.tries,
-        timeout=config.seconds,
-        test_lines=config.lines,
-        command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
-        started=timestamp()[:10],
-        version=all_versions()["harness"],
-    )
-
-
-def together(before: RunFacts, now: RunFacts) -> RunFacts:
-    return before.model_copy(
-        update={
-            "columns": tuple(dict.fromkeys((*before.columns, *now.columns))),
-            "exercises": tuple(dict.fromkeys((*before.exercises, *now.exercises))),
+            before = read_facts(self.store.folder)
+            facts = before.model_copy(
+                update={
+                    "columns": tuple(dict.fromkeys((*before.columns, *facts.columns))),
+                    "exercises": tuple(dict.fromkeys((*before.exercises, *facts.exercises))),
+                }
+            )
+        described = {
+            "run": config.run_name,
+            READ_WITH: READER,
+            "config": config.as_json(),
+            "deciding": config.deciding(self.catalog),
+            "versions": all_versions(),
+            "test_tools": dict(self.tools),
+            "started": timestamp(),
         }
-    )
+        open_run(self.store, described, self._jobs)
+        self.store.save_run({**(self.store.read_run() or {}), KEY: facts.as_json()})
 
 
 # A provider that refuses so many first calls refuses all of them.
@@ -325,7 +297,12 @@ class ResultSaver:
         if work is None:
             return
         self._note_returned(work.played)
-        self._answered = self._answered or bool(work.played.calls) or self._before(coordinator)
+        self._answered = (
+            self._answered
+            or self.replayed
+            or bool(work.played.calls)
+            or any(line.kind == EntryKind.ANSWERED.value for line in coordinator.ledger.lines())
+        )
         if work.result is None:
             self._keep_unfinished(finished, work.played)
         elif self._answered or work.result.status is not ExerciseStatus.REFUSED:
@@ -337,19 +314,12 @@ class ResultSaver:
             while self._refused:
                 self._save(self._refused.pop(0), coordinator)
         elif self.gave_up or len(self._refused) == _MOST_REFUSED:
-            self._give_up(coordinator)
-
-    def _before(self, coordinator: CallCoordinator) -> bool:
-        answered = EntryKind.ANSWERED.value
-        return self.replayed or any(line.kind == answered for line in coordinator.ledger.lines())
-
-    def _give_up(self, coordinator: CallCoordinator) -> None:
-        for finished in self._refused:
-            self.gave_up = self.gave_up or finished.reason
-            # The same command asks again: what was wrong may be corrected by then.
-            coordinator.journal(finished.key).retire()
-        self._refused.clear()
-        coordinator.stop.request(self.gave_up)
+            for one in self._refused:
+                self.gave_up = self.gave_up or one.reason
+                # The same command asks again: what was wrong may be corrected by then.
+                coordinator.journal(one.key).retire()
+            self._refused.clear()
+            coordinator.stop.request(self.gave_up)
 
     def _save(self, finished: Finished[ExerciseWork], coordinator: CallCoordinator) -> None:
         assert finished.value is not None and finished.value.result is not None
@@ -359,13 +329,8 @@ class ResultSaver:
             for line in replayed_lines(finished.key, ATTEMPT, model, played.calls):
                 coordinator.ledger.add(line)
         coordinator.ledger.sync()
-        trajectory = self._trajectory(finished.key, played)
-        self.store.save_instance(finished.key, result.as_json(), trajectory, transcript(played))
-        self.progress.add(result)
-
-    def _trajectory(self, key: str, played: Played) -> dict[str, Any]:
-        return {
-            "instance_id": key,
+        trajectory = {
+            "instance_id": finished.key,
             "title": f"{played.exercise.key}: {played.column.name.label}",
             "status": played.status.value,
             "reason": played.reason,
@@ -373,6 +338,8 @@ class ResultSaver:
             "attempts": [played.record().as_trajectory()],
             **self.described,
         }
+        self.store.save_instance(finished.key, result.as_json(), trajectory, transcript(played))
+        self.progress.add(result)
 
     def _keep_unfinished(self, finished: Finished[ExerciseWork], played: Played) -> None:
         content = {
@@ -408,7 +375,12 @@ def _lines(played: Played) -> Iterator[str]:
     yield f"# {played.exercise.key}: {played.column.name.label}\n"
     yield f"- {played.status.value}: {played.reason}"
     yield f"- calls: {len(played.calls)}, cost: {in_words(cost)}, seconds: {played.seconds:g}\n"
-    rows = [_row(number, one) for number, one in enumerate(played.tried, 1)]
+    rows: list[tuple[object, ...]] = []
+    for number, one in enumerate(played.tried, 1):
+        verdict = "solved" if one.solved else "timed out" if one.timed_out else "failed"
+        counts = (one.tests_passed, one.tests_failed, one.tests_skipped)
+        shown = ("unknown" if count is None else count for count in counts)
+        rows.append((number, verdict, *shown, f"{one.seconds:.1f}"))
     yield from table(_HEADINGS, rows, numbers=(0, 2, 3, 4, 5), markdown=True)
     seen = SeenTexts()
     for place, message in enumerate(played.messages, 1):
@@ -423,10 +395,3 @@ def _lines(played: Played) -> Iterator[str]:
         if not last[0].solved:
             yield f"\n## OUTPUT OF THE LAST TESTS\n\n{fenced(last[0].output, 'text')}"
         yield f"\n## SOLUTION\n\n{fenced(last[0].patch, 'diff')}"
-
-
-def _row(number: int, one: TryResult) -> tuple[object, ...]:
-    verdict = "solved" if one.solved else "timed out" if one.timed_out else "failed"
-    counts = (one.tests_passed, one.tests_failed, one.tests_skipped)
-    shown = ("unknown" if count is None else count for count in counts)
-    return number, verdict, *shown, f"{one.seconds:.1f}"

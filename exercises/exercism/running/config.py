@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -235,19 +235,13 @@ def validated(config: ExercismConfig) -> ExercismConfig:
             f"{wrong[0].given}@{wrong[0].edit_format}: --profile {config.profile.name} has the "
             f"formats {', '.join(known)}"
         )
-    _check_folders(config.models)
-    return config
-
-
-def _check_folders(models: Sequence[ModelChoice]) -> None:
-    folders: Mapping[str, ModelChoice] = {}
-    for model in models:
+    folders: dict[str, ModelChoice] = {}
+    for model in config.models:
         column = RunColumn(model, 1).name
         name = column_folder(column.model, column.edit_format, 1)
-        other = folders.get(name)
-        if other is not None:
+        if (other := folders.setdefault(name, model)) is not model:
             raise UserError(
                 f"--models {other.given} and {model.given} would have one folder, {name}; run "
                 "them one after the other with different --run"
             )
-        folders = {**folders, name: model}
+    return config

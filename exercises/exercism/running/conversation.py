@@ -22,7 +22,6 @@ from exercises.exercism.messages import TIMED_OUT, failures_message, first_messa
 from exercises.exercism.results import TryResult
 from exercises.exercism.running.config import ExercismConfig
 from exercises.exercism.running.pair import PlanFormat, raise_ending
-from exercises.exercism.testing.outcome import TestedTry
 from exercises.exercism.testing.tester import ExerciseTester
 from llm.chat import ChatModel
 from llm.tokens import most_tokens, size
@@ -43,21 +42,6 @@ _AGAIN = "These are the files as they are now:\n\n{{ files }}\n\n{{ message }}"
 _LIMITS = ConversationLimits(Reflections(locate=0, edit=1, lint=0, test=0))
 # Tokens for the sentences around files and output.
 _FOR_WORDS = 300
-
-
-def brief_of(exercise: Exercise, config: ExercismConfig) -> Brief:
-    """Return what is sent about an exercise: its solution files, and nothing else of it."""
-    return Brief(
-        system=_SYSTEM,
-        opening=_OPENING,
-        again=_AGAIN,
-        shown=exercise.solution,
-        more_files=False,
-        as_edited=True,
-        lint=False,
-        test_unedited=True,
-        notation=config.notation,
-    )
 
 
 @dataclass
@@ -106,11 +90,8 @@ class ExerciseConversation:
             said = Transcript(calls=self.transcript.calls)
             self.editors.append(said)
             brief = replace(task.brief, system=_EDITOR, test_unedited=False)
-            work = next(
-                tries(
-                    replace(task, message=plan.plan, transcript=said, brief=brief, run_tests=None)
-                )
-            )
+            edits = replace(task, message=plan.plan, transcript=said, brief=brief, run_tests=None)
+            work = next(tries(edits))
             if work.result:
                 self.edited.append(work.result)
             raise_ending(work)
@@ -120,6 +101,17 @@ class ExerciseConversation:
         yield from tries(replace(task, model=architect, brief=brief, run_tests=tested), plan)
 
     def _task(self) -> Task:
+        brief = Brief(
+            system=_SYSTEM,
+            opening=_OPENING,
+            again=_AGAIN,
+            shown=self.exercise.solution,
+            more_files=False,
+            as_edited=True,
+            lint=False,
+            test_unedited=True,
+            notation=self.config.notation,
+        )
         return Task(
             root=self.root,
             message=first_message(self.exercise),
@@ -133,7 +125,7 @@ class ExerciseConversation:
             run_tests=self._test,
             transcript=self.transcript,
             log=self.log,
-            brief=brief_of(self.exercise, self.config),
+            brief=brief,
         )
 
     def _test(self, changes: Changes) -> TestReport:
@@ -147,7 +139,19 @@ class ExerciseConversation:
         files = ((path, self.root / path) for path in stubs)
         written = {path: file.read_bytes() if file.is_file() else b"" for path, file in files}
         found = self.tester.test(self.exercise, written)
-        self.tried.append(try_result(found, patch_of(stubs, written)))
+        counts = found.counts
+        self.tried.append(
+            TryResult(
+                solved=found.solved,
+                timed_out=found.timed_out,
+                patch=patch_of(stubs, written),
+                output=found.output,
+                tests_passed=counts.passed if counts else None,
+                tests_failed=counts.failed if counts else None,
+                tests_skipped=counts.skipped if counts else None,
+                seconds=round(found.seconds, 3),
+            )
+        )
         if found.solved:
             return TestReport(True)
         output = TIMED_OUT if found.timed_out else fitting(found.output, self._fits)
@@ -162,37 +166,17 @@ class ExerciseConversation:
         if window is None or most_tokens(output) <= window // 4:
             return True
         count = self.model.count
-        files = sum(count((self.root / p).read_text(errors="replace")) for p in self._left())
+        left = (file for path in self.exercise.solution if (file := self.root / path).is_file())
+        files = sum(count(file.read_text(errors="replace")) for file in left)
         taken = size(self.transcript.messages, count) + files + _FOR_WORDS
         return count(output) <= max(window // 4, window - taken)
-
-    def _left(self) -> Iterator[str]:
-        return (path for path in self.exercise.solution if (self.root / path).is_file())
-
-
-def try_result(found: TestedTry, patch: str) -> TryResult:
-    counts = found.counts
-    return TryResult(
-        solved=found.solved,
-        timed_out=found.timed_out,
-        patch=patch,
-        output=found.output,
-        tests_passed=counts.passed if counts else None,
-        tests_failed=counts.failed if counts else None,
-        tests_skipped=counts.skipped if counts else None,
-        seconds=round(found.seconds, 3),
-    )
 
 
 def patch_of(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
     """Return the unified diff between two versions of the same files, for readers."""
-    return "".join(_file_patch(path, before[path], after[path]) for path in before)
-
-
-def _file_patch(path: str, before: bytes, after: bytes) -> str:
-    old, new = (data.decode("utf-8", "replace").splitlines(True) for data in (before, after))
-    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
-    marked = (
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
-    return "".join(marked)
+    patch = ""
+    for path in before:
+        old, new = (d[path].decode("utf-8", "replace").splitlines(True) for d in (before, after))
+        for line in difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"):
+            patch += line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+    return patch

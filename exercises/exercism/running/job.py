@@ -111,24 +111,21 @@ class ExerciseJob:
         started = time.monotonic()
         one = _Work(self, services, access)
         try:
-            status, reason, work = one.done()
+            work = one.done()
         except UserError:
             raise
         except StoppedError as error:
-            status, reason, work = one.broken(ExerciseStatus.INTERRUPTED, f"interrupted: {error}")
+            work = one.broken(ExerciseStatus.INTERRUPTED, f"interrupted: {error}")
         except (InfrastructureError, OSError) as error:
             access.log.error("%s", traceback.format_exc())
-            status, reason, work = one.broken(ExerciseStatus.INFRASTRUCTURE, str(error))
+            work = one.broken(ExerciseStatus.INFRASTRUCTURE, str(error))
         except Exception as error:  # a fault of the harness must not end the others
             access.log.error("%s", traceback.format_exc())
             words = f"the harness failed: {error!r}"
-            status, reason, work = one.broken(ExerciseStatus.INFRASTRUCTURE, words)
-        access.log.info("%s: %s", status.value, reason)
-        seconds = time.monotonic() - started
-        return Finished(self.key, STATUSES[status], reason, work, seconds)
-
-
-_Ended = tuple[ExerciseStatus, str, ExerciseWork]
+            work = one.broken(ExerciseStatus.INFRASTRUCTURE, words)
+        played, seconds = work.played, time.monotonic() - started
+        access.log.info("%s: %s", played.status.value, played.reason)
+        return Finished(self.key, STATUSES[played.status], played.reason, work, seconds)
 
 
 @dataclass
@@ -139,7 +136,7 @@ class _Work:
     _turn: Turn | None = None
     _conversation: ExerciseConversation | None = None
 
-    def done(self) -> _Ended:
+    def done(self) -> ExerciseWork:
         work = self.services.worker.work
         work.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=work, prefix=f"{self.job.exercise.name}."))
@@ -154,13 +151,25 @@ class _Work:
             remove_tree(folder)
         played = self._played()
         if not played.status.is_result or played.not_started:
-            return played.status, played.reason, ExerciseWork(played)
-        return played.status, played.reason, ExerciseWork(played, played.result(self._errors()))
+            return ExerciseWork(played)
+        kinds = (EntryKind.REFUSED.value, EntryKind.FAILED.value)
+        entries = self.access.calls.entries(self.job.key)
+        errors = sum(entry.get("kind") in kinds for entry in entries)
+        return ExerciseWork(played, played.result(errors))
 
     def _play(self, folder: Path, slot: Slot) -> None:
         job, config = self.job, self.services.config
         source = job.recordings or self.services.models
-        turn = source.turn(job.key, ATTEMPT, job.column.choice, 0.0, self._gate())
+        calls = self.access.calls
+        gate = AttemptGate(
+            coordinator=calls,
+            instance_id=job.key,
+            attempt=ATTEMPT,
+            recorded_calls=recorded_calls(calls.entries(job.key), ATTEMPT),
+            sleep=self.services.worker.stop.wait,
+            seconds=config.max_seconds_per_attempt,
+        )
+        turn = source.turn(job.key, ATTEMPT, job.column.choice, 0.0, gate)
         models = (turn.model, turn.architect) if turn.architect else (turn.model,)
         asking = [
             WaitingModel(one, slot, self._step, lambda: None)
@@ -180,29 +189,12 @@ class _Work:
         )
         self._conversation.run()
 
-    def _gate(self) -> AttemptGate:
-        calls, key = self.access.calls, self.job.key
-        return AttemptGate(
-            coordinator=calls,
-            instance_id=key,
-            attempt=ATTEMPT,
-            recorded_calls=recorded_calls(calls.entries(key), ATTEMPT),
-            sleep=self.services.worker.stop.wait,
-            seconds=self.services.config.max_seconds_per_attempt,
-        )
-
     def _step(self, step: WorkStep) -> None:
         tries = len(self._conversation.works) if self._conversation else 0
         self.access.steps.step(self.job.key, tries + 1, "", step)
 
-    def _errors(self) -> int:
-        kinds = (EntryKind.REFUSED.value, EntryKind.FAILED.value)
-        entries = self.access.calls.entries(self.job.key)
-        return sum(entry.get("kind") in kinds for entry in entries)
-
     def _played(self) -> Played:
         return played_of(self.job.exercise, self.job.column, self._turn, self._conversation)
 
-    def broken(self, status: ExerciseStatus, reason: str) -> _Ended:
-        played = replace(self._played(), status=status, reason=reason, error=reason)
-        return status, reason, ExerciseWork(played)
+    def broken(self, status: ExerciseStatus, reason: str) -> ExerciseWork:
+        return ExerciseWork(replace(self._played(), status=status, reason=reason, error=reason))

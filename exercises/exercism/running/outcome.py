@@ -84,6 +84,7 @@ class Played:
         exercise, name, calls = self.exercise, self.column.name, self.calls
         used, choice = [call.reply.usage or Usage() for call in calls], self.column.choice
         outputs = [one.output for one in self.tried]
+        pairs = [call.sha256_pair for call in calls]
         return ExerciseResult(
             testdir=exercise.key,
             testcase=exercise.name,
@@ -95,7 +96,7 @@ class Played:
             test_timeouts=sum(one.timed_out for one in self.tried),
             commit_hash=versions()["harness_commit"] or HARNESS_VERSION,
             # A replayed refusal is in no journal.
-            num_error_outputs=max(errors, int(self._refused)),
+            num_error_outputs=max(errors, int(self.status is ExerciseStatus.REFUSED)),
             num_exhausted_context_windows=int(self.status is ExerciseStatus.CONTEXT),
             num_malformed_responses=sum(map(malformed, self.replies)),
             syntax_errors=sum(map(syntax_errors, outputs)),
@@ -106,7 +107,7 @@ class Played:
             reasoning_effort=choice.parts[0].settings.reasoning_effort,
             prompt_tokens=sum(usage.prompt_tokens for usage in used),
             completion_tokens=sum(usage.completion_tokens for usage in used),
-            chat_hashes=tuple((asked or "", reply) for asked, reply in map(_pair, calls)),
+            chat_hashes=tuple((asked or "", reply) for asked, reply in pairs),
             extra=Extra(
                 status=self.status,
                 language=exercise.language,
@@ -117,10 +118,6 @@ class Played:
                 **reply_counters(self.replies),
             ),
         )  # fmt: skip
-
-    @property
-    def _refused(self) -> bool:
-        return self.status is ExerciseStatus.REFUSED
 
     def record(self) -> AttemptRecord:
         last = self.tried[-1] if self.tried else None
@@ -175,21 +172,14 @@ def played_of(
     )
 
 
-def _pair(call: Call) -> tuple[str | None, str]:
-    return call.sha256_pair
-
-
 def _ended(works: list[Work], tried: tuple[TryResult, ...]) -> tuple[ExerciseStatus, str]:
     if tried and tried[-1].solved:
         return ExerciseStatus.SOLVED, f"solved in try {len(tried)}"
     if not works or works[-1].result is None:
         return ExerciseStatus.INFRASTRUCTURE, "the conversation did not end"
-    last = works[-1]
+    last, reason = works[-1], "no tests ran"
+    if tried:
+        what = "tests do not end in time" if tried[-1].timed_out else "tests fail"
+        reason = f"{what} in try {len(tried)}"
     status = _ENDINGS.get(last.result.ending, ExerciseStatus.FAILED)  # type: ignore[union-attr]
-    return status, last.error or _WORDS.get(status, _failed(tried))
-
-
-def _failed(tried: tuple[TryResult, ...]) -> str:
-    late = tried and tried[-1].timed_out
-    what = "tests do not end in time" if late else "tests fail"
-    return f"{what} in try {len(tried)}" if tried else "no tests ran"
+    return status, last.error or _WORDS.get(status, reason)

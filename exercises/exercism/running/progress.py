@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from statistics import fmean
+from statistics import fmean, variance
 
 from core.money import in_words, known_sum, total
 from exercises.exercism.facts import ColumnName
@@ -65,19 +65,17 @@ class RunProgress:
 
     def lines(self) -> list[str]:
         every = [*self.columns.values()]
-        return [*(column.line() for column in every), *_dollars(every)]
-
-
-def _dollars(columns: Sequence[ColumnProgress]) -> Iterator[str]:
-    costs = [cost for column in columns for cost in column.costs]
-    spent = known_sum(costs)
-    if None in costs:
-        yield f"cost: {in_words(spent)} and what is unknown"
-    elif projection := projected(columns):
-        mean, bound = map(in_words, projection)
-        yield f"cost: {in_words(spent)} of about {mean}, at most {bound} (95 %)"
-    elif costs:
-        yield f"cost: {in_words(spent)}"
+        lines = [column.line() for column in every]
+        costs = [cost for column in every for cost in column.costs]
+        spent = f"cost: {in_words(known_sum(costs))}"
+        if None in costs:
+            lines.append(f"{spent} and what is unknown")
+        elif projection := projected(every):
+            mean, bound = map(in_words, projection)
+            lines.append(f"{spent} of about {mean}, at most {bound} (95 %)")
+        elif costs:
+            lines.append(spent)
+        return lines
 
 
 def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | None:
@@ -93,15 +91,11 @@ def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | No
     left = sum(column.left for column in columns)
     if not every or not left or len(every) < sum(len(column.costs) for column in columns):
         return None
-    mean, variance = sum(every), 0.0
+    mean, squares = sum(every), 0.0
     for column, own in zip(columns, known, strict=True):
         costs = own if len(own) > 1 else every
         mean += column.left * fmean(own or every)
-        variance += _variance(costs) * column.left * (1 + column.left / len(costs))
-    bound = mean + _DEVIATIONS * variance**0.5
+        if len(costs) > 1:
+            squares += variance(costs) * column.left * (1 + column.left / len(costs))
+    bound = mean + _DEVIATIONS * squares**0.5
     return Decimal(repr(mean)), Decimal(repr(bound))
-
-
-def _variance(costs: Sequence[float]) -> float:
-    middle = fmean(costs)
-    return sum((cost - middle) ** 2 for cost in costs) / max(len(costs) - 1, 1)

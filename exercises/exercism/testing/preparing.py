@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from filelock import FileLock
@@ -17,7 +17,6 @@ from filelock import FileLock
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError
 from core.processes import run_limited, without_secrets
-from core.shutdown import waited_for
 from environments.layout import check_path, write_files
 from exercises.exercism.exercise import Exercise
 
@@ -40,9 +39,7 @@ def prepared_folder(cache: Path, exercise: Exercise) -> Path | None:
     return prepared_root(cache) / hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
-def prepare(
-    exercises: Iterable[Exercise], cache: Path, check: Callable[[], None] = lambda: None
-) -> dict[str, str]:
+def prepare(exercises: Iterable[Exercise], cache: Path) -> dict[str, str]:
     """Fetch the packages that exercises need and that are not there; needs a network only then.
 
     Returns:
@@ -55,15 +52,17 @@ def prepare(
         if folder is None:
             continue
         if folder not in problems:
-            problems[folder] = _prepared(folder, exercise, check)
+            problems[folder] = _prepared(folder, exercise)
         if problems[folder]:
             reasons[exercise.key] = problems[folder]
     return reasons
 
 
-def _prepared(folder: Path, exercise: Exercise, check: Callable[[], None]) -> str:
+def _prepared(folder: Path, exercise: Exercise) -> str:
+    """Return in one line why the packages cannot be had, empty if they can."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with waited_for(FileLock(f"{folder}.lock"), check):
+    env = {**without_secrets(os.environ), **dict(exercise.rules.environment)}
+    with FileLock(f"{folder}.lock"):
         if folder.is_dir():
             return ""
         files = exercise.tested_files({})
@@ -72,21 +71,12 @@ def _prepared(folder: Path, exercise: Exercise, check: Callable[[], None]) -> st
                 check_path(path)
             write_files(made, files)
             for argv in exercise.rules.prepare:
-                if problem := _problem(argv, made, exercise, check):
-                    return problem
+                try:
+                    result = run_limited(argv, made, env, _SECONDS)
+                except OSError as error:
+                    raise InfrastructureError(f"cannot run {argv[0]}: {error}") from error
+                if result.exit_code != 0:
+                    said = " ".join(result.output.split())[-_SHOWN:]
+                    return f"{' '.join(argv)} fails: {said or f'exit code {result.exit_code}'}"
             made.rename(folder)
     return ""
-
-
-def _problem(
-    argv: tuple[str, ...], folder: Path, exercise: Exercise, check: Callable[[], None]
-) -> str:
-    env = {**without_secrets(os.environ), **dict(exercise.rules.environment)}
-    try:
-        result = run_limited(argv, folder, env, _SECONDS, check=check)
-    except OSError as error:
-        raise InfrastructureError(f"cannot run {argv[0]}: {error}") from error
-    if result.exit_code == 0:
-        return ""
-    words = " ".join(result.output.split())[-_SHOWN:] or f"exit code {result.exit_code}"
-    return f"{' '.join(argv)} fails: {words}"

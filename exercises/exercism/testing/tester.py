@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -26,7 +27,6 @@ from exercises.exercism.exercise import Exercise, tree_hash
 from exercises.exercism.languages import LANGUAGES, NAME, PREPARED, PYTHON, REPORT, Language
 from exercises.exercism.messages import TIMED_OUT
 from exercises.exercism.testing.altered import altered, test_names
-from exercises.exercism.testing.outcome import TestedTry
 from exercises.exercism.testing.preparing import prepared_folder, prepared_root
 from exercises.exercism.verdict import (
     ExerciseTestRun,
@@ -46,14 +46,10 @@ class LanguagePlace:
 
 @dataclass(frozen=True)
 class LanguagePlaces:
-    """Makes the folders of a language when they are first asked for; many threads may ask.
-
-    ``python`` is the interpreter of local tests, ``image`` that of Docker.
-    """
+    """Makes the folders of a language when they are first asked for; many threads may ask."""
 
     kind: EnvironmentKind
     python: Path
-    image: str
     cache: Path
     limits: ResourceLimits
     run_key: str
@@ -77,62 +73,27 @@ class LanguagePlaces:
 
     def _place(self, language: str) -> LanguagePlace:
         tools = find_toolchain(language) if language else Toolchain()
-        readable = (*tools.readable, *self._packages(language))
+        readable, prepared = tools.readable, prepared_root(self.cache).absolute()
+        if self.kind is EnvironmentKind.LOCAL:
+            if LANGUAGES[language].prepare:
+                prepared.mkdir(parents=True, exist_ok=True)
+                readable = (*readable, prepared)
+        elif prepared.is_dir():
+            if prepared.is_relative_to("/tmp"):  # which is emptied between commands
+                words = "cannot be shown in a container; use a cache out of /tmp"
+                raise UserError(f"{prepared} {words}")
+            readable = (*readable, prepared)
         try:
             folders = make_folders(
-                self.kind, self.python if language == "python" else None, self.image, readable,
+                self.kind, self.python if language == "python" else None, IMAGE, readable,
                 self.limits, self.run_key, self.check, self.warn_once,
             )  # fmt: skip
         except UnavailableError as error:
             raise UserError(str(error)) from error
         return LanguagePlace(folders, {"PATH": tools.path} if tools.path else {})
 
-    def _packages(self, language: str) -> tuple[Path, ...]:
-        prepared = prepared_root(self.cache).absolute()
-        if self.kind is EnvironmentKind.LOCAL:
-            if not LANGUAGES[language].prepare:
-                return ()
-            prepared.mkdir(parents=True, exist_ok=True)
-        elif not prepared.is_dir():
-            return ()
-        elif prepared.is_relative_to("/tmp"):  # which is emptied between commands
-            raise UserError(f"{prepared} cannot be shown in a container; use a cache out of /tmp")
-        return (prepared,)
-
 
 _MOST_BYTES = 10_000
-
-
-@dataclass(frozen=True)
-class ExpectedCounts:
-    """The counts of the examples' runs, in files below ``folder``; used by many threads."""
-
-    folder: Path
-    _known: dict[str, TestCounts] = field(default_factory=dict)
-    _locks: dict[str, threading.Lock] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def get(self, parts: Iterable[str], measure: Callable[[], TestCounts]) -> TestCounts:
-        """Return the counts for a key of ``parts``; ``measure`` is called if none are kept."""
-        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-        with self._lock:
-            lock = self._locks.setdefault(key, threading.Lock())
-        with lock:
-            if key not in self._known:
-                self._known[key] = self._kept(key, measure)
-            return self._known[key]
-
-    def _kept(self, key: str, measure: Callable[[], TestCounts]) -> TestCounts:
-        path = self.folder / f"{key}.json"
-        try:
-            value = json_of(read_bytes(path, _MOST_BYTES))
-            return TestCounts(**value["counts"])
-        except (OSError, DamagedError, KeyError, TypeError):
-            counts = measure()
-        write_json_atomic(path, {"counts": asdict(counts)})
-        return counts
-
-
 IMAGE = "python:3.11-slim"
 LIMITS = ResourceLimits(
     processes=512, memory=4 << 30, file_size=1 << 30, written=2 << 30, temporary=1 << 30,
@@ -159,12 +120,33 @@ class TestSettings:
 
 
 @dataclass(frozen=True)
+class TestedTry:
+    """The outcome of one run of the tests on a solution.
+
+    Attributes:
+        output: standard output and error, cleaned and whole: it is equal in each run of the same
+            code. After a time-out, the text that the model receives instead.
+        counts: None without a credible report, so also after a time-out.
+        seconds: wall-clock time of the tests.
+    """
+
+    __test__ = False  # the name makes pytest think that this is a test
+
+    solved: bool
+    timed_out: bool
+    output: str
+    counts: TestCounts | None
+    seconds: float
+
+
+@dataclass(frozen=True)
 class ExerciseTester:
     """Tests solutions; many threads may call it at once."""
 
     settings: TestSettings
     places: LanguagePlaces
-    _expected: ExpectedCounts
+    _expected: dict[str, TestCounts] = field(default_factory=dict)
+    _expecting: dict[str, threading.Lock] = field(default_factory=dict)
     _versions: dict[str, str] = field(default_factory=dict)
     _right: set[tuple[str, str]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -174,7 +156,7 @@ class ExerciseTester:
 
         The example is tested once to learn how many tests there are.
         """
-        expected = self._expected.get(self._key(exercise), lambda: self._measured(exercise))
+        expected = self._counts_of_example(exercise)
         files = exercise.tested_files(solution)
         result, run = self._run(exercise, files, self.settings.timeout)
         if run.timed_out:
@@ -201,22 +183,16 @@ class ExerciseTester:
         names = {name for text in texts.values() for name in test_names(text)}
         half = {*_CHANCE.sample(sorted(names), len(names) // 2)}
         halves = [part for part in (half, names - half) if part]
-        right = all(self._fails(exercise, solution, texts, part) for part in halves)
-        if right:
-            self._right.add(key)
-        return right
-
-    def _fails(
-        self,
-        exercise: Exercise,
-        solution: Mapping[str, bytes],
-        texts: Mapping[str, str],
-        false: set[str],
-    ) -> bool:
-        tests = {path: altered(text, false, _CHANCE).encode() for path, text in texts.items()}
-        found = self._failing(exercise, exercise.tested_files(solution) | tests)
-        # A value may be so large that neither ends in time.
-        return found == false or found == self._failing(exercise, exercise.example_files() | tests)
+        for false in halves:
+            tests = {path: altered(text, false, _CHANCE).encode() for path, text in texts.items()}
+            found = self._failing(exercise, exercise.tested_files(solution) | tests)
+            # A value may be so large that neither ends in time.
+            if found != false and found != self._failing(
+                exercise, exercise.example_files() | tests
+            ):
+                return False
+        self._right.add(key)
+        return True
 
     def _failing(self, exercise: Exercise, files: Mapping[str, bytes]) -> set[str] | None:
         _, run = self._run(exercise, files, max(2 * self.settings.timeout, _LEAST_ALTERED_SECONDS))
@@ -225,27 +201,41 @@ class ExerciseTester:
     def versions(self, language: str) -> str:
         with self._lock:
             if language not in self._versions:
-                self._versions[language] = self._asked_versions(language)
+                place, rules = self.places.of(language), LANGUAGES[language]
+                words = (self.settings.unittest and rules.unittest_version) or rules.version_command
+                argv = tuple(_filled(word, {PYTHON: "python"}) for word in words)
+                variables = {**dict(rules.environment), **place.variables}
+                result = place.folders.run(FolderCommand(argv, {}, _VERSION_SECONDS, variables))
+                said = " ".join(result.output.split())[-_SHOWN:]
+                if result.exit_code != 0:
+                    raise UserError(f"{argv[0]} cannot test {language} exercises here: {said}")
+                self._versions[language] = said
             return self._versions[language]
-
-    def _asked_versions(self, language: str) -> str:
-        place, rules = self.places.of(language), LANGUAGES[language]
-        argv = version_argv(rules, self.settings.unittest)
-        variables = {**dict(rules.environment), **place.variables}
-        result = place.folders.run(FolderCommand(argv, {}, _VERSION_SECONDS, variables))
-        said = " ".join(result.output.split())[-_SHOWN:]
-        if result.exit_code != 0:
-            raise UserError(f"{argv[0]} cannot test {language} exercises here: {said}")
-        return said
 
     def close(self) -> None:
         self.places.stop()
 
-    def _key(self, exercise: Exercise) -> tuple[str, ...]:
+    def _argv(self, exercise: Exercise) -> tuple[str, ...]:
         prepared = prepared_folder(self.places.cache, exercise)
-        argv = argv_of(exercise, self.settings.unittest, prepared)
-        versions = self.versions(exercise.language)
-        return (exercise.key, exercise.sha256, self.places.kind.value, versions, *argv)
+        return argv_of(exercise, self.settings.unittest, prepared)
+
+    def _counts_of_example(self, exercise: Exercise) -> TestCounts:
+        argv, versions = self._argv(exercise), self.versions(exercise.language)
+        parts = (exercise.key, exercise.sha256, self.places.kind.value, versions, *argv)
+        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        with self._lock:
+            lock = self._expecting.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._expected:
+                path = self.places.cache / "exercism" / "expected" / f"{key}.json"
+                try:
+                    value = json_of(read_bytes(path, _MOST_BYTES))
+                    self._expected[key] = TestCounts(**value["counts"])
+                except (OSError, DamagedError, KeyError, TypeError):
+                    counts = self._measured(exercise)
+                    write_json_atomic(path, {"counts": asdict(counts)})
+                    self._expected[key] = counts
+            return self._expected[key]
 
     def _measured(self, exercise: Exercise) -> TestCounts:
         files = exercise.example_files()
@@ -267,9 +257,7 @@ class ExerciseTester:
         place = self.places.of(exercise.language)
         result = place.folders.run(
             FolderCommand(
-                argv=argv_of(
-                    exercise, self.settings.unittest, prepared_folder(self.places.cache, exercise)
-                ),
+                argv=self._argv(exercise),
                 files=placed(exercise, files),
                 timeout=seconds,
                 variables={**dict(exercise.rules.environment), **place.variables},
@@ -302,7 +290,6 @@ def make_tester(
     check: Callable[[], None],
     warn_once: Callable[[str], None],
     python: Path | None = None,
-    image: str = IMAGE,
     limits: ResourceLimits = LIMITS,
 ) -> ExerciseTester:
     """Return a tester; ``close`` it at the end.
@@ -313,11 +300,10 @@ def make_tester(
         check: raises when the run stops: running tests are killed then.
         warn_once: takes a message for each limit that cannot be set here.
         python: for local, the interpreter of Python tests, with pytest; None for this one.
-        image: for Docker, with the tools of the languages, such as python with pytest.
     """
     interpreter = python or Path(sys.executable)
-    places = LanguagePlaces(kind, interpreter, image, cache, limits, run_key, check, warn_once)
-    return ExerciseTester(settings, places, ExpectedCounts(cache / "exercism" / "expected"))
+    places = LanguagePlaces(kind, interpreter, cache, limits, run_key, check, warn_once)
+    return ExerciseTester(settings, places)
 
 
 def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[str, ...]:
@@ -326,11 +312,6 @@ def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[
     named = {PYTHON: "python", NAME: exercise.name, PREPARED: str(prepared or "/nothing")}
     words = (unittest and rules.unittest_command) or rules.test_command
     return tuple(_filled(word, named) for word in words)
-
-
-def version_argv(language: Language, unittest: bool) -> tuple[str, ...]:
-    words = (unittest and language.unittest_version) or language.version_command
-    return tuple(_filled(word, {PYTHON: "python"}) for word in words)
 
 
 def _filled(word: str, named: Mapping[str, str]) -> str:
@@ -394,3 +375,26 @@ def _root(language: Language, tool: Path) -> Path:
     if result.exit_code or not root.is_absolute() or not root.is_dir():
         raise UserError(f"{' '.join(language.root_command)} names no folder; install {tool.name}")
     return root
+
+
+def usable(
+    languages: Iterable[str],
+    settings: TestSettings,
+    kind: EnvironmentKind,
+    python: Path | None = None,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the versions of the tools by language that start here, and why others do not."""
+    versions, reasons = dict[str, str](), dict[str, str]()
+    with tempfile.TemporaryDirectory() as cache:
+        tester = make_tester(kind, settings, Path(cache), "", lambda: None, lambda _: None, python)
+        try:
+            for name in dict.fromkeys(languages):
+                try:
+                    if name not in LANGUAGES:
+                        raise UserError(f"there is no language {name}")
+                    versions[name] = tester.versions(name)
+                except UserError as error:
+                    reasons[name] = str(error)
+        finally:
+            tester.close()
+    return versions, reasons

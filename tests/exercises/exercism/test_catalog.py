@@ -137,7 +137,7 @@ def zeros(path: Path, size: int) -> Path:
     [
         (lambda p: p / "nothing", "there is no"),
         (lambda p: zeros(p / "a", 10**12), "are the most"),
-        (lambda p: zeros(p / "a", 10**6), "is no archive"),
+        (lambda p: zeros(p / "a", 10**6), "is not an archive"),
         (lambda p: archive(p / "a", {"x/y.py": b""}), "holds no exercises"),
         (lambda p: archive(p / "a", {"x/.meta/config.json": b"{"}), "is broken"),
         (lambda p: archive(p / "a", {"x/.meta/config.json": b"[]"}), "names no solution"),
@@ -155,7 +155,7 @@ def test_what_cannot_be_used_is_named(
 
 def test_no_text_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_text("text")
-    with pytest.raises(UserError, match="is no archive"):
+    with pytest.raises(UserError, match="is not an archive"):
         read_catalog(tmp_path / "a.tar.gz")
 
 

@@ -319,7 +319,7 @@ def test_folders_of_aiders_benchmark_are_read(
     assert "3 of 5" in capsys.readouterr().out
     (run / place / "e0" / ".aider.results.json").write_text('{"tests_outcomes": 1}')
     assert main(["report", str(run)]) == 2
-    assert ".aider.results.json is no result" in capsys.readouterr().err
+    assert ".aider.results.json is not a result" in capsys.readouterr().err
 
 
 def test_a_folder_of_neither_kind_is_told_what_is_missing(

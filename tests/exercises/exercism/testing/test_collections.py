@@ -15,8 +15,7 @@ from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.testing.preparing import prepare
-from exercises.exercism.testing.tester import TestSettings, make_tester
-from exercises.exercism.testing.usable import usable
+from exercises.exercism.testing.tester import TestSettings, make_tester, usable
 
 
 def exercises(variable: str) -> tuple[Exercise, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 from environments.local.cgroups import cgroups_work
 from exercises.exercism.messages import TIMED_OUT
-from exercises.exercism.testing.outcome import TestedTry
+from exercises.exercism.testing.tester import TestedTry
 from tests.environments.test_hostile_folders import running
 from tests.exercises.exercism.making import six
 from tests.exercises.exercism.testing.conftest import MakeTester

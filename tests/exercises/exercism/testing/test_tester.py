@@ -15,8 +15,7 @@ from environments.docker.engine import engine_answers
 from environments.folders import FolderCommand, FolderResult
 from exercises.exercism.counters import indentation_errors, syntax_errors
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.testing.tester import TestSettings, find_toolchain, make_tester
-from exercises.exercism.testing.usable import usable
+from exercises.exercism.testing.tester import TestSettings, find_toolchain, make_tester, usable
 from exercises.exercism.verdict import TestCounts, printed_counts
 from tests.exercises.exercism.making import six
 from tests.exercises.exercism.testing.conftest import MakeTester
