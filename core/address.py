@@ -80,7 +80,6 @@ def without_logins(text: str) -> str:
 
 
 def has_password(text: str) -> bool:
-    """Return whether an address in ``text`` holds a password that is no shell variable."""
     found = (match[1].partition(":")[2] for match in _LOGIN.finditer(text))
     return any(password and not password.startswith("$") for password in found)
 

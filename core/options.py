@@ -178,7 +178,13 @@ def command(
     def decorate(run: Callable[[typer.Context, dict[str, Any]], None]) -> Callable[..., None]:
         found = [_parameter(mark, info) for mark, info in options_of(*groups)]
         marks = {mark.key: mark for mark, _ in options_of(*groups)}
-        found.sort(key=lambda parameter: _rank(marks[parameter.name], panels))
+
+        def rank(parameter: inspect.Parameter) -> int:
+            mark = marks[parameter.name]
+            known = panels.index(mark.panel) if mark.panel in panels else len(panels)
+            return -1 if mark.argument else known
+
+        found.sort(key=rank)
 
         def main(context: typer.Context, **values: Any) -> None:  # noqa: ANN401
             run(context, values)
@@ -191,12 +197,6 @@ def command(
         return main
 
     return decorate
-
-
-def _rank(mark: Option, panels: Sequence[str]) -> int:
-    return (
-        -1 if mark.argument else panels.index(mark.panel) if mark.panel in panels else len(panels)
-    )
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

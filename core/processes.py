@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -52,7 +52,6 @@ class CommandResult:
 
 
 def names_secret(name: str) -> bool:
-    """Return whether the name of an environment variable suggests a secret."""
     return bool(_SECRET.search(name))
 
 
@@ -95,15 +94,24 @@ def run_limited(
         stderr=subprocess.STDOUT if errors is None else subprocess.PIPE,
     )  # fmt: skip
     tail = tail or Tail()
-    readers = _readers(process, tail, errors)
+    sources = ((process.stdout, (tail,)), (process.stderr, (tail, errors)))
+    readers = [
+        Thread(target=_read, args=(stream, [tail for tail in tails if tail]), daemon=True)
+        for stream, tails in sources
+        if stream is not None
+    ]
+    for reader in readers:
+        reader.start()
     code: int | None
     try:
         code = _wait(process, timeout, too_much, check)
     except subprocess.TimeoutExpired:
         code = None
     finally:
-        _kill_group(process)
-        _kill_marked(f"{_MARK}={mark}".encode())
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        kill_marked(f"{_MARK}={mark}")
     for reader in readers:
         reader.join(_DRAIN)
     check()
@@ -133,11 +141,6 @@ def _wait(
     too_much: Callable[[], bool] | None,
     check: Callable[[], None],
 ) -> int:
-    """Return the exit code, that of a killed command after ``too_much``.
-
-    Raises:
-        subprocess.TimeoutExpired: the time limit is reached.
-    """
     end = time.monotonic() + timeout
     measured = time.monotonic()
     while (left := end - time.monotonic()) > 0:
@@ -151,18 +154,6 @@ def _wait(
     return process.wait(0)
 
 
-def _readers(process: subprocess.Popen[bytes], tail: Tail, errors: Tail | None) -> Sequence[Thread]:
-    sources = ((process.stdout, (tail,)), (process.stderr, (tail, errors)))
-    readers = [
-        Thread(target=_read, args=(stream, [tail for tail in tails if tail]), daemon=True)
-        for stream, tails in sources
-        if stream is not None
-    ]
-    for reader in readers:
-        reader.start()
-    return readers
-
-
 def _read(stream: IO[bytes], tails: Sequence[Tail]) -> None:
     descriptor = stream.fileno()
     with contextlib.suppress(OSError, ValueError):
@@ -171,33 +162,34 @@ def _read(stream: IO[bytes], tails: Sequence[Tail]) -> None:
                 tail.add(chunk)
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def kill_marked(variable: str) -> list[str]:
+    """Kill the other processes with ``NAME=value`` in their environment; return which (on Linux).
 
-
-def _kill_marked(mark: bytes) -> None:
-    """Kill the processes that inherited ``mark`` until none is left, for a limited time."""
+    Repeated a limited number of times: a process may start another just before it is killed.
+    """
+    found: dict[int, str] = {}
     for _ in range(_ROUNDS):
-        found = [pid for pid in _pids() if _has_mark(pid, mark)]
-        if not found:
-            return
-        for pid in found:
+        alive = [pid for pid in _pids() if variable.encode() in _words(pid, "environ")]
+        if not alive:
+            break
+        for pid in alive:
+            command = b" ".join(_words(pid, "cmdline"))[:80].decode("utf-8", "replace").strip()
+            found.setdefault(pid, f"process {pid} ({command})")
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_BREATH)
+    return list(found.values())
 
 
-def _pids() -> list[int]:
-    if not _PROCESSES.is_dir():
-        return []
-    return [int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdigit()]
+def _pids() -> Iterator[int]:
+    if _PROCESSES.is_dir():
+        found = (int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdigit())
+        yield from (pid for pid in found if pid != os.getpid())
 
 
-def _has_mark(pid: int, mark: bytes) -> bool:
+def _words(pid: int, file: str) -> list[bytes]:
     try:
         # A killed process that was not waited for yet has an empty environment.
-        return mark in (_PROCESSES / str(pid) / "environ").read_bytes().split(b"\0")
+        return (_PROCESSES / str(pid) / file).read_bytes().split(b"\0")
     except OSError:
-        return False
+        return [b"gone"]

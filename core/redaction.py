@@ -65,7 +65,6 @@ class Redactor:
         return cls(secrets, logins)
 
     def __call__(self, text: str) -> str:
-        """Return ``text`` without secrets: plain, quoted or encoded."""
         # Separate searches for each form are far faster than an alternation of all.
         found = [form for form in self._names if form in text]
         if not found:
@@ -110,12 +109,10 @@ class RedactingFormatter(logging.Formatter):
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text of ``record``."""
         return self._redact(super().format(record))
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Return whether the environment variable ``name`` seems to hold a secret."""
     return bool(_WORDS.search(name)) and _may_be_secret(value)
 
 
@@ -124,14 +121,10 @@ def _may_be_secret(value: str) -> bool:
         return False
     if len(value) <= _LONGEST_SENTENCE and len(value.split()) > 1:
         return False
-    return not _is_path(value)
-
-
-def _is_path(value: str) -> bool:
     with contextlib.suppress(OSError, ValueError):
         path = Path(value)
-        return path.is_absolute() and path.exists()
-    return False
+        return not (path.is_absolute() and path.exists())
+    return True
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -44,7 +44,6 @@ class Shutdown:
             raise StoppedError(self.reason)
 
     def check(self) -> None:
-        """Raise ``StoppedError`` after a request."""
         self.wait(0)
 
     def check_at_once(self) -> None:

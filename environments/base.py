@@ -95,7 +95,6 @@ class ImageSpec:
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether commands run in an image that is made of this one."""
         return self.fresh_tree or bool(self.cleaning)
 
 
@@ -203,6 +202,6 @@ class Environment(Protocol):
 
 
 def run_once(session: Session, changes: Changes, command: str, timeout: float) -> CommandResult:
-    """Run one command in a tree that is set up for it alone; see ``Prepared.run``."""
+    """Run one command in a tree that is set up for it alone."""
     with session.prepare(changes) as prepared:
         return prepared.run(command, timeout)

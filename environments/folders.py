@@ -5,6 +5,7 @@ A ``Session`` prepares a project; this is for commands that need no more than a 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -55,14 +56,15 @@ class FolderCommand:
     def __post_init__(self) -> None:
         for path in (*self.files, *self.collect):
             check_path(path)
-            if len(path.encode("utf-8", "surrogateescape")) > _LONGEST_PATH:
+            name = os.fsencode(path)
+            if len(name) > _LONGEST_PATH:
                 raise UnsafePathError(f"{path[:80]!a}… is too long for a path")
-            if any(
-                len(part.encode("utf-8", "surrogateescape")) > _LONGEST_PART
-                for part in path.split("/")
-            ):
+            if any(len(part) > _LONGEST_PART for part in name.split(b"/")):
                 raise UnsafePathError(f"{path[:80]!a}… has a name that is too long")
-        _check_folders(self.files)
+        for path in self.files:
+            for parent in map(str, PurePosixPath(path).parents):
+                if parent in self.files:
+                    raise UnsafePathError(f"{path!a} lies below {parent!a}, which is a file")
         if not self.argv or "\0" in "".join(
             (*self.argv, *self.variables, *self.variables.values())
         ):
@@ -106,7 +108,6 @@ class Folders(Protocol):
 
 
 def check_readable(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Return ``paths``, which a command shall see at their own places."""
     kept = tuple(paths)
     for path in kept:
         if not path.is_absolute() or not path.exists():
@@ -114,10 +115,3 @@ def check_readable(paths: Iterable[Path]) -> tuple[Path, ...]:
         if str(path) in _NEVER_SHOWN or str(path).startswith(("/proc/", "/dev/", f"{FOLDER}/")):
             raise UserError(f"{path} cannot be shown to a command; name a folder that it needs")
     return kept
-
-
-def _check_folders(files: Mapping[str, bytes]) -> None:
-    for path in files:
-        for parent in PurePosixPath(path).parents:
-            if str(parent) in files:
-                raise UnsafePathError(f"{path!a} lies below {str(parent)!a}, which is a file")

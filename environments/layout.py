@@ -73,21 +73,12 @@ def size_of(folder: Path) -> int:
 
 
 def check_path(path: str) -> None:
-    """Refuse paths that no git tree can hold; links are checked when a file is written.
-
-    Raises:
-        UnsafePathError: ``path`` is absolute, or has empty parts, ``.``, ``..`` or NUL.
-    """
+    """Refuse paths that no git tree can hold; links are checked when a file is written."""
     if path.startswith("/") or "\0" in path or {"", ".", ".."} & {*path.split("/")}:
         raise UnsafePathError(f"{path!a} is no path within a tree")
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write ``files``, whose paths are checked, below the empty ``folder``.
-
-    Raises:
-        OSError: they do not fit.
-    """
     for path, data in files.items():
         _write(folder / path, data)
 

@@ -19,13 +19,6 @@ def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 -
     """Remove the containers of the run ``run_key`` with their volumes, and the images it made.
 
     Pulled images stay for the next run.
-
-    Returns:
-        The names of what was removed, each after its kind.
-
-    Raises:
-        InfrastructureError: the engine failed.
-        ValueError: the key is empty.
     """
     if not run_key:
         raise ValueError("a run has a key")
@@ -44,22 +37,14 @@ def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 -
 
 
 def remove_named(client: Any, names: re.Pattern[str]) -> list[str]:  # noqa: ANN401
-    """Remove the containers whose full names match ``names``, with volumes; return their names.
-
-    Raises:
-        InfrastructureError: the engine failed.
-    """
+    """Remove the containers whose full names match ``names``, with volumes; return their names."""
     with engine_errors():
         found = client.containers.list(all=True, ignore_removed=True)
         return _remove([container for container in found if names.fullmatch(container.name)])
 
 
 def remove_mounted(client: Any, folders: Sequence[Path]) -> list[str]:  # noqa: ANN401
-    """Remove the containers that have anything below ``folders`` mounted; return their names.
-
-    Raises:
-        InfrastructureError: the engine failed.
-    """
+    """Remove the containers that have anything below ``folders`` mounted; return their names."""
     with engine_errors():
         found = client.containers.list(all=True, ignore_removed=True)
         return _remove([container for container in found if _mounts(container, folders)])

@@ -14,5 +14,4 @@ class NoEnvironment:
     name: str = field(default="none", init=False)
 
     def start(self, project: Project) -> Session:
-        """Raise UnavailableError: the user asked for no environment."""
         raise UnavailableError("tests are not run (--environment none)")

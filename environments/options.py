@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from agent.agents import BUILTIN, is_command
 from core.errors import UserError
@@ -49,15 +50,11 @@ class EnvironmentOptions(EnvironmentChoice):
     )
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMGT]?)(i?)B?")
-
-
 def _bytes(name: str, text: str, _: object) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise UserError(f"{name} {text!r}: give a size with its unit, as 60GB")
-    base = 1024 if match[3] else 1000
-    size = int(float(match[1]) * base ** " KMGT".index(match[2].upper() or " "))
+    try:
+        size = int(TypeAdapter(ByteSize).validate_python(text.strip()))
+    except ValidationError as error:
+        raise UserError(f"{name} {text!r}: give a size with its unit, as 60GB") from error
     if size < 1:
         raise UserError(f"{name} {text!r}: give a size that is greater than 0, as 60GB")
     return size
@@ -147,5 +144,4 @@ class AgentOptions:
 
     @property
     def outside_agent(self) -> bool:
-        """Whether a command edits, which calls its models itself."""
         return is_command(self.agent)

@@ -47,7 +47,6 @@ class Message:
     images: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the message for a trajectory, without empty parts."""
         plain = asdict(self)
         return {key: plain[key] for key in plain if plain[key] or key in ("role", "content")}
 
@@ -66,11 +65,7 @@ class Usage:
 
     @classmethod
     def of_json(cls, raw: object) -> Usage | None:
-        """Return the tokens in a value of a file, None for an empty value.
-
-        Raises:
-            ValueError: the value holds no counts.
-        """
+        """Return the tokens in a value of a file, None for an empty value."""
         if not raw:
             return None
         counts = raw.values() if isinstance(raw, dict) else [None]
@@ -153,7 +148,6 @@ class Call:
     reply: Reply
 
     def as_json(self) -> dict[str, Any]:
-        """Return the call for a trajectory."""
         exchange = self.reply.exchange_sha256
         hashes = {"request_sha256": self.request_sha256}
         hashes |= {"exchange_sha256": exchange} if exchange else {}

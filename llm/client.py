@@ -92,7 +92,6 @@ class LiteLLMModel:
         return count_tokens(self.name, text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        """Return the recorded reply, else that of the provider; see ``ChatModel``."""
         return self._answer(messages, tools)
 
     def complete_text(self, prompt: str) -> Reply:
@@ -272,14 +271,11 @@ _LOCK = threading.Lock()
 
 
 class Background:
-    """An event loop that runs until the process ends."""
-
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="calls", daemon=True).start()
 
     def wait(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
-        """Run ``coroutine`` in the loop and return its result, or raise its exception."""
         limited = asyncio.wait_for(coroutine, seconds)
         future = asyncio.run_coroutine_threadsafe(limited, self._loop)
         try:
@@ -363,7 +359,6 @@ def continuation(prefix: str, content: str) -> str:
 
 
 def tools_as_sent(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """Return ``tools`` in the OpenAI protocol."""
     return [{"type": "function", "function": dict(tool)} for tool in tools]
 
 
@@ -425,28 +420,24 @@ def _as_sent(message: Message, marked: bool) -> dict[str, Any]:
         sent["content"] = [{"type": "text", "text": content, "cache_control": _MARKER}]
     if message.images:
         parts = sent["content"] if marked else [{"type": "text", "text": content}]
-        sent["content"] = [*parts, *map(_image_as_sent, message.images)]
+        for address in message.images:
+            parts = [*parts, {"type": "image_url", "image_url": {"url": _encodable(address)}}]
+        sent["content"] = parts
     return sent
-
-
-def _image_as_sent(address: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": _encodable(address)}}
 
 
 def _call_as_sent(call: ToolCall) -> dict[str, Any]:
     # Providers check both, and refuse the whole conversation for one broken call.
     name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:_LONGEST_TOOL_NAME] or "unknown"
-    function = {"name": name, "arguments": _readable(_encodable(call.arguments))}
+    arguments = _encodable(call.arguments)
+    try:
+        readable = isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        readable = False
+    arguments = arguments if readable else json.dumps({"unreadable": arguments})
+    function = {"name": name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
 
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
-
-
-def _readable(arguments: str) -> str:
-    try:
-        readable = isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        readable = False
-    return arguments if readable else json.dumps({"unreadable": arguments})

@@ -32,7 +32,6 @@ class Price:
         return self.bound(usage.prompt_tokens, usage.completion_tokens)
 
     def bound(self, prompt_tokens: int, output_tokens: int) -> Decimal:
-        """Return the highest cost of a call with these limits."""
         return dollars(prompt_tokens * self.input + output_tokens * self.output)
 
 
@@ -47,14 +46,7 @@ def dearest_price(name: str) -> Price | None:
 def most_cost(
     name: str, price: Price | None, prompt_tokens: int, output_tokens: int | None
 ) -> Decimal | None:
-    """Return the most dollars that a call can cost; None without a price or an output limit.
-
-    Args:
-        name: litellm's name of the model.
-        price: the user's, which overrides litellm's map.
-        prompt_tokens: as counted here.
-        output_tokens: of the longest reply.
-    """
+    """Return the most dollars that a call can cost; None without a price or an output limit."""
     price = price or dearest_price(name)
     if price is None or output_tokens is None:
         return None

@@ -223,12 +223,6 @@ def takes(name: str, api_base: str | None, options: Mapping[str, Any]) -> bool:
 def place(name: str, api_base: str | None, seconds: float, *, text: bool) -> dict[str, Any]:
     """Return what litellm is told of model, address and key.
 
-    Args:
-        name: litellm's name.
-        api_base: the address of the user's server.
-        seconds: the time limit of a call.
-        text: it is asked for a plain-text completion.
-
     Raises:
         UserError: litellm would turn the text into a conversation for this provider.
     """
@@ -269,12 +263,10 @@ def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa
 
 
 def is_claude(name: str, api_base: str | None) -> bool:
-    """Return whether it is a model of Anthropic at a provider that litellm knows."""
     return "claude" in name.lower() and not api_base
 
 
 def is_ollama(name: str, api_base: str | None) -> bool:
-    """Return whether an Ollama serves it in its own protocol."""
     return name.startswith(("ollama/", "ollama_chat/")) and not api_base
 
 

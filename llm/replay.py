@@ -73,11 +73,9 @@ class ReplayModel:
     _served: set[int] = field(default_factory=set)
 
     def count(self, text: str) -> int:
-        """Return the count of ``counter``, by default four characters a token."""
         return self.counter(text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        """Return the next recorded reply; see ``ChatModel``."""
         wanted = request_sha256(messages)
         left = [i for i in range(len(self.attempt.calls)) if i not in self._served]
         if not left and self.attempt.refusal:
@@ -112,7 +110,11 @@ def read_trajectory(path: Path) -> dict[int, RecordedAttempt]:
 
 def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
     recorded = raw.get("recorded") or {}
-    calls = [_call(call) for call in raw["calls"]] if "calls" in raw else _from_messages(raw)
+    temperature = raw.get("temperature")
+    if "calls" in raw:
+        calls = [RecordedCall(reply_of_json(c), c.get("request_sha256")) for c in raw["calls"]]
+    else:
+        calls = _from_messages(raw)
     return RecordedAttempt(
         number=int(raw["attempt"]),
         model=str(raw["model"]),
@@ -121,13 +123,9 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         cost=dollars_or_none(recorded.get("cost")),
         refusal=str(raw.get("error") or ""),
         traits=_traits(raw.get("traits")),
-        temperature=_number(raw.get("temperature")),
+        temperature=float(temperature) if isinstance(temperature, (int, float)) else None,
         made=raw.get("status") != _NOT_RECORDED,
     )
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 def _traits(raw: Mapping[str, Any] | None) -> Traits | None:
@@ -137,16 +135,8 @@ def _traits(raw: Mapping[str, Any] | None) -> Traits | None:
     return Traits(raw["context"], bool(raw["prefill"]), Reminder(raw["reminder"]), images)
 
 
-def _call(raw: Mapping[str, Any]) -> RecordedCall:
-    return RecordedCall(reply_of_json(raw), raw.get("request_sha256"))
-
-
 def reply_of_json(raw: Mapping[str, Any]) -> Reply:
-    """Return the reply in a call of a trajectory.
-
-    Raises:
-        KeyError, TypeError, ValueError: the call holds no reply.
-    """
+    """Return the reply in a call of a trajectory."""
     if not isinstance(raw["content"], str):
         raise TypeError("`content` is no text")
     return Reply(
@@ -162,11 +152,6 @@ def reply_of_json(raw: Mapping[str, Any]) -> Reply:
 
 
 def exchange_of(raw: Mapping[str, Any]) -> str | None:
-    """Return the hash of the exchange in a record, None in those of earlier versions.
-
-    Raises:
-        TypeError: it is no text.
-    """
     found = raw.get("exchange_sha256")
     if not isinstance(found, str | None):
         raise TypeError("`exchange_sha256` is no text")
@@ -176,15 +161,10 @@ def exchange_of(raw: Mapping[str, Any]) -> str | None:
 def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:
     replies = [str(m["content"]) for m in raw["messages"] if m["role"] == "assistant"]
     cost = dollars_or_none((raw.get("recorded") or {}).get("cost"))
-    shares = _shares(cost, len(replies))
-    return [
-        RecordedCall(Reply(text, cost=share)) for text, share in zip(replies, shares, strict=True)
-    ]
-
-
-def _shares(cost: Decimal | None, count: int) -> list[Decimal | None]:
-    """Return equal parts of ``cost``; the last includes the rounding, so the sum is exact."""
-    if cost is None or not count:
-        return [None] * count
-    share = Decimal(int(cost.scaleb(10)) // count).scaleb(-10)
-    return [*[share] * (count - 1), cost - share * (count - 1)]
+    if cost is None or not replies:
+        return [RecordedCall(Reply(text)) for text in replies]
+    # Equal parts; the last includes the rounding, so the sum is exact.
+    share = Decimal(int(cost.scaleb(10)) // len(replies)).scaleb(-10)
+    last = cost - share * (len(replies) - 1)
+    shares = [*[share] * (len(replies) - 1), last]
+    return [RecordedCall(Reply(text, cost=c)) for text, c in zip(replies, shares, strict=True)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, field, fields
 from fnmatch import fnmatchcase
 from functools import cache
@@ -67,7 +67,6 @@ class ModelSettings:
     max_output: Tokens | None = None
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
-        """Return these settings, with the values of ``other`` in place of None."""
         mine, theirs = asdict(self), asdict(other)
         return ModelSettings(**{k: theirs[k] if mine[k] is None else mine[k] for k in mine})
 
@@ -88,7 +87,8 @@ class SettingsFile:
         if name in self.models:
             yield self.models[name]
         for pattern, settings in self.models.items():
-            if pattern != name and _matches(pattern.lower(), name.lower()):
+            known = name if "/" in pattern else name.rpartition("/")[2]
+            if pattern != name and fnmatchcase(known.lower(), pattern.lower()):
                 yield settings
 
 
@@ -118,10 +118,6 @@ class SettingsBook:
 def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
     """Return the settings in the file at ``path``, completed by the harness's own.
 
-    Args:
-        path: the value of ``--model-settings``.
-        formats: the names of all edit formats.
-
     Raises:
         UserError: the file has an error; the message names the file, the key and the fix.
     """
@@ -131,7 +127,6 @@ def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
 
 @cache
 def our_settings() -> SettingsBook:
-    """Return the harness's own settings."""
     return SettingsBook((_read(_OURS, None),))
 
 
@@ -139,10 +134,6 @@ def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
     """Return the hash of the settings of a run's models, by name."""
     plain = {name: said.as_json() for name, said in settings.items()}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return fnmatchcase(name if "/" in pattern else name.rpartition("/")[2], pattern)
 
 
 def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
@@ -172,11 +163,7 @@ def _first(error: ValidationError) -> str:
     place = [str(part) for part in found["loc"] if part != "[key]"]
     owner = ModelSettings if place[:1] == ["models"] and len(place) > 1 else SettingsFile
     fix = _FIXES.get(found["type"], found["msg"])
-    return ": ".join([*place, fix.format(keys=", ".join(_keys(owner)))])
-
-
-def _keys(owner: type[Any]) -> Sequence[str]:
-    return [item.name for item in fields(owner)]
+    return ": ".join([*place, fix.format(keys=", ".join(item.name for item in fields(owner)))])
 
 
 class _OnceOnly(yaml.constructor.BaseConstructor):

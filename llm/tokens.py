@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib.metadata import version
 
-from llm.chat import Message, Request, estimate_tokens
+from llm.chat import Request, estimate_tokens
 from llm.registry import the_litellm
 
 Count = Callable[[str], int]
@@ -61,15 +61,14 @@ def size(messages: Request, count: Count) -> int:
     """Return the tokens of ``messages``, or of a text to continue."""
     if isinstance(messages, str):
         return count(messages)
-    texts = sum(_PER_MESSAGE + count(_text(message)) for message in messages)
-    return texts + _PER_IMAGE * sum(len(message.images) for message in messages)
+    tokens = 0
+    for message in messages:
+        calls = "".join(call.name + call.arguments for call in message.tool_calls)
+        tokens += _PER_MESSAGE + count(message.content + calls)
+        tokens += _PER_IMAGE * len(message.images)
+    return tokens
 
 
 def most_tokens(text: str) -> int:
     """Return an upper bound of the tokens of ``text``: each has at least one byte."""
     return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _text(message: Message) -> str:
-    calls = "".join(call.name + call.arguments for call in message.tool_calls)
-    return message.content + calls

@@ -47,7 +47,6 @@ class Wire:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """See a request leave, and whether it gets through."""
         before, self.sent, self.status = self.sent, True, None
         if self.rehearsal:
             raise RuntimeError("a rehearsal sends nothing")

@@ -5,20 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from core.atomic import UNFINISHED
-from core.processes import RUN_VARIABLE, remove_tree
+from core.processes import RUN_VARIABLE, kill_marked, remove_tree
 from environments.docker.engine import connect
 from environments.leftovers import remove_containers, remove_groups
 from runs.storage.store import RunStore
-
-_PROCESSES = Path("/proc")
-_ROUNDS = 50
-_BREATH = 0.02
 
 
 def run_key(folder: Path) -> str:
@@ -59,22 +53,8 @@ def mark_children(key: str) -> None:
 
 
 def kill_processes(key: str) -> list[str]:
-    """Kill all processes that carry ``key`` but this one, and return which (on Linux).
-
-    Repeated a limited number of times: a process may start another just before it is killed.
-    """
-    mark = f"{RUN_VARIABLE}={key}".encode()
-    found: dict[int, str] = {}
-    for _ in range(_ROUNDS):
-        alive = [pid for pid in _pids() if pid != os.getpid() and mark in _environment(pid)]
-        if not alive:
-            break
-        for pid in alive:
-            found.setdefault(pid, f"process {pid} ({_command(pid)})")
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(_BREATH)
-    return list(found.values())
+    """Kill all processes that carry ``key`` but this one, and return which (on Linux)."""
+    return kill_marked(f"{RUN_VARIABLE}={key}")
 
 
 def remove_files(work: Path, *folders: Path) -> list[str]:
@@ -88,23 +68,3 @@ def remove_files(work: Path, *folders: Path) -> list[str]:
             found.append(f"file {path}")
             path.unlink(missing_ok=True)
     return found
-
-
-def _pids() -> Iterator[int]:
-    if _PROCESSES.is_dir():
-        yield from (int(e.name) for e in _PROCESSES.iterdir() if e.name.isdigit())
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return (_PROCESSES / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
-
-
-def _command(pid: int) -> str:
-    try:
-        words = (_PROCESSES / str(pid) / "cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return "gone"
-    return b" ".join(words)[:80].decode("utf-8", "replace").strip()

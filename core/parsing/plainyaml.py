@@ -15,11 +15,7 @@ _BRACKETS = re.compile(r"[\[{\]}]")
 
 
 def line_of_yaml(text: str, keys: Keys) -> int:
-    """Return the line of the value at ``keys`` in a YAML text.
-
-    Raises:
-        yaml.YAMLError: ``yaml_of`` refuses the text.
-    """
+    """Return the line of the value at ``keys`` in a YAML text."""
     node = yaml.compose(text, PlainLoader)
     for key in keys:
         pairs = node.value if isinstance(node, yaml.MappingNode) else ()
@@ -31,10 +27,7 @@ def line_of_yaml(text: str, keys: Keys) -> int:
 
 
 def _bracket_line(text: str) -> int:
-    """Return the first line with too deeply nested brackets, 0 without one.
-
-    Brackets in quotes count as well: these texts have few of them.
-    """
+    # Brackets in quotes count as well: these texts have few of them.
     depth = 0
     for match in _BRACKETS.finditer(text):
         depth += 1 if match[0] in "[{" else -1
@@ -49,11 +42,6 @@ class ShallowNodes(yaml.composer.Composer):
     _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401 - PyYAML's own types
-        """Return the next node.
-
-        Raises:
-            yaml.MarkedYAMLError: the nesting is too deep.
-        """
         self._depth += 1
         if self._depth > DEEPEST:
             mark = self.peek_event().start_mark  # type: ignore[attr-defined]

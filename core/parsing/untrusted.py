@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,10 +46,6 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
 
 def read_object(path: Path, fix: str) -> dict[str, Any]:
     """Return the object in a JSON file.
-
-    Args:
-        path: the file.
-        fix: what the user can do about a damaged file.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -91,7 +86,7 @@ def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
     except RecursionError as error:
         raise DamagedError(f"line {_deep_line(text)}: {TOO_DEEP}") from error
     except ValueError as error:  # Python's own limit of digits
-        raise DamagedError(f"line {_long_line(text)}: a number is too long") from error
+        raise DamagedError("a number is too long") from error
     if _is_deep(value):
         raise DamagedError(f"line {_deep_line(text)}: {TOO_DEEP}")
     return value
@@ -99,17 +94,12 @@ def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
-# Strings, so that their content is skipped; brackets; digits.
-_TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]|\d+', re.DOTALL)
+# Strings, so that their content is skipped, and brackets.
+_TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
 def text_of(data: bytes) -> str:
-    """Decode ``data`` as UTF-8.
-
-    Raises:
-        DamagedError: the data are not UTF-8.
-    """
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -118,7 +108,6 @@ def text_of(data: bytes) -> str:
 
 
 def _deep_line(text: str) -> int:
-    """Return the line on which a text is nested too deep; the text before it is JSON."""
     depth = 0
     for token in _TOKENS.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
@@ -127,25 +116,14 @@ def _deep_line(text: str) -> int:
     return 1
 
 
-def _long_line(text: str) -> int:
-    most = sys.get_int_max_str_digits()
-    long = (t.start() for t in _TOKENS.finditer(text) if len(t[0]) > most and t[0].isdigit())
-    return text.count("\n", 0, next(long, 0)) + 1
-
-
 def _is_deep(value: object) -> bool:
-    level = [value]
+    level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(DEEPEST):
         if not level:
             return False
-        level = [part for one in level for part in _parts(one) if isinstance(part, (dict, list))]
+        parts = [part for one in level for part in (one.values() if isinstance(one, dict) else one)]
+        level = [part for part in parts if isinstance(part, (dict, list))]
     return bool(level)
-
-
-def _parts(value: object) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
 
 
 def line_of(text: str, keys: Keys) -> int:

@@ -201,7 +201,6 @@ def _tar(root: str, changes: Changes, files: Mapping[str, str]) -> bytes:
 
 
 def add_file(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    """Add a file that its owner may run."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = len(data), 0o755, int(time.time())
     archive.addfile(info, io.BytesIO(data))

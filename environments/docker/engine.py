@@ -57,17 +57,12 @@ def engine_variables() -> dict[str, str]:
 
 
 def podman_sockets(runtime: str) -> list[Path]:
-    """Return where Podman's service listens (``podman-system-service(1)``), the user's place first.
-
-    Args:
-        runtime: the value of ``XDG_RUNTIME_DIR``; empty if there is none.
-    """
+    """Return where Podman's service listens (``podman-system-service(1)``), the user's first."""
     users = [Path(runtime) / "podman/podman.sock"] if runtime else []
     return [*users, Path("/run/podman/podman.sock")]
 
 
 def is_podman(client: Any) -> bool:  # noqa: ANN401
-    """Tell whether the engine of ``client`` is Podman."""
     found = client.version().get("Components") or ()
     return any("podman" in str(part.get("Name", "")).lower() for part in found)
 
@@ -89,7 +84,6 @@ def _answers(make: Any, **given: str) -> bool:  # noqa: ANN401
 
 
 def engine_answers() -> bool:
-    """Tell whether an engine answers."""
     client = connect()
     if client is None:
         return False

@@ -65,7 +65,6 @@ class DockerEnvironment:
     name: str = field(default="docker", init=False)
 
     def start(self, project: Project) -> Session:
-        """Return a session in the project's image; an image that the engine lacks is pulled."""
         image = project.image
         if isinstance(image, UnavailableError):
             raise image
@@ -102,12 +101,10 @@ class DockerSession:
 
     @property
     def test_command(self) -> str:
-        """The command of the image; see ``Session``."""
         return self.image.test_command
 
     @property
     def identity(self) -> str:
-        """The image's id, and what it was cleaned with."""
         with engine_errors():
             found = f"docker:{self.containers.client.images.get(self.image.name).id}"
         if not self.cleaned:
@@ -118,17 +115,14 @@ class DockerSession:
 
     @property
     def ways(self) -> tuple[SetupWay, ...]:
-        """All where the set-up installs the project; see ``Session``."""
         installs = any(map(installs_project, self.image.setup))
         return tuple(SetupWay) if installs else (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
 
     def installs(self, setup: Setup) -> bool:
-        """Return True unless the installation is left out; see ``Session``."""
         return any(map(installs_project, setup_lines(self.image.setup, setup)))
 
     @contextmanager
     def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[DockerPrepared]:
-        """Set ``changes`` up in a container and save its files as an image; see ``Session``."""
         token = secrets.token_hex(16)
         folder = self.image.folder
         script = setup_script([*setup_lines(self.image.setup, setup, folder)], token, folder)
@@ -142,7 +136,6 @@ class DockerSession:
             self._remove(image)
 
     def stop(self) -> None:
-        """Remove the session's image; others are removed right after use."""
         if self.cleaned:
             self._remove(self.cleaned)
 
@@ -166,7 +159,6 @@ class DockerPrepared:
     failed: tuple[FailedCommand, ...]
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        """Run ``command`` in a new container; see ``Prepared``."""
         with self.containers.started(self.image) as container:
             return container.bash(["-c", command_script(command, container.folder)], timeout)
 

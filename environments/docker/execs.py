@@ -41,7 +41,6 @@ class Sinks:
     started: float = field(default_factory=time.monotonic)
 
     def take(self, stream: int, data: bytes) -> None:
-        """Pass on what came from a stream: 1 is standard output, 2 is standard error."""
         if stream == _ERRORS:
             self.errors(data)
             return
@@ -68,15 +67,8 @@ def run_exec(
 ) -> ExecEnd:
     """Run ``argv`` in ``container``; it and its children may still run at the end.
 
-    Args:
-        client: of the engine.
-        container: id.
-        argv: the command line.
-        stdin: what it can read; its end is seen only by what counts bytes.
-        sinks: take the output.
-        timeout: seconds from the start marker.
-        check: called meanwhile; may raise.
-        options: of the SDK's ``exec_create``: user, environment, workdir.
+    ``timeout`` counts from the start marker. The end of ``stdin`` is seen only by what counts
+    bytes. ``options`` are those of the SDK's ``exec_create``: user, environment, workdir.
     """
     with engine_errors(), contextlib.ExitStack() as stack:
         api = client.api
@@ -139,10 +131,6 @@ def _pump(
     timeout: float,
     check: Callable[[], None],
 ) -> bool:
-    """Read until the command has ended; tell whether it did in time.
-
-    ``frames`` was read before. Its children may keep the output open, so the engine is asked too.
-    """
     asked = time.monotonic()
     while not sinks.late(timeout):
         check()
@@ -164,7 +152,7 @@ def _pump(
 
 
 def _frames(buffer: bytearray) -> Iterator[tuple[int, bytes]]:
-    """Take complete frames off ``buffer``: stream, three zeros, length in 4 bytes, data."""
+    # A frame is: stream, three zeros, length in 4 bytes, data.
     while len(buffer) >= 8 and len(buffer) >= (end := 8 + int.from_bytes(buffer[4:8], "big")):
         yield buffer[0], bytes(buffer[8:end])
         del buffer[:end]

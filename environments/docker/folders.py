@@ -113,15 +113,12 @@ def _options(limits: ResourceLimits, readable: Iterable[Path]) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class DockerFolders:
-    """Runs commands in containers of ``image``; see ``Folders``."""
-
     containers: Containers
     image: str
     _free: list[tuple[Container, contextlib.ExitStack]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, command: FolderCommand) -> FolderResult:
-        """Run ``command`` in a clean container; see ``Folders``."""
         limits, check = self.containers.limits, self.containers.check
         head = limits.output // 5
         output, errors = Tail(head, limits.output - head), Tail(head, limits.output - head)
@@ -151,7 +148,6 @@ class DockerFolders:
         )  # fmt: skip
 
     def stop(self) -> None:
-        """Remove the containers that no command uses."""
         with self._lock:
             left = [*self._free]
             self._free.clear()

@@ -19,8 +19,6 @@ gigabytes, and containers write there too."""
 
 
 class PullFailure(str, Enum):
-    """Why an image was not pulled; the value is the remedy."""
-
     LIMIT = (
         "the registry's rate limit is reached: log in with `docker login`, or wait and run again"
     )
@@ -66,7 +64,7 @@ def missing_images(images: Iterable[str]) -> list[str]:
 
 
 def _short(tag: str) -> str:
-    """Return a name as users give it: Podman puts the registry, or ``localhost``, before all."""
+    # Podman puts the registry, or ``localhost``, before all.
     for prefix in ("docker.io/library/", "docker.io/", "localhost/"):
         if tag.startswith(prefix):
             return tag[len(prefix) :]
@@ -74,7 +72,6 @@ def _short(tag: str) -> str:
 
 
 def holds(client: Any, image: str) -> bool:  # noqa: ANN401 - the SDK has no types
-    """Tell whether the engine holds ``image``."""
     from docker.errors import ImageNotFound
 
     try:
@@ -88,9 +85,6 @@ def digest(client: Any, image: str) -> str:  # noqa: ANN401
     """Return the registry's digest of ``image``, or the engine's id if it was built here.
 
     Empty if the engine lacks the image.
-
-    Raises:
-        InfrastructureError: the engine failed.
     """
     with engine_errors():
         if not holds(client, image):
@@ -134,7 +128,6 @@ def check_space(
 
 
 def repository_and_tag(image: str) -> tuple[str, str]:
-    """Split the name of an image."""
     from docker.utils import parse_repository_tag
 
     repository, tag = parse_repository_tag(image)
@@ -142,7 +135,6 @@ def repository_and_tag(image: str) -> tuple[str, str]:
 
 
 def pull(client: Any, image: str) -> None:  # noqa: ANN401
-    """Pull ``image``."""
     from docker.errors import APIError
 
     repository, tag = repository_and_tag(image)

@@ -107,7 +107,7 @@ def _manifests(registry: str, name: str) -> str:
 
 
 def _seconds(text: str, now: datetime) -> float | None:
-    """Return the seconds in a ``Retry-After`` (RFC 9110, 10.2.3): a number, or a date."""
+    # RFC 9110, 10.2.3: a number, or a date.
     if text.strip().isdecimal():
         return float(text)
     try:

@@ -36,12 +36,11 @@ class SandboxedCommand:
     network: bool
 
     def __call__(self, argv: Sequence[str], root: Path, folder: Path) -> list[str]:
-        """Return the command line; ``argv`` can write only to ``root`` and ``folder``."""
         words = bubblewrapped_in_place(argv, (root, folder), self.readable, network=self.network)
         return launched(words)
 
     def missing(self, program: str) -> list[str]:
-        """Return which of ``program``, its links and its interpreter are not visible inside."""
+        """Return the invisible ones of ``program``, its links' targets and its interpreter."""
         needed = list(dict.fromkeys(_needed(Path(program))))
         argv = bubblewrapped_in_place(
             ["sh", "-c", _NAME_MISSING, "sh", *needed], (), self.readable, network=self.network

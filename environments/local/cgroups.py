@@ -35,7 +35,6 @@ class ControlGroup:
     folders: tuple[Path, ...]
 
     def joined(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line that joins the group and then becomes ``argv``."""
         names = [str(folder) for folder in self.folders]
         return ["sh", "-c", _JOIN, "sh", *names, "--", *argv]
 
@@ -45,7 +44,6 @@ class ControlGroup:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Kill the group's processes and remove it."""
         for folder in self.folders:
             _write(folder / "pids.max", "0")
         for _ in range(_ROUNDS):
@@ -62,7 +60,6 @@ class ControlGroup:
 
 @cache
 def cgroups_work() -> bool:
-    """Tell whether groups with limits can be made here."""
     try:
         with limited_group(ResourceLimits(), "probe") as group:
             joined = group.joined(["true"])
@@ -101,7 +98,6 @@ def _prefix(run_key: str) -> str:
 
 
 def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
-    """Write the limits in the files of either version; both controllers must take theirs."""
     values = {"pids.max": limits.processes, "memory.max": limits.memory}
     values |= {"memory.limit_in_bytes": limits.memory}
     written = {
@@ -119,11 +115,6 @@ def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
 
 
 def _parents() -> Mapping[str, Path]:
-    """Return for each controller the folder to make groups in.
-
-    Raises:
-        OSError: there is none.
-    """
     mounts = _mounts()
     own = _own_groups()
     if all(name in mounts and name in own for name in _CONTROLLERS):
@@ -169,7 +160,6 @@ def _members(folder: Path) -> list[int]:
 
 
 def _write(path: Path, value: str) -> bool:
-    """Write to an existing control file; return whether that worked."""
     try:
         # Not ``write_text``, which would create a missing file.
         with path.open("r+") as file:

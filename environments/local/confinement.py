@@ -42,7 +42,6 @@ def find_confinement() -> Confinement:
 
 
 def missing_limits(confinement: Confinement) -> Iterator[str]:
-    """Yield a message with the remedy for each limit that cannot be set."""
     remedy = "run as root or where cgroups may be made, or use --environment docker"
     if confinement is not Confinement.CGROUP:
         yield f"no cgroup can be made: memory of test code is limited per process only; {remedy}"

@@ -55,7 +55,6 @@ class LocalEnvironment:
     name: str = field(default="local", init=False)
 
     def start(self, project: Project) -> Session:
-        """Return a session with the project installed from its unchanged files."""
         spec = project.venv
         if isinstance(spec, UnavailableError):
             raise spec
@@ -94,12 +93,10 @@ class LocalSession:
     alone: threading.Lock = field(default_factory=threading.Lock)
 
     def installs(self, setup: Setup) -> bool:
-        """Return False: the project was installed from its unchanged files."""
         return False
 
     @contextmanager
     def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[LocalPrepared]:
-        """Write ``changes`` beside the tree; see ``Session``."""
         paths = [str(self.built.testbed / root) for root in setup.roots]
         with tempfile.TemporaryDirectory(
             dir=self.built.testbed.parent, prefix="changes.", ignore_cleanup_errors=True
@@ -112,12 +109,10 @@ class LocalSession:
             yield LocalPrepared(self, changes, folder, ":".join(paths))
 
     def stop(self) -> None:
-        """Remove the working copy and release the lock on the project."""
         shutil.rmtree(self.built.testbed, ignore_errors=True)
         self.held.close()
 
     def environment(self, home: str, python_path: str) -> dict[str, str]:
-        """Return all environment variables of commands."""
         more = {"PYTHONPATH": python_path} if python_path else {}
         return {**command_variables(self.built.python, home), **more}
 
@@ -133,7 +128,6 @@ class LocalPrepared:
     failed: tuple[FailedCommand, ...] = ()
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        """Run ``command`` with bash in a fresh copy; see ``Prepared``."""
         session = self.session
         try:
             if not session.shut_in:
@@ -146,7 +140,7 @@ class LocalPrepared:
             raise InfrastructureError(f"cannot run the tests: {error}") from error
 
     def _run_open(self, command: str, timeout: float) -> CommandResult:
-        """Run ``command`` without a sandbox, and poll how much it writes: nothing limits that."""
+        # Nothing limits how much it writes, so that is polled.
         built, confined = self.session.built, self.session.confined
         lay_out(built.testbed, built.template, self.changes)
         lines = f'{rlimit_lines(confined.way, confined.limits)}; exec bash -c "$1"'

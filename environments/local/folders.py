@@ -56,13 +56,7 @@ def make_local_folders(
 ) -> LocalFolders:
     """Return folders whose commands find ``python`` first, and see ``readable`` besides it.
 
-    Args:
-        python: an interpreter, such as that of a virtual environment; None for the system's.
-        readable: absolute paths, such as a toolchain, visible at their own places.
-        limits: of each command.
-        run_key: marks the cgroups of a run, to remove them after a crash.
-        check: raises when the run stops; running commands are killed then.
-        warn_once: takes a message for each limit that cannot be set here.
+    The arguments are those of ``make_folders``.
     """
     if not bubblewrap_works():
         raise UnavailableError(
@@ -93,14 +87,11 @@ def python_folders(python: Path) -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class LocalFolders:
-    """Runs commands with ``variables`` that see ``readable``; see ``Folders``."""
-
     readable: tuple[Path, ...]
     variables: Mapping[str, str]
     confined: Confined
 
     def run(self, command: FolderCommand) -> FolderResult:
-        """Run ``command`` in a new sandbox; see ``Folders``."""
         self.confined.check()
         user = other_user() if self.confined.way is Confinement.OTHER_USER else None
         tails = self._tail(), self._tail() if command.separate else None
@@ -240,7 +231,6 @@ class Gated:
         return None
 
     def drain(self, tail: Tail, errors: Tail | None) -> None:
-        """Collect what the command wrote last; all writers have ended."""
         for stream, kept in ((self.process.stdout, tail), (self.process.stderr, errors)):
             while stream is not None and kept is not None and _read_once(stream.fileno(), kept):
                 pass
@@ -256,12 +246,8 @@ def gated(
 ) -> Iterator[Gated]:
     """Set a sandbox up that waits before its command; at the end nothing of it is left.
 
-    Args:
-        make_argv: takes options, and returns bubblewrap's command line with them.
-        folder: path of the command's folder in the sandbox.
-        stdin: what the command reads.
-        separate: whether standard error has a pipe of its own.
-        inside: called with the process id of the sandbox before anything runs in it.
+    ``make_argv`` takes options and returns bubblewrap's command line with them.
+    ``inside`` is called with the process id of the sandbox before anything runs in it.
     """
     marker = f"{HARNESS}/{secrets.token_hex(16)}"
     with contextlib.ExitStack() as stack:
@@ -332,7 +318,6 @@ def _pipe(stack: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _as_file(stack: contextlib.ExitStack, data: bytes) -> int | None:
-    """Return a descriptor of a file in memory with ``data``; None without data."""
     if not data:
         return None
     descriptor = os.memfd_create("harness")
@@ -344,7 +329,7 @@ def _as_file(stack: contextlib.ExitStack, data: bytes) -> int | None:
 
 
 def _pidfd(stack: contextlib.ExitStack, pid: int) -> int:
-    """Return a descriptor of a process; not all Pythons have ``os.pidfd_open``."""
+    # Not all Pythons have ``os.pidfd_open``.
     libc = ctypes.CDLL(None, use_errno=True)
     found = int(libc.syscall(_PIDFD_OPEN, pid, 0))
     if found < 0:

@@ -61,7 +61,6 @@ def launched(argv: list[str]) -> list[str]:
 
 
 def main(argv: list[str]) -> None:
-    """Become the command ``argv``."""
     libc = ctypes.CDLL(None, use_errno=True)
     _join_new_keyring(libc)
     program = key_filter(platform.machine())

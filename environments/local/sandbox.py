@@ -42,7 +42,7 @@ class Confined:
 
     @contextmanager
     def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
-        """Yield a command line for ``argv`` without keyrings, in its own cgroup if possible."""
+        """Yield a command line that runs ``argv`` without keyrings, if possible in a cgroup."""
         with self.group() as group:
             words = launched([*argv])
             yield group.joined(words) if group else words
@@ -87,7 +87,6 @@ class Sandbox:
     confined: Confined
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        """Run ``command`` with bash; see ``Prepared.run``. Its files are gone at its end."""
         token = secrets.token_hex(16)
         view = View(
             self.built.testbed,

@@ -74,12 +74,7 @@ class Venvs:
         return self._project(project, spec, shared, interpreter)
 
     def dependencies(self, project: Project, spec: VenvSpec) -> Path:
-        """Return the interpreter of the environment with the dependencies of ``project`` alone.
-
-        Raises:
-            UnavailableError: a step failed; the message names it and the cause.
-            InfrastructureError: the package index was not reached.
-        """
+        """Return the interpreter of the environment with the dependencies of ``project`` alone."""
         return self._shared(project, spec, _interpreter(spec)) / "bin" / "python"
 
     def _shared(self, project: Project, spec: VenvSpec, interpreter: Path) -> Path:
@@ -125,13 +120,11 @@ class Venvs:
 
 
 def shared_name(project: Project, spec: VenvSpec, interpreter: Path) -> str:
-    """Return the name of the folder with the dependencies that ``project`` shares."""
     key = spec_key(spec, [*spec.packages, str(interpreter)])
     return f"{project.group.replace('/', '__')}-{project.version or 'any'}-{key}"
 
 
 def spec_key(spec: VenvSpec, more: Sequence[str] = ()) -> str:
-    """Return a short hash of what decides an environment."""
     text = json.dumps([spec.source, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -173,7 +166,6 @@ def _uv_python(version: str) -> Path | None:
 
 
 def _uv() -> str:
-    """Return the path of uv: installed with this interpreter, else the system's."""
     from uv import find_uv_bin
 
     return str(find_uv_bin())
@@ -222,7 +214,7 @@ def _make_project(
 
 
 def _install(python: Path, target: str, interpreter: Path) -> list[str | Path]:
-    """Return pip's command; it sees the shared packages, so it fetches missing ones only."""
+    # It sees the shared packages, so it fetches missing ones only.
     install: list[str | Path] = [python, "-m", "pip", "install", "-q", "--no-build-isolation"]
     if "3.6" in str(interpreter):
         return [*install, "--no-use-pep517", "-e", target]
@@ -265,7 +257,6 @@ class BuildSteps:
     version: str = ""
 
     def run(self, what: str, argv: Sequence[str | Path], cwd: Path | None = None) -> None:
-        """Run one step; ``what`` describes it in messages."""
         words = [str(word) for word in argv]
         env = without_secrets(os.environ)
         env.pop("VIRTUAL_ENV", None)
@@ -293,7 +284,6 @@ class BuildSteps:
 
 
 def error_line(output: str) -> str:
-    """Return the line with the cause from the output of a failed installer."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     specific = [line for line in lines if not _GENERIC.search(line)]
     for cause in _CAUSES:

@@ -59,19 +59,16 @@ class ImageAccess:
     layers: dict[str, Mapping[str, int]] = field(default_factory=dict)
 
     def holds(self, image: str) -> bool:
-        """Tell whether the engine has ``image``."""
         with engine_errors():
             return holds(self.client, image)
 
     def wait(self, seconds: float) -> None:
-        """Wait; ``check`` may end it by raising."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.check()
             time.sleep(min(left, self.patience.poll))
 
     def filled(self, record: ImageRecord) -> str:
-        """Return in words how much room the images take."""
         whole = f" of {in_units(self.limit)}" if self.limit is not None else ""
         return f"images take {in_units(record.size())}{whole}"
 

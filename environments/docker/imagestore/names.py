@@ -20,7 +20,6 @@ class ImagePrefix:
 
     @classmethod
     def parse(cls, text: str) -> ImagePrefix:
-        """Read ``FROM=TO``."""
         before, found, after = text.partition("=")
         if not (before and found and after) or any(mark.isspace() for mark in text):
             raise UserError(

@@ -86,14 +86,12 @@ class ImageRecord(BaseModel):
         self.claims.append(ImageClaim(image=image, owner=owner, kind=kind))
 
     def release(self, image: str, owner: str, *kinds: ClaimKind) -> None:
-        """Remove one claim of each of ``kinds``."""
         for kind in kinds:
             mine = (c for c in self.claims if (c.image, c.owner, c.kind) == (image, owner, kind))
             if (found := next(mine, None)) is not None:
                 self.claims.remove(found)
 
     def leave(self, owner: str) -> None:
-        """Remove all claims of an owner that ends."""
         self.claims = [claim for claim in self.claims if claim.owner != owner]
 
     def orphan(self, owner: str, now: float) -> None:
@@ -103,16 +101,13 @@ class ImageRecord(BaseModel):
                 claim.until = now + LINGER
 
     def forget_ended(self, now: float) -> None:
-        """Remove claims and pauses whose time is over."""
         self.claims = [c for c in self.claims if c.until is None or c.until > now]
         self.paused = {name: until for name, until in self.paused.items() if until > now}
 
     def removable(self, now: float, *, forced: bool = False) -> list[str]:
         """Return the images that may be removed, the one that was not used for longest first.
 
-        Args:
-            now: seconds since the epoch.
-            forced: also those that are only expected to be used.
+        ``forced`` includes those that are only expected to be used.
         """
         held = {c.image for c in self.claims if self._holds(c, now, forced=forced)}
         free = [name for name, image in self.images.items() if image.complete and name not in held]
@@ -156,10 +151,6 @@ def layer_sizes(diff_ids: Sequence[str], history: Sequence[Mapping[str, object]]
     Engines give sizes by step of the history only, and do not say which steps without a size made
     a layer. So a layer counts as shared where the steps up to it and at least as many layers are
     the same: the sum may be too large, and never too small.
-
-    Args:
-        diff_ids: of the layers, the first one first (``RootFS.Layers``).
-        history: as the engine gives it, the last step first.
     """
     steps: list[object] = []
     found: dict[str, int] = {}

@@ -42,7 +42,6 @@ class RecordFile:
 
     @property
     def path(self) -> Path:
-        """The record."""
         return self.folder / "record.json"
 
     def live(self) -> RecordFile:
@@ -133,7 +132,6 @@ class RecordFile:
 
 
 def record_file(client: Any, cache: Path, owner: str) -> RecordFile:  # noqa: ANN401 - no types
-    """Return the record of the engine of ``client`` for this process."""
     with engine_errors():
         about = client.info()
     # Copies of a machine share the engine's id, and Podman makes a new one for each answer.

@@ -41,10 +41,10 @@ class ImageStore:
 
     @contextmanager
     def pinned(self, image: str) -> Iterator[None]:
-        """Pull ``image`` if it is missing, and keep it meanwhile; wait for room and pauses.
+        """Pull ``image`` if it is missing and keep it meanwhile; wait for room and pauses.
 
-        Who waits here must have no other image pinned, and nothing that the user of another image
-        waits for.
+        Do not call this while you pin another image or hold anything that a user of another image
+        waits for: it can deadlock.
 
         Raises:
             InfrastructureError: it cannot be pulled.
@@ -70,19 +70,16 @@ class ImageStore:
                 self._used(image)
 
     def claim(self, images: Iterable[str], kind: ClaimKind) -> None:
-        """Claim ``images``."""
         with self.access.file.changed(self.access.check) as record:
             for image in images:
                 record.claim(image, self.access.file.owner, kind)
 
     def release(self, images: Iterable[str], *kinds: ClaimKind) -> None:
-        """Give up one claim of each of ``kinds`` on each of ``images``."""
         with self.access.file.changed() as record:
             for image in images:
                 record.release(image, self.access.file.owner, *kinds)
 
     def leave(self) -> None:
-        """Give up all claims of this process."""
         with self.access.file.changed() as record:
             record.leave(self.access.file.owner)
 
@@ -95,13 +92,7 @@ class ImageStore:
     def fetch(self, image: str, *, patient: bool = True, number: str = "") -> bool:
         """Pull ``image`` if it is missing; tell whether it is there.
 
-        Args:
-            image: its name.
-            patient: wait for room; without, return False where there is none.
-            number: says which image of how many it is.
-
-        Raises:
-            InfrastructureError: it cannot be pulled.
+        ``patient`` waits for room. ``number`` says which image of how many it is.
         """
         access, source = self.access, mirrored(image, self.access.prefixes)
         failures, used = Counter[PullFailure](), time.monotonic()
@@ -152,11 +143,6 @@ class ImageStore:
         return True
 
     def fetch_all(self, images: Iterable[str]) -> None:
-        """Pull the ``images`` that are missing, one after the other.
-
-        Raises:
-            InfrastructureError: one cannot be pulled.
-        """
         missing = [image for image in sorted({*images}) if not self.access.holds(image)]
         for number, image in enumerate(missing, 1):
             self.fetch(image, number=f"{number} of {len(missing)}: ")
@@ -234,9 +220,6 @@ def make_image_store(
     """Return the images of the engine of ``client``, whose record lies in ``cache``.
 
     ``owner`` names what this process works on; ``check`` raises when that stops.
-
-    Raises:
-        InfrastructureError: the engine failed.
     """
     file = record_file(client, cache, owner)
     limit, prefixes = options.image_disk, options.image_prefix
@@ -369,13 +352,11 @@ def _pause(access: ImageAccess, error: PullError, source: str, tries: int) -> No
 
 
 def wait_for_pause(access: ImageAccess, registry: str) -> None:
-    """Wait while any process has paused pulls from ``registry``."""
     while (left := paused_seconds(access, registry)) > 0:
         access.wait(min(left, access.patience.poll))
 
 
 def paused_seconds(access: ImageAccess, registry: str) -> float:
-    """Return for how long pulls from ``registry`` are paused; 0 where they are not."""
     with access.file.changed(access.check) as record:
         return max(record.paused.get(registry, 0.0) - time.time(), 0.0)
 
@@ -385,10 +366,6 @@ def make_room(access: ImageAccess, *, forced: bool) -> bool:
 
     The caller has the turn to pull. How many bytes an image adds is known after it was pulled, so
     the limit is exceeded by at most one image. Where there is no other image, there is room.
-
-    Args:
-        access: to the engine.
-        forced: also remove images that are only expected to be used.
     """
     if access.limit is None:
         return True
@@ -402,7 +379,6 @@ def _fits(access: ImageAccess, record: ImageRecord) -> bool:
 
 
 def _remove_oldest(access: ImageAccess, record: ImageRecord, *, forced: bool) -> bool:
-    """Remove what nobody needs until the rest fits; tell whether it does."""
     for name in record.removable(time.time(), forced=forced):
         if _remove(access.client, name, record.images[name]):
             del record.images[name]
