@@ -2,7 +2,6 @@
 
 A ``GIT_DIR`` or ``GIT_INDEX_FILE`` in the environment, as hooks set them, makes git act on another
 repository (as pre-commit found), and a user's ``core.autocrlf`` changes the files of a checkout.
-Commands are run directly because GitPython would run them with the inherited environment.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.output import Tail
+
 _GIB = 1 << 30
 
 
@@ -30,3 +32,7 @@ class ResourceLimits:
     temporary: int = _GIB
     output: int = 10_000_000
     collected: int = 16 << 20
+
+    def tail(self) -> Tail:
+        """Return what keeps the output within its limit."""
+        return Tail(self.output // 5, self.output - self.output // 5)

@@ -13,7 +13,7 @@ from agent.agents import BUILTIN, is_command
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
-from environments.docker.imagestore.names import ImagePrefix
+from environments.docker.images import ImagePrefix
 
 TESTS = "Environment and tests"
 AGENT = "Agent"

@@ -160,12 +160,14 @@ class Container:
 
     @contextmanager
     def _disk_watched(self) -> Iterator[None]:
-        done = threading.Event()
+        done, api = threading.Event(), self.client.api
 
         def watch() -> None:
             while not done.wait(_POLL):
                 with contextlib.suppress(*engine_error_types()):
-                    if self._written() > self.limits.written:
+                    found = api.containers(size=True, filters={"id": self.made.id})
+                    written = sum(int(container.get("SizeRw") or 0) for container in found)
+                    if written > self.limits.written:
                         self.made.kill()
                         return
 
@@ -174,10 +176,6 @@ class Container:
             yield
         finally:
             done.set()
-
-    def _written(self) -> int:
-        found = self.client.api.containers(size=True, filters={"id": self.made.id})
-        return sum(int(container.get("SizeRw") or 0) for container in found)
 
 
 def in_memory(size: int) -> str:

@@ -49,9 +49,9 @@ def engine_variables() -> dict[str, str]:
         return {}
     for place in podman_sockets(os.environ.get("XDG_RUNTIME_DIR", "")):
         # Docker goes first where both answer.
-        if place.is_socket() and not _answers(docker.from_env):
+        if place.is_socket() and not _answers(_answering(docker.from_env)):
             address = f"unix://{place}"
-            if _answers(docker.DockerClient, base_url=address):
+            if _answers(_answering(docker.DockerClient, base_url=address)):
                 return {ENGINE_VARIABLE: address}
     return {}
 
@@ -76,19 +76,14 @@ def _answering(make: Any, **given: str) -> Any | None:  # noqa: ANN401
     return client
 
 
-def _answers(make: Any, **given: str) -> bool:  # noqa: ANN401
-    client = _answering(make, **given)
+def _answers(client: Any | None) -> bool:  # noqa: ANN401
     if client is not None:
         client.close()
     return client is not None
 
 
 def engine_answers() -> bool:
-    client = connect()
-    if client is None:
-        return False
-    client.close()
-    return True
+    return _answers(connect())
 
 
 @contextmanager

@@ -14,12 +14,12 @@ import secrets
 import tarfile
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
-from core.output import Tail
 from environments.docker.containers import LABEL, Container, Containers, add_file, in_memory
 from environments.docker.engine import engine_errors
 from environments.docker.environment import label_of
@@ -115,20 +115,22 @@ def _options(limits: ResourceLimits, readable: Iterable[Path]) -> dict[str, Any]
 class DockerFolders:
     containers: Containers
     image: str
-    _free: list[tuple[Container, contextlib.ExitStack]] = field(default_factory=list)
+    _free: list[tuple[Container, ExitStack]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, command: FolderCommand) -> FolderResult:
         limits, check = self.containers.limits, self.containers.check
-        head = limits.output // 5
-        output, errors = Tail(head, limits.output - head), Tail(head, limits.output - head)
+        output, errors = limits.tail(), limits.tail()
         marker = secrets.token_hex(16)
         archive = _archive(command)
         how = "separate" if command.separate else "merged"
         words = ["sh", "-c", _RUN, "sh", marker, str(len(archive)), how, *command.argv]
-        with contextlib.ExitStack() as removal:
-            container, stack = self._take()
+        with ExitStack() as removal:
+            with self._lock:
+                container, stack = self._free.pop() if self._free else (None, ExitStack())
             removal.callback(stack.close)
+            if container is None:
+                container = stack.enter_context(self.containers.started(self.image))
             sinks = Sinks(output.add, errors.add, marker.encode())
             end = run_exec(
                 self.containers.client, container.made.id, words, archive, sinks, command.timeout,
@@ -154,13 +156,6 @@ class DockerFolders:
         for _, stack in left:
             stack.close()
 
-    def _take(self) -> tuple[Container, contextlib.ExitStack]:
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-        stack = contextlib.ExitStack()
-        return stack.enter_context(self.containers.started(self.image)), stack
-
     def _emptied(self, container: Container, command: FolderCommand) -> dict[str, bytes] | None:
         most, taken = self.containers.limits.collected, bytearray()
         words = ["sh", "-c", _CLEAN, "sh", str(most), *command.collect]
@@ -170,8 +165,12 @@ class DockerFolders:
                 self.containers.client, container.made.id, words, b"", sinks, _CLEAN_SECONDS,
                 self.containers.check, user="0:0",
             )  # fmt: skip
+            if end.exit_code == 0 and not taken:
+                return {}
             if end.exit_code == 0:
-                return _unpacked(bytes(taken))
+                with tarfile.open(fileobj=io.BytesIO(taken)) as archive:
+                    found = ((member.name, archive.extractfile(member)) for member in archive)
+                    return {n.removeprefix("./"): file.read() for n, file in found if file}
         return None
 
 
@@ -182,11 +181,3 @@ def _archive(command: FolderCommand) -> bytes:
         for path, data in command.files.items():
             add_file(archive, f"{FOLDER.lstrip('/')}/{path}", data)
     return buffer.getvalue()
-
-
-def _unpacked(data: bytes) -> dict[str, bytes]:
-    if not data:
-        return {}
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        found = ((member.name, archive.extractfile(member)) for member in archive)
-        return {name.removeprefix("./"): file.read() for name, file in found if file is not None}

@@ -1,15 +1,16 @@
-"""Find out which images the engine lacks, and pull them."""
+"""Find out which images the engine lacks, pull them, and name them at mirrors."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from core.errors import InfrastructureError
+from core.errors import InfrastructureError, UserError
 from environments.docker.engine import connect, engine_errors
 
 _GB = 1e9
@@ -102,15 +103,11 @@ def registry_of(image: str) -> str:
     return str(registry)
 
 
-def _free(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
-
-
 def check_space(
     client: Any,  # noqa: ANN401
     image: str,
     reserve: int,
-    free_bytes: Callable[[Path], int] = _free,
+    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> None:
     """Check that ``reserve`` bytes are free where the engine keeps images.
 
@@ -146,3 +143,44 @@ def pull(client: Any, image: str) -> None:  # noqa: ANN401
         error = str(failure.explanation or failure)
     if error:
         raise PullError(image, error)
+
+
+_HUB = "docker.io/"
+_LIBRARY = "library/"
+
+
+@dataclass(frozen=True)
+class ImagePrefix:
+    """Images whose names start with ``before`` are pulled from where ``after`` stands instead."""
+
+    before: str
+    after: str
+
+    @classmethod
+    def parse(cls, text: str) -> ImagePrefix:
+        before, found, after = text.partition("=")
+        if not (before and found and after) or any(mark.isspace() for mark in text):
+            raise UserError(
+                f"--image-prefix {text!r}: give FROM=TO, as docker.io/=mirror.example.org/hub/"
+            )
+        return cls(before, after)
+
+
+def whole_name(image: str) -> str:
+    """Return ``image`` with its registry: names without one are Docker Hub's."""
+    first, slash, _ = image.partition("/")
+    if slash and (first == "localhost" or any(mark in first for mark in ".:")):
+        return image
+    return f"{_HUB}{'' if slash else _LIBRARY}{image}"
+
+
+def mirrored(image: str, prefixes: Sequence[ImagePrefix]) -> str:
+    """Return the name to pull ``image`` by: that of the first prefix that fits, else its own.
+
+    A prefix may leave out ``docker.io/``, as names of images do.
+    """
+    for prefix in prefixes:
+        for name in (image, whole_name(image)):
+            if name.startswith(prefix.before):
+                return prefix.after + name[len(prefix.before) :]
+    return image

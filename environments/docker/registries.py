@@ -9,6 +9,8 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from environments.docker.images import repository_and_tag
+
 _HUB = "docker.io"
 _LOOPBACK = ("127.", "localhost", "[::1]")
 _MANIFESTS = ", ".join(
@@ -93,12 +95,11 @@ class Registries:
 
 def _parts(image: str) -> tuple[str, str, str]:
     from docker.auth import resolve_repository_name
-    from docker.utils import parse_repository_tag
 
-    repository, tag = parse_repository_tag(image)
+    repository, tag = repository_and_tag(image)
     registry, name = resolve_repository_name(repository)
     whole = f"library/{name}" if registry == _HUB and "/" not in name else name
-    return str(registry), whole, str(tag or "latest")
+    return str(registry), whole, tag
 
 
 def _manifests(registry: str, name: str) -> str:

@@ -101,21 +101,17 @@ def _check(readable: Sequence[Path]) -> None:
 def _needed(program: Path) -> Iterator[str]:
     yield str(program)
     yield str(program.resolve())
-    words = _shebang(program)
+    try:
+        with program.open("rb") as stream:
+            first = stream.read(_SHEBANG_BYTES).split(b"\n", 1)[0]
+    except OSError:
+        return
+    words = first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
     if words[:1] and Path(words[0]).name == "env" and words[1:]:
         yield words[0]
         yield words[1]
     elif words:
         yield from _needed(Path(words[0]))
-
-
-def _shebang(program: Path) -> list[str]:
-    try:
-        with program.open("rb") as stream:
-            first = stream.read(_SHEBANG_BYTES).split(b"\n", 1)[0]
-    except OSError:
-        return []
-    return first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
 
 
 def _folder_to_show(missing: str) -> Path:

@@ -47,10 +47,11 @@ class ControlGroup:
         for folder in self.folders:
             _write(folder / "pids.max", "0")
         for _ in range(_ROUNDS):
-            for pid in {pid for folder in self.folders for pid in _members(folder)}:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
             for folder in self.folders:
+                with contextlib.suppress(OSError):
+                    for pid in (folder / "cgroup.procs").read_text().split():
+                        with contextlib.suppress(ProcessLookupError, PermissionError):
+                            os.kill(int(pid), signal.SIGKILL)
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             if not any(folder.exists() for folder in self.folders):
@@ -84,13 +85,14 @@ def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[ControlGroup
 
 def remove_groups(run_key: str) -> list[str]:
     """Remove the groups of a crashed run with their processes; return their folders."""
-    with contextlib.suppress(OSError):
+    try:
         parents = set(_parents().values())
-        found = [f for parent in parents for f in sorted(parent.glob(f"{_prefix(run_key)}*"))]
-        for folder in found:
-            ControlGroup((folder,)).remove()
-        return [str(folder) for folder in found]
-    return []
+    except OSError:
+        return []
+    found = [f for parent in parents for f in sorted(parent.glob(f"{_prefix(run_key)}*"))]
+    for folder in found:
+        ControlGroup((folder,)).remove()
+    return [str(folder) for folder in found]
 
 
 def _prefix(run_key: str) -> str:
@@ -116,7 +118,8 @@ def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
 
 def _parents() -> Mapping[str, Path]:
     mounts = _mounts()
-    own = _own_groups()
+    fields = [line.split(":", 2) for line in (_PROCESS / "cgroup").read_text().splitlines()]
+    own = {name: path for _, names, path in fields for name in names.split(",")}
     if all(name in mounts and name in own for name in _CONTROLLERS):
         return {name: _existing(mounts[name], own[name]) for name in _CONTROLLERS}
     if _VERSION_2 not in mounts:
@@ -144,19 +147,6 @@ def _mounts() -> dict[str, Path]:
     if not found:
         raise OSError("no cgroup is mounted")
     return found
-
-
-def _own_groups() -> dict[str, str]:
-    lines = (_PROCESS / "cgroup").read_text().splitlines()
-    fields = [line.split(":", 2) for line in lines]
-    return {name: path for _, names, path in fields for name in names.split(",")}
-
-
-def _members(folder: Path) -> list[int]:
-    try:
-        return [int(line) for line in (folder / "cgroup.procs").read_text().split()]
-    except OSError:
-        return []
 
 
 def _write(path: Path, value: str) -> bool:

@@ -1,16 +1,22 @@
-"""The strongest way to limit a command on this machine."""
+"""Limit a command in the strongest way that works on this machine."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
+from core.errors import InfrastructureError
 from environments.limits import ResourceLimits
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
-from environments.local.cgroups import cgroups_work
+from environments.local.cgroups import ControlGroup, cgroups_work, limited_group
+from environments.local.launcher import launched
 
 # Above the ids that systems assign to users, below the largest that all file systems accept.
 _FIRST_USER, _USERS = 1 << 30, 1 << 29
@@ -49,22 +55,71 @@ def missing_limits(confinement: Confinement) -> Iterator[str]:
         yield f"the number of processes of test code is not limited; {remedy}"
 
 
-def rlimits(confinement: Confinement, limits: ResourceLimits) -> dict[str, int]:
-    """Return the limits that the cgroup does not set: ``FSIZE`` stands for RLIMIT_FSIZE."""
-    found = {"CORE": 0, "FSIZE": limits.file_size}
-    if confinement is not Confinement.CGROUP:
-        found["AS"] = limits.memory
-    if confinement in (Confinement.OTHER_USER, Confinement.RLIMITS):
-        found["NPROC"] = limits.processes
-    return found
+@dataclass(frozen=True)
+class Confined:
+    """How commands are limited; ``check`` raises when the run ``run_key`` stops."""
+
+    way: Confinement
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
+    run_key: str = ""
+    check: Callable[[], None] = lambda: None
+
+    def rlimits(self) -> dict[str, int]:
+        """Return the limits that the cgroup does not set: ``FSIZE`` stands for RLIMIT_FSIZE."""
+        found = {"CORE": 0, "FSIZE": self.limits.file_size}
+        if self.way is not Confinement.CGROUP:
+            found["AS"] = self.limits.memory
+        if self.way in (Confinement.OTHER_USER, Confinement.RLIMITS):
+            found["NPROC"] = self.limits.processes
+        return found
+
+    def limited_bash(self) -> str:
+        """Return a bash script that sets ``rlimits`` and runs the command that is its argument."""
+        pairs = ((*_ULIMIT[name], value) for name, value in self.rlimits().items())
+        lines = [f"ulimit -{flag} {value // unit} 2>/dev/null" for flag, unit, value in pairs]
+        return "; ".join([*lines, 'exec bash -c "$1"'])
+
+    def user(self) -> int | None:
+        """Return an unused user id for a command, because processes are counted per id.
+
+        None where the command runs as the harness's user.
+        """
+        other = self.way is Confinement.OTHER_USER
+        return _FIRST_USER + secrets.randbelow(_USERS) if other else None
+
+    @contextmanager
+    def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
+        """Yield a command line that runs ``argv`` without keyrings, if possible in a cgroup."""
+        with self.group() as group:
+            words = launched([*argv])
+            yield group.joined(words) if group else words
+
+    @contextmanager
+    def group(self) -> Iterator[ControlGroup | None]:
+        """Make a cgroup for a command, if that is the way; it is removed with its processes."""
+        if self.way is not Confinement.CGROUP:
+            yield None
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                group = stack.enter_context(limited_group(self.limits, self.run_key))
+            except OSError as error:
+                raise InfrastructureError(f"cannot make a cgroup: {error}") from error
+            yield group
 
 
-def rlimit_lines(confinement: Confinement, limits: ResourceLimits) -> str:
-    """Return bash lines that set ``rlimits``."""
-    pairs = ((*_ULIMIT[name], value) for name, value in rlimits(confinement, limits).items())
-    return "; ".join(f"ulimit -{flag} {value // unit} 2>/dev/null" for flag, unit, value in pairs)
-
-
-def other_user() -> int:
-    """Return an unused user id: processes are counted per id."""
-    return _FIRST_USER + secrets.randbelow(_USERS)
+def command_variables(python: Path | None, home: str) -> dict[str, str]:
+    """Return the environment variables of a command that finds ``python`` first."""
+    system = "/usr/local/bin:/usr/bin:/bin"
+    own = {"VIRTUAL_ENV": str(python.parent.parent)} if python else {}
+    return {
+        "PATH": f"{python.parent}:{system}" if python else system,
+        **own,
+        "HOME": home,
+        "USER": "harness",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }

@@ -34,14 +34,12 @@ from environments.layout import read_collected, write_files
 from environments.limits import ResourceLimits
 from environments.local.bubblewrap import HARNESS, HOME, View, bubblewrap_works, bubblewrapped
 from environments.local.confinement import (
-    Confinement,
+    Confined,
+    command_variables,
     find_confinement,
     missing_limits,
-    other_user,
-    rlimits,
 )
 from environments.local.launcher import key_filter
-from environments.local.sandbox import Confined, command_variables
 
 _SYSTEM = Path("/usr")
 
@@ -93,8 +91,9 @@ class LocalFolders:
 
     def run(self, command: FolderCommand) -> FolderResult:
         self.confined.check()
-        user = other_user() if self.confined.way is Confinement.OTHER_USER else None
-        tails = self._tail(), self._tail() if command.separate else None
+        user = self.confined.user()
+        limits = self.confined.limits
+        tails = limits.tail(), limits.tail() if command.separate else None
 
         def argv(options: tuple[str, ...]) -> list[str]:
             return self._argv(command, user, options)
@@ -141,17 +140,13 @@ class LocalFolders:
         return bubblewrapped(["--", *words], view, self.confined.limits, user is not None)
 
     def _fill(self, sandbox: Gated, command: FolderCommand, user: int | None) -> None:
-        sandbox.limit(rlimits(self.confined.way, self.confined.limits))
+        sandbox.limit(self.confined.rlimits())
         folder = Path(f"/proc/self/fd/{sandbox.folder}")
         write_files(folder, command.files)
         if user is not None:
             home = Path(f"/proc/{sandbox.pid}/root{HOME}")
             for path in (folder, home, *folder.rglob("*")):
                 os.chown(path, user, user)
-
-    def _tail(self) -> Tail:
-        size = self.confined.limits.output
-        return Tail(size // 5, size - size // 5)
 
 
 _PIDFD_OPEN = 434  # asm-generic/unistd.h: the same on all architectures
@@ -271,34 +266,22 @@ def gated(
         stack.callback(process.kill)
         blocked.close()
         reports.close()
-        pid = _first_pid(status, process)
+        try:
+            pid = int(json.loads(status.readline())["child-pid"])
+        except (ValueError, KeyError) as error:
+            raise _not_set_up(process) from error
         inside(pid)
         watched = (_pidfd(stack, process.pid), _pidfd(stack, pid))
-        root = _root(stack, process, pid, marker)
+        end, root = time.monotonic() + _SET_UP_SECONDS, f"/proc/{pid}/root"
+        while not os.path.exists(root + marker):  # noqa: PTH110 - quick
+            if process.poll() is not None or time.monotonic() > end:
+                raise _not_set_up(process)
+            time.sleep(_BREATH)
         opened = os.open(root + folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, opened)
         made = Gated(process, pid, opened, watched, gate, status)
         stack.callback(made.kill)
         yield made
-
-
-def _first_pid(status: IO[bytes], process: subprocess.Popen[bytes]) -> int:
-    try:
-        return int(json.loads(status.readline())["child-pid"])
-    except (ValueError, KeyError) as error:
-        raise _not_set_up(process) from error
-
-
-def _root(
-    stack: contextlib.ExitStack, process: subprocess.Popen[bytes], pid: int, marker: str
-) -> str:
-    end = time.monotonic() + _SET_UP_SECONDS
-    root = f"/proc/{pid}/root"
-    while not os.path.exists(root + marker):  # noqa: PTH110 - quick
-        if process.poll() is not None or time.monotonic() > end:
-            raise _not_set_up(process)
-        time.sleep(_BREATH)
-    return root
 
 
 def _not_set_up(process: subprocess.Popen[bytes]) -> InfrastructureError:

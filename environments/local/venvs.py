@@ -69,32 +69,7 @@ class Venvs:
             UnavailableError: a step failed; the message names it and the cause.
             InfrastructureError: the package index was not reached.
         """
-        interpreter = _interpreter(spec)
-        shared = self._shared(project, spec, interpreter)
-        return self._project(project, spec, shared, interpreter)
-
-    def dependencies(self, project: Project, spec: VenvSpec) -> Path:
-        """Return the interpreter of the environment with the dependencies of ``project`` alone."""
-        return self._shared(project, spec, _interpreter(spec)) / "bin" / "python"
-
-    def _shared(self, project: Project, spec: VenvSpec, interpreter: Path) -> Path:
-        name = shared_name(project, spec, interpreter)
-        folder = self.root / "venvs" / name
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with waited_for(FileLock(f"{folder}.lock"), self.check):
-            if name in self.failed:
-                raise UnavailableError(self.failed[name])
-            if not unchanged(folder / _MARKER, name, [folder]):
-                shutil.rmtree(folder, ignore_errors=True)
-                try:
-                    _make_shared(self._steps(name, project), folder, spec, interpreter)
-                except UnavailableError as error:
-                    self.failed[name] = str(error)
-                    raise
-                seal(folder / _MARKER, name, [folder])
-        return folder
-
-    def _project(self, project: Project, spec: VenvSpec, shared: Path, interpreter: Path) -> Built:
+        shared, interpreter = self._shared(project, spec)
         folder = self.root / "instances" / project.key
         built = Built(
             python=folder / "venv" / "bin" / "python",
@@ -111,6 +86,32 @@ class Venvs:
             _make_project(steps, built, spec, project.root, shared, interpreter)
             seal(marker, key, parts)
         return built
+
+    def dependencies(self, project: Project, spec: VenvSpec) -> Path:
+        """Return the interpreter of the environment with the dependencies of ``project`` alone."""
+        return self._shared(project, spec)[0] / "bin" / "python"
+
+    def _shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path]:
+        interpreter = find_python(spec.python)
+        if interpreter is None:
+            raise UnavailableError(
+                f"no Python {spec.python} is installed (looked with uv and pyenv)"
+            )
+        name = shared_name(project, spec, interpreter)
+        folder = self.root / "venvs" / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with waited_for(FileLock(f"{folder}.lock"), self.check):
+            if name in self.failed:
+                raise UnavailableError(self.failed[name])
+            if not unchanged(folder / _MARKER, name, [folder]):
+                shutil.rmtree(folder, ignore_errors=True)
+                try:
+                    _make_shared(self._steps(name, project), folder, spec, interpreter)
+                except UnavailableError as error:
+                    self.failed[name] = str(error)
+                    raise
+                seal(folder / _MARKER, name, [folder])
+        return folder, interpreter
 
     def _steps(self, name: str, project: Project) -> BuildSteps:
         log = self.root / "logs" / f"{name}.log"
@@ -129,34 +130,19 @@ def spec_key(spec: VenvSpec, more: Sequence[str] = ()) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _interpreter(spec: VenvSpec) -> Path:
-    found = find_python(spec.python)
-    if found is None:
-        raise UnavailableError(f"no Python {spec.python} is installed (looked with uv and pyenv)")
-    return found
-
-
 def find_python(version: str) -> Path | None:
     """Return an interpreter of ``version`` (``3``, ``3.9``) from pyenv, uv or PATH."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version in ("", ANY_PYTHON, own):
-        return Path(os.path.realpath(sys.executable)) if sys.prefix == sys.base_prefix else _own()
+        base = Path(sys.base_prefix) / "bin" / f"python{own}"
+        return Path(os.path.realpath(sys.executable if sys.prefix == sys.base_prefix else base))
     root = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
     numbers = sorted(
         root.glob(f"{version}.*"), key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)]
     )
-    found = next(
-        (p / "bin" / "python" for p in reversed(numbers) if (p / "bin/python").exists()), None
-    )
-    return found or _uv_python(version)
-
-
-def _own() -> Path:
-    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return Path(os.path.realpath(Path(sys.base_prefix) / "bin" / name))
-
-
-def _uv_python(version: str) -> Path | None:
+    for folder in reversed(numbers):
+        if (folder / "bin/python").exists():
+            return folder / "bin" / "python"
     result = subprocess.run(
         [_uv(), "python", "find", "--no-python-downloads", "--no-project", "--system", version],
         capture_output=True, text=True, check=False,
@@ -264,7 +250,9 @@ class BuildSteps:
         number = _VERSION.search(self.version)
         env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
         result = run_limited(words, cwd or Path.cwd(), env, _SECONDS, check=self.check)
-        self._note(words, result.output)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(f"$ {shlex.join(words)}\n{result.output}\n")
         if result.exit_code == 0:
             return
         cause = error_line(result.output)
@@ -276,11 +264,6 @@ class BuildSteps:
         ended = "it did not end in time" if result.timed_out else cause
         command = shlex.join([Path(words[0]).name, *words[1:]])
         raise UnavailableError(f"{failure} (`{command}`): {ended}; log: {self.log}")
-
-    def _note(self, words: Sequence[str], output: str) -> None:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(f"$ {shlex.join(words)}\n{output}\n")
 
 
 def error_line(output: str) -> str:

@@ -25,9 +25,8 @@ from environments.docker.environment import DockerEnvironment
 from environments.folders import Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.cgroups import cgroups_work
-from environments.local.confinement import Confinement
+from environments.local.confinement import Confined, Confinement
 from environments.local.environment import LocalEnvironment, LocalSession
-from environments.local.sandbox import Confined
 from tests.conftest import ShareVenvs
 from tests.environments.folders import IMAGE, PYTHON
 from tests.environments.folders import LIMITS as FOLDER_LIMITS

@@ -14,8 +14,7 @@ import pytest
 
 from core.errors import UserError
 from environments.docker.engine import connect
-from environments.docker.imagestore.record import ClaimKind
-from environments.docker.imagestore.recordfile import record_file
+from environments.docker.imagestore.record import ClaimKind, record_file
 from environments.options import ImageOptions
 from reports.cli.command_line import EvaluatorKind, report_command
 from runs.storage.runlock import run_lock

@@ -14,9 +14,8 @@ from typing import Any
 from core.errors import StoppedError
 from environments import Session, run_once
 from environments.local.bubblewrap import bubblewrap_works
-from environments.local.confinement import find_confinement
+from environments.local.confinement import Confined, find_confinement
 from environments.local.environment import LocalSession
-from environments.local.sandbox import Confined
 from environments.local.venvs import Built
 from llm.chat import Message
 from llm.client import LiteLLMModel

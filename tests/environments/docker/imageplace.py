@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from environments.docker.engine import connect, engine_answers
-from environments.docker.imagestore.access import ImageAccess, Patience
-from environments.docker.imagestore.recordfile import RecordFile
-from environments.docker.imagestore.store import ImageStore
+from environments.docker.imagestore.record import RecordFile
+from environments.docker.imagestore.store import ImageStore, Patience
 from tests.environments.docker.loopback import (
     REGISTRY,
     Proxy,
@@ -70,7 +69,7 @@ class Place:
             "patience": Patience(poll=0.02, stuck=0.3, retries=(0.02,), paused=(0.05, 0.1)),
         }  # fmt: skip
         file = RecordFile(self.folder, owner).live()
-        return ImageStore(ImageAccess(self.client, file, **{**values, **changes}))
+        return ImageStore(self.client, file, **{**values, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from core.errors import DamagedFileError, InfrastructureError
-from environments.docker.imagestore.names import ImagePrefix
+from environments.docker.images import ImagePrefix
 from tests.environments.docker.imageplace import NEEDED, SIZE, Place
 from tests.environments.docker.imageplace import layers as layers  # fixtures
 from tests.environments.docker.imageplace import place as place
@@ -46,7 +46,7 @@ def test_a_failing_registry_is_given_up(place: Place) -> None:
     place.proxy.faults = [("/a/", Fault(500))] * 20
     with pytest.raises(InfrastructureError, match="the registry failed"):
         place.store().fetch(place.image("a"))
-    with place.store().access.file.changed() as record:
+    with place.store().file.changed() as record:
         assert not record.images
 
 
@@ -64,6 +64,6 @@ def test_a_mirror_gives_images_their_own_names(place: Place) -> None:
 def test_a_damaged_record_is_named(place: Place) -> None:
     store = place.store()
     store.fetch(place.image("a"))
-    store.access.file.path.write_text('{"images": 5}')
+    store.file.path.write_text('{"images": 5}')
     with pytest.raises(DamagedFileError, match=r"record\.json is no record of images"):
         store.fetch(place.image("b"))

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import UserError
 from core.options import built
-from environments.docker.imagestore.names import ImagePrefix, mirrored
+from environments.docker.images import ImagePrefix, mirrored
 from environments.docker.imagestore.record import (
     LINGER,
     ClaimKind,

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.docker.imagestore.record import ClaimKind
-from environments.docker.imagestore.recordfile import RecordFile
-from environments.docker.imagestore.store import ImageStore
+from environments.docker.imagestore.record import ClaimKind, RecordFile
 from tests.environments.docker.imageplace import NAMES, NEEDED, SIZE, Place, wait_for
 from tests.environments.docker.imageplace import layers as layers  # fixtures
 from tests.environments.docker.imageplace import place as place
@@ -104,7 +102,7 @@ def test_workers_of_two_processes_stay_below_the_limit(place: Place) -> None:
         for done in [pool.submit(use, number) for number in range(12)]:
             done.result(60)
     assert most <= 3
-    with stores[0].access.file.changed() as record:
+    with stores[0].file.changed() as record:
         assert {*record.images} == {*place.images(place.held())}
         assert not record.claims
 
@@ -118,15 +116,15 @@ def test_shared_layers_count_once_and_those_of_others_not_at_all(
     x, y, z = (place.image(name) for name in "xyz")
     store = place.store(limit=None, reserve=0)
     store.fetch_all([x, y])
-    with store.access.file.changed() as record:
+    with store.file.changed() as record:
         assert 3 * SIZE <= record.size() < 3.1 * SIZE
     # As the engine counts it.
     sizes = {image: place.client.images.get(image).attrs["Size"] for image in (x, y)}
     assert sum(sizes.values()) >= 4 * SIZE
     other = place.store("other", limit=None, reserve=0)
-    other = ImageStore(replace(other.access, file=RecordFile(place.folder / "2", "other").live()))
+    other = replace(other, file=RecordFile(place.folder / "2", "other").live())
     other.fetch(z)
-    with other.access.file.changed() as record:
+    with other.file.changed() as record:
         assert SIZE <= record.size() < 1.1 * SIZE
 
 
@@ -162,12 +160,11 @@ def test_what_another_process_will_use_soon_stays(place: Place) -> None:
 KILLED = """
 import sys
 from environments.docker.engine import connect
-from environments.docker.imagestore.access import ImageAccess
-from environments.docker.imagestore.recordfile import RecordFile
+from environments.docker.imagestore.record import RecordFile
 from environments.docker.imagestore.store import ImageStore
 from pathlib import Path
 file = RecordFile(Path(sys.argv[1]), "killed").live()
-store = ImageStore(ImageAccess(connect(), file, limit=5_000_000))
+store = ImageStore(connect(), file, limit=5_000_000)
 with store.pinned(sys.argv[2]), store.pinned(sys.argv[3]):
     print("pinned", flush=True)
     sys.stdin.read()
@@ -205,7 +202,7 @@ def test_a_pull_of_a_killed_process_is_known(place: Place) -> None:
     place.proxy.hold.set()
     place.client.images.pull(place.image("a").rpartition(":")[0], tag="1")
     store.fetch(place.image("c"))
-    with store.access.file.changed() as record:
+    with store.file.changed() as record:
         assert {*record.images} == {*place.images("ac")}
         assert record.images[place.image("a")].layers
         record.claims.clear()
