@@ -23,12 +23,15 @@ class Tail:
     def add(self, chunk: bytes) -> None:
         """Add bytes; safe to call from several threads."""
         with self._lock:
-            room = self.head_size - len(self._head)
-            self._head += chunk[:room]
-            self._tail += chunk[room:] if room < len(chunk) else b""
-            if len(self._tail) > 2 * self.tail_size:
-                self._left_out = True
-                del self._tail[: -self.tail_size]
+            self._add(chunk)
+
+    def _add(self, chunk: bytes) -> None:
+        room = self.head_size - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:] if room < len(chunk) else b""
+        if len(self._tail) > 2 * self.tail_size:
+            self._left_out = True
+            del self._tail[: -self.tail_size]
 
     def text(self) -> str:
         """Return the output, with a line in place of the part that was left out."""
