@@ -10,4 +10,4 @@ from demo import register
 
 if __name__ == "__main__":
     register()
-    sys.exit(launch("reports.cli.command_line", "report.py"))
+    sys.exit(launch("reports.command_line", "report.py"))

@@ -28,7 +28,7 @@ TOP = Path(__file__).resolve().parents[1]
 EXERCISM = "exercism"
 COMMANDS = {
     "harness.py": "bench.cli.command_line",
-    "report.py": "reports.cli.command_line",
+    "report.py": "reports.command_line",
     EXERCISM: "exercises.exercism.running.command",
     "canitedit-generate": "exercises.canitedit.generation.command",
 }

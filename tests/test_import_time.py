@@ -34,7 +34,7 @@ def imported(*words: str) -> set[str]:
         ["report.py", "--help"],
         ["-m", "exercises.canitedit", "report", "--help"],
         ["-m", "exercises.canitedit", "generate", "--help"],
-        ["-c", "import bench.cli.commands, reports.cli.command_line"],
+        ["-c", "import bench.cli.commands, reports.command_line"],
     ],
 )
 def test_heavy_packages_are_imported_only_where_they_are_used(words: list[str]) -> None:

@@ -24,7 +24,7 @@ from reports.data.jsonvalues import mapping, objects, texts
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction, read_predictions
 from reports.data.rundata import RunData, read_run
-from reports.evaluation.verdicts import (
+from reports.data.verdicts import (
     known_verdict,
     log_name,
     read_verdict_file,

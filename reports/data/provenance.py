@@ -15,7 +15,7 @@ from core.plaintext import counted
 from reports.data.jsonvalues import mapping, objects, text, texts
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData
-from reports.evaluation.evaluators.base import Verdict
+from reports.data.verdicts import Verdict
 
 NamedValues = tuple[tuple[str, str], ...]
 Groups = Mapping[str, NamedValues]

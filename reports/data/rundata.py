@@ -35,8 +35,7 @@ from reports.data.predictions import (
 )
 from reports.data.rows import Row, gold_files_of, image_of, repository_of, year_of
 from reports.data.turns import fill_turns, turn_order
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
-from reports.evaluation.verdicts import known_verdict, read_verdict_file
+from reports.data.verdicts import Verdict, VerdictStatus, known_verdict, read_verdict_file
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger
 from runs.calls.ledger import total as ledger_total
 from runs.progress.overview import overview

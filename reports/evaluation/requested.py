@@ -17,9 +17,9 @@ from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction
 from reports.data.rundata import RunData
+from reports.data.verdicts import forget_others
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator, make_images, make_swebench
-from reports.evaluation.verdicts import forget_others
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.store import RunStore
 
@@ -40,11 +40,17 @@ from importlib.metadata import version
 from bench.instances.instance import split_row
 from core.errors import UserError
 from reports.data.predictions import run_id
-from reports.evaluation.evaluators.base import BY_SWEBENCH, Verdict, VerdictStatus
+from reports.data.verdicts import (
+    BY_SWEBENCH,
+    Verdict,
+    VerdictStatus,
+    eval_log,
+    known_verdict,
+    save_verdict,
+)
 from reports.evaluation.evaluators.grading import grade_output
 from reports.evaluation.evaluators.localoutput import grade_saved, is_saved
 from reports.evaluation.evaluators.swebench import Swebench, saved_output, tests_ended
-from reports.evaluation.verdicts import eval_log, known_verdict, save_verdict
 from runs.storage.manifest import timestamp
 
 # A process of swebench takes seconds to start, and all its images stay until it ends.
@@ -283,7 +289,7 @@ class RunEvaluation:
     batches: Batches = lambda tasks: (tasks,)
 
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
-        """Evaluate predictions whose verdict ``evaluator`` does not accept; save new verdicts."""
+        """Evaluate what has no verdict that ``evaluator`` accepts; save new verdicts."""
         todo = [p for p in self.predictions if not evaluator.accepts(self._known[p.instance_id])]
         self._say_kept(todo)
         given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]

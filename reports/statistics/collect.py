@@ -12,7 +12,7 @@ from core.money import Dollars, total
 from core.plaintext import one_line, shortened
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import AttemptData, InstanceData, RunData
-from reports.evaluation.evaluators.base import Verdict
+from reports.data.verdicts import Verdict
 from reports.statistics.breakdown import (
     AttemptRow,
     Group,

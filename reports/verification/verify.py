@@ -24,19 +24,22 @@ from reports.data.otherpatches import rounds
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds, read_predictions
 from reports.data.rows import Row
 from reports.data.rundata import RunData, read_run
-from reports.evaluation.evaluators.base import BY_SWEBENCH, EvaluationTask, Verdict, VerdictStatus
-from reports.evaluation.evaluators.choice import make_swebench
-from reports.evaluation.evaluators.swebench import tests_ended
-from reports.evaluation.requested import Regrading, RequestedEvaluation
-from reports.evaluation.results import leaderboard_lists
-from reports.evaluation.verdicts import (
+from reports.data.verdicts import (
+    BY_SWEBENCH,
+    Verdict,
+    VerdictStatus,
     eval_log,
     eval_report,
     facts_of,
     known_verdict,
+    leaderboard_lists,
     read_verdict_file,
     verdict_path,
 )
+from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.choice import make_swebench
+from reports.evaluation.evaluators.swebench import tests_ended
+from reports.evaluation.requested import Regrading, RequestedEvaluation
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json, validity_of
 from reports.verification.described import run_differences

@@ -29,7 +29,7 @@ import typer
 from bench.cli.cli import run_cli
 from core.plaintext import table
 from demo import register
-from reports.cli.command_line import main as report
+from reports.command_line import main as report
 from tests.reports.damage import KINDS, DamagedLine
 from tests.reports.evaluated_demo import Made, derived_of_package, derived_of_run, make
 

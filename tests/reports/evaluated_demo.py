@@ -11,8 +11,8 @@ from typing import Any
 
 from bench.instances.dataset import Dataset
 from core.errors import UserError
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions, SubmissionOptions
+from reports.command_line import report_command
 from reports.data.predictions import all_preds, read_predictions
 from reports.data.rundata import read_run
 from reports.pages.markdown import run_tables

@@ -18,8 +18,7 @@ from environments.base import EnvironmentKind
 from reports.data.otherpatches import rounds
 from reports.data.predictions import read_predictions
 from reports.data.rundata import read_run
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
-from reports.evaluation.verdicts import save_verdict
+from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from runs.storage.store import RunStore
 
 META: dict[str, Any] = {

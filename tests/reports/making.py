@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.data.rundata import AttemptData, InstanceData, RunData
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
 
 PATCH = (
     "diff --git a/a.py b/a.py\nindex 1..2 100644\n--- a/a.py\n+++ b/a.py\n"

@@ -1,83 +1,37 @@
-"""The protocol of evaluators, their tasks and their verdicts."""
+"""The protocol of evaluators and their tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 
 from bench.instances.instance import Evaluation, Instance
 from reports.data.predictions import Prediction
-
-# The files of one evaluation, as swebench names them.
-OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"
-RUN_LOG = "run_instance.log"
-BY_SWEBENCH = ("docker", "modal")
-"""Evaluators that run the installed swebench in its own images."""
-OFFICIAL_TOOLS = (
-    "pro",
-    "live",
-    "live-python",
-    "multi-swe-bench",
-    "rebench",
-    "rebench-v2",
-    "gym",
-    "smith",
-    "sb-cli",
+from reports.data.verdicts import (
+    BY_SWEBENCH,
+    OFFICIAL_TOOLS,
+    OUTPUT_FILE,
+    PATCH_FILE,
+    REPORT_FILE,
+    RUN_LOG,
+    Verdict,
+    VerdictStatus,
 )
-"""Evaluators that run the official program of another task set, or swebench's own service."""
 
-
-class VerdictStatus(str, Enum):
-    """The result of evaluating one prediction."""
-
-    RESOLVED = "resolved"
-    UNRESOLVED = "unresolved"
-    EMPTY = "empty"
-    NOT_EVALUATED = "not_evaluated"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict on one prediction.
-
-    Attributes:
-        evaluator: the name of the evaluator.
-        reason: why it was not evaluated, or what swebench could not read, in one line.
-        log: the test output; empty if there is none.
-        report: swebench's report on the instance.
-        image: the image of the tests, as ``NAME@DIGEST``; empty if they ran in none.
-        evaluated: the time in UTC; empty if it was not recorded.
-        swebench: the version that graded the output; empty if another tool did.
-        tool: the revision or version of that other tool.
-    """
-
-    instance_id: str
-    status: VerdictStatus
-    evaluator: str
-    reason: str = ""
-    log: str = ""
-    report: Mapping[str, object] | None = None
-    image: str = ""
-    evaluated: str = ""
-    swebench: str = ""
-    tool: str = ""
-
-    @property
-    def official(self) -> bool:
-        """Whether the official evaluator of the task set gave it."""
-        return self.evaluator in BY_SWEBENCH or self.evaluator in OFFICIAL_TOOLS
-
-    @property
-    def conclusive(self) -> bool:
-        """Whether the prediction was evaluated."""
-        return self.status is not VerdictStatus.NOT_EVALUATED
-
-    @property
-    def final(self) -> bool:
-        """Whether no evaluator can improve it: it is official, or the patch is empty."""
-        return self.status is VerdictStatus.EMPTY or (self.conclusive and self.official)
+__all__ = [
+    "BY_SWEBENCH",
+    "OFFICIAL_TOOLS",
+    "OUTPUT_FILE",
+    "PATCH_FILE",
+    "REPORT_FILE",
+    "RUN_LOG",
+    "EvaluationTask",
+    "Evaluator",
+    "Verdict",
+    "VerdictStatus",
+    "verdict_of_report",
+]
 
 
 @dataclass(frozen=True)
@@ -117,14 +71,10 @@ def verdict_of_report(
     task: EvaluationTask, report: Mapping[str, object], log: str, evaluator: str
 ) -> Verdict:
     """Return the verdict in swebench's report on an instance."""
-    own = report.get(task.instance.instance_id)
+    name = task.instance.instance_id
+    own = report.get(name)
     own = own if isinstance(own, Mapping) else {}
     status = VerdictStatus.RESOLVED if own.get("resolved") else VerdictStatus.UNRESOLVED
-    return Verdict(
-        task.instance.instance_id, status, evaluator, _suspected(own), log=log, report=report
-    )
-
-
-def _suspected(own: Mapping[str, object]) -> str:
     why = own.get("infra_failure_reason")
-    return f"no test results could be read; the output looks like {why}" if why else ""
+    reason = f"no test results could be read; the output looks like {why}" if why else ""
+    return Verdict(name, status, evaluator, reason, log=log, report=report)

@@ -16,7 +16,8 @@ from environments.docker.engine import connect
 from environments.docker.environment import label_of
 from environments.leftovers import remove_containers, remove_named
 from environments.limits import ResourceLimits
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.images import ImagePreparation, digests
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED, Swebench, check_rows
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.regression.testlogs import fallback_parser
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict, verdict_of_report
+from reports.data.verdicts import Verdict
+from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
 
 Statuses = Mapping[str, str]
 """swebench's status of each test, by name."""

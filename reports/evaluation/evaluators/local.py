@@ -29,7 +29,8 @@ from bench.repos.patches import is_test_path, patch_paths
 from core.errors import InfrastructureError
 from core.git import git, git_result
 from environments import Changes, CommandResult, Environment, Session, UnavailableError, run_once
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.localoutput import grade_saved, saved
 
 _NAMED = 3

@@ -16,7 +16,8 @@ from bench.regression.crosscheck import cross_checked, limited_output
 from bench.regression.junit import report_results, split_report
 from bench.regression.runners import Runner, runner_of
 from bench.repos.patches import patch_paths
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.grading import (
     Statuses,
     grade_statuses,

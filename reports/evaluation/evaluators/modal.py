@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict
+from reports.data.verdicts import Verdict
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.swebench import Swebench, check_rows
 
 

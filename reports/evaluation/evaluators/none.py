@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,15 @@ from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.processes import RUN_VARIABLE, without_secrets
 from environments.docker.engine import engine_variables
-from reports.evaluation.evaluators.base import (
+from reports.data.verdicts import (
     OUTPUT_FILE,
     PATCH_FILE,
     REPORT_FILE,
     RUN_LOG,
-    EvaluationTask,
     Verdict,
     VerdictStatus,
-    verdict_of_report,
 )
+from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
 from runs.leftovers import kill_processes
 
 # Errors of the patch, not of the engine, after which swebench writes no report: APPLY_PATCH_FAIL,

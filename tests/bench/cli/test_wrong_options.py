@@ -10,7 +10,7 @@ import pytest
 
 from bench.cli.cli import run_cli
 from bench.cli.command_line import main as harness
-from reports.cli.command_line import main as report
+from reports.command_line import main as report
 
 TABLE = Path(__file__).with_name("wrong-options.tsv").read_text(encoding="utf-8")
 ROWS = [line.split("\t") for line in TABLE.splitlines()]

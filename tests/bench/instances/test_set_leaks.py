@@ -18,8 +18,8 @@ from environments.base import EnvironmentKind
 from environments.docker.containers import Container
 from environments.docker.engine import engine_answers
 from llm.chat import request_sha256
-from reports.cli.command_line import report_on
 from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.command_line import report_on
 from runs.storage.store import RunStore
 from tests.bench.instances.set_images import built, history, mirror_of
 from tests.bench.instances.set_rows import GOLD, ROWS

@@ -21,8 +21,8 @@ from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_place
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.command_line import report_command
 from tests.bench.runs import live, options
 from tests.provider import Provider
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.command_line import report_command
 from reports.submission.commands import validate_command
 from tests.reports.damaged_runs import Figures, package_damages, run_damages
 from tests.reports.evaluated_demo import Made, make

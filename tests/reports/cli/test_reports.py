@@ -15,10 +15,9 @@ import pytest
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
 from environments.docker.engine import engine_answers
-from reports.cli.command_line import EvaluatorKind, report_command
+from reports.command_line import EvaluatorKind, report_command
 from reports.data.predictions import Prediction
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
-from reports.evaluation.results import leaderboard_lists
+from reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
 from tests.reports.evaluation.evaluating import options
 
 TOP = Path(__file__).resolve().parents[3]

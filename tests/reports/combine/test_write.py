@@ -12,12 +12,11 @@ import pytest
 
 from bench.attempts.candidates import Candidate, choose
 from core.errors import UserError
-from reports.cli.command_line import EvaluatorKind, ReportOptions, report_command
 from reports.combine.write import combine
+from reports.command_line import EvaluatorKind, ReportOptions, report_command
 from reports.data.predictions import read_predictions
 from reports.data.rundata import read_run
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
-from reports.evaluation.verdicts import save_verdict
+from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from runs.storage.store import RunStore
 from tests.reports.making import LABEL, OPUS, PATCH, old_prediction, write_run
 

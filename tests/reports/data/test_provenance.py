@@ -20,7 +20,7 @@ from llm.prices import Price
 from llm.registry import the_litellm
 from reports.data.provenance import UNKNOWN, evaluation, provenance
 from reports.data.rundata import CallData, InstanceData, RunData, read_run
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
 from runs.storage.manifest import (
     note_end,
     note_evaluation,

@@ -17,8 +17,8 @@ from threading import Thread
 import pytest
 
 from demo.setup import commit_all
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind
+from reports.command_line import report_command
 from runs.storage.store import RunStore
 from tests.reports.evaluation.evaluating import BANK, TEXTKIT, make_run, on_disk, options, rows
 

@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 
 from demo.images import build_images
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind
+from reports.command_line import report_command
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED
 from tests.reports.evaluation.evaluating import (
     BANK,

@@ -15,8 +15,8 @@ import pytest
 
 from demo.images import build_images
 from environments.docker.engine import connect
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind
+from reports.command_line import report_command
 from runs.storage.store import RunStore
 from tests.reports.evaluation.evaluating import (
     BANK,

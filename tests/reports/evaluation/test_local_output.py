@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.evaluation.evaluators.base import VerdictStatus
+from reports.data.verdicts import VerdictStatus
 from reports.evaluation.evaluators.localoutput import grade_saved, is_saved, saved
 from tests.reports.evaluation.evaluating import TEXTKIT, rows, task
 

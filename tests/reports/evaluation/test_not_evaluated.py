@@ -11,8 +11,8 @@ import pytest
 
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind
+from reports.command_line import report_command
 from reports.plots.style import new_figure, percent_axis
 from tests.bench import runs
 from tests.reports.verification.test_verify import ONE, SIX, options

@@ -12,7 +12,8 @@ import pytest
 from bench.instances.dataset import Dataset, load_dataset
 from core.errors import UserError
 from reports.data.predictions import read_predictions, run_id
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.none import NoEvaluator
 from reports.evaluation.requested import RunEvaluation
 from runs.storage.store import RunStore

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus, eval_log
 from reports.evaluation.evaluators.swebench import Swebench, check_rows
 from reports.evaluation.requested import Regrading
-from reports.evaluation.verdicts import eval_log
 from tests.reports.evaluation.evaluating import BANK, FORGED, TEXTKIT, WRONG, make_run, task
 
 BEGIN, END, CODE = (

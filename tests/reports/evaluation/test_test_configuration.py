@@ -15,8 +15,8 @@ from bench.cli.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES
 from environments.base import EnvironmentKind
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.command_line import report_command
 from reports.data.rundata import read_run
 from reports.pages.overview import overview
 from reports.statistics.collect import collect

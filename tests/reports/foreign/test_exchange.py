@@ -14,8 +14,8 @@ import pytest
 
 from bench.cli.cli import run_cli
 from core.errors import UserError
-from reports.cli.command_line import main
 from reports.cli.options import ExportLayout, SubmissionOptions
+from reports.command_line import main
 from reports.data.rundata import read_run
 from reports.evaluation.evaluators.base import VerdictStatus
 from reports.foreign.export.command import export_command

@@ -16,8 +16,8 @@ import pytest
 
 from demo.setup import build_mirrors
 from environments.docker.engine import engine_answers
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ExportLayout, ReportOptions
+from reports.command_line import report_command
 from reports.data.rundata import read_run
 from reports.foreign.audit import audit_command
 from reports.foreign.export.command import export_command

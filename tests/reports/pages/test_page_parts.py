@@ -12,7 +12,7 @@ import pytest
 from bench.cli.commands import run_command
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
-from reports.cli.command_line import report_command
+from reports.command_line import report_command
 from reports.pages.render import Renderer, highlighted, rendered_issue
 from tests.bench import runs
 from tests.reports.pages.pageruns import ATTACK

@@ -15,7 +15,7 @@ from bench.cli.commands import run_command
 from core import money
 from core.money import as_text
 from llm.prices import Price
-from reports.cli.command_line import report_command
+from reports.command_line import report_command
 from runs.options import Spending
 from tests.bench.runs import EDIT, live, options
 from tests.provider import Answer, Provider

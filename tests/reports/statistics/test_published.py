@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from bench.cli.cli import run_cli
-from reports.cli.command_line import main
+from reports.command_line import main
 from tests.reports.making import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
 TOP = Path(__file__).resolve().parents[3]

@@ -10,7 +10,7 @@ import pytest
 
 from llm.chat import Usage
 from reports.data.rundata import AttemptData, CallData
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
 from reports.statistics.breakdown import by_attempt, by_model, by_origin, by_repository, by_year
 from reports.statistics.collect import bought, collect, failures, gold_files, pass_at_ks
 from reports.statistics.comparing import compare

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 
 from bench.instances.validity import KnownValidity, Validity
 from core.errors import UserError
-from reports.cli.command_line import count_lines, report_command
 from reports.cli.options import EvaluatorKind
+from reports.command_line import count_lines, report_command
 from reports.pages.markdown import denominators
 from reports.pages.overview import overview
 from reports.statistics.collect import RunStats, collect

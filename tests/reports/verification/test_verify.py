@@ -15,10 +15,10 @@ from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
 from llm.chat import Call, Message, Reply, request_sha256
-from reports.cli.command_line import report_command
 from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.command_line import report_command
 from reports.data.predictions import read_predictions
-from reports.evaluation.verdicts import eval_log
+from reports.data.verdicts import eval_log
 from reports.verification.difference import first_difference, first_line, line_of
 from reports.verification.instances import chosen_again, wrong_request
 from runs.storage import versions

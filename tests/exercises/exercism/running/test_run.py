@@ -14,7 +14,7 @@ from agent.formats.base import Notation
 from bench.cli.cli import run_cli
 from bench.cli.command_line import main as harness
 from llm.replay import read_trajectory
-from reports.cli.command_line import main as report
+from reports.command_line import main as report
 from tests.exercises.exercism.making import SIX, main, six
 from tests.exercises.exercism.running.provider import (
     NOTHING,

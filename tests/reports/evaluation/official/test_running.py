@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import UserError
 from core.git import git
-from reports.cli.command_line import report_command
+from reports.command_line import report_command
 from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, Verdict, VerdictStatus
 from reports.evaluation.evaluators.official import TOOLS
 from reports.evaluation.evaluators.official.running import ConsoleLog, OfficialEvaluator

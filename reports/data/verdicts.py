@@ -1,8 +1,10 @@
-"""Verdict files, which ``report.py`` writes and the harness never reads."""
+"""Verdicts and their files, which ``report.py`` writes and the harness never reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,78 @@ from bench.repos.patches import patch_paths
 from core.atomic import write_json_atomic, write_text_atomic
 from core.parsing.untrusted import damage_at, read_object
 from reports.data.predictions import Prediction
-from reports.evaluation.evaluators.base import REPORT_FILE, Verdict, VerdictStatus
 from runs.storage.layouts import shown
 from runs.storage.store import RunStore
+
+# The files of one evaluation, as swebench names them.
+OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"
+RUN_LOG = "run_instance.log"
+BY_SWEBENCH = ("docker", "modal")
+"""Evaluators that run the installed swebench in its own images."""
+OFFICIAL_TOOLS = (
+    "pro",
+    "live",
+    "live-python",
+    "multi-swe-bench",
+    "rebench",
+    "rebench-v2",
+    "gym",
+    "smith",
+    "sb-cli",
+)
+"""Evaluators that run the official program of another task set, or swebench's own service."""
+
+
+class VerdictStatus(str, Enum):
+    """The result of evaluating one prediction."""
+
+    RESOLVED = "resolved"
+    UNRESOLVED = "unresolved"
+    EMPTY = "empty"
+    NOT_EVALUATED = "not_evaluated"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one prediction.
+
+    Attributes:
+        evaluator: the name of the evaluator.
+        reason: why it was not evaluated, or what swebench could not read, in one line.
+        log: the test output; empty if there is none.
+        report: swebench's report on the instance.
+        image: the image of the tests, as ``NAME@DIGEST``; empty if they ran in none.
+        evaluated: the time in UTC; empty if it was not recorded.
+        swebench: the version that graded the output; empty if another tool did.
+        tool: the revision or version of that other tool.
+    """
+
+    instance_id: str
+    status: VerdictStatus
+    evaluator: str
+    reason: str = ""
+    log: str = ""
+    report: Mapping[str, object] | None = None
+    image: str = ""
+    evaluated: str = ""
+    swebench: str = ""
+    tool: str = ""
+
+    @property
+    def official(self) -> bool:
+        """Whether the official evaluator of the task set gave it."""
+        return self.evaluator in BY_SWEBENCH or self.evaluator in OFFICIAL_TOOLS
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the prediction was evaluated."""
+        return self.status is not VerdictStatus.NOT_EVALUATED
+
+    @property
+    def final(self) -> bool:
+        """Whether no evaluator can improve it: it is official, or the patch is empty."""
+        return self.status is VerdictStatus.EMPTY or (self.conclusive and self.official)
+
 
 OTHERS = "attempts"
 """The folder for verdicts on patches that are not predicted."""
@@ -130,28 +201,36 @@ def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
 
 
 def _verdict(path: Path, data: Mapping[str, Any]) -> Verdict:
+    for key in ("instance_id", "status", "evaluator"):
+        if key not in data:
+            raise damage_at(path, (), f"is not a verdict: it lacks '{key}'", _FIX)
+    evaluator = data["evaluator"]
     try:
-        status = _status(path, data["status"])
-        texts: dict[str, Any] = {key: str(data.get(key) or "") for key in _TEXTS}
-        return Verdict(
-            data["instance_id"],
-            status,
-            _evaluator(path, data["evaluator"]),
-            **texts,
-        )
-    except KeyError as error:
-        raise damage_at(path, (), f"is no verdict: it lacks {error}", _FIX) from error
-
-
-def _status(path: Path, value: object) -> VerdictStatus:
-    try:
-        return VerdictStatus(value)
+        status = VerdictStatus(data["status"])
     except ValueError as error:
-        words = f"is no verdict: {shown(value)} is no status"
+        words = f"is not a verdict: {shown(data['status'])} is not a status"
         raise damage_at(path, ("status",), words, _FIX) from error
+    if not isinstance(evaluator, str):
+        words = "is not a verdict: `evaluator` is not a text"
+        raise damage_at(path, ("evaluator",), words, _FIX)
+    texts: dict[str, Any] = {key: str(data.get(key) or "") for key in _TEXTS}
+    return Verdict(data["instance_id"], status, evaluator, **texts)
 
 
-def _evaluator(path: Path, value: object) -> str:
-    if not isinstance(value, str):
-        raise damage_at(path, ("evaluator",), "is no verdict: `evaluator` is no text", _FIX)
-    return value
+def leaderboard_lists(
+    predictions: Sequence[Prediction], verdicts: Mapping[str, Verdict]
+) -> dict[str, list[str]]:
+    """Return the content of ``results.json``: ids in the lists of the leaderboard, sorted."""
+
+    def ids(status: VerdictStatus) -> list[str]:
+        return sorted(
+            p.instance_id for p in predictions if verdicts[p.instance_id].status is status
+        )
+
+    return {
+        "no_generation": sorted(
+            p.instance_id for p in predictions if p.patch_known and not p.patch.strip()
+        ),
+        "no_logs": ids(VerdictStatus.NOT_EVALUATED),
+        "resolved": ids(VerdictStatus.RESOLVED),
+    }

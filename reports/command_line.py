@@ -41,9 +41,8 @@ from reports.data.jsonvalues import texts
 from reports.data.predictions import ALL_PREDS, Prediction, read_predictions, write_all_preds
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_run
-from reports.evaluation.evaluators.base import Verdict
+from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
-from reports.evaluation.results import leaderboard_lists
 from reports.pages.markdown import percent, within
 from reports.statistics.collect import RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
