@@ -29,7 +29,7 @@ import typer
 
 from core.errors import UserError
 from demo import register
-from reports.command_line import EvaluatorKind, ReportOptions
+from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.verification.verify import verify_command
 from runs.storage.store import RunStore
 

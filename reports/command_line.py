@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -16,39 +16,32 @@ import typer
 
 from bench.cli.cli import About
 from bench.cli.selection import Selection
-from core.atomic import check_folder
+from bench.instances.validity import read_validity
+from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
+from core.money import UNKNOWN, column, dollars, in_words
 from core.options import built, command
+from core.plaintext import one_line
 from core.redaction import Redactor
 from reports.cli.options import Asked, EvaluatorKind, ReportOptions, Say, SubmissionOptions
-from reports.data.jsonvalues import mapping
-from reports.pages.markdown import comparison_table, run_tables
-from reports.statsfile import comparison_json, stats_json
-from runs.signals import sigterm_as_interrupt
-from runs.storage.store import RunStore
-
-if TYPE_CHECKING:
-    from reports.statistics.comparing import RunComparison
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from bench.instances.dataset import Dataset
-from bench.instances.validity import read_validity
-from core.atomic import write_json_atomic
-from core.money import UNKNOWN, column, dollars, in_words
-from core.plaintext import one_line
-from reports.data.jsonvalues import texts
-from reports.data.predictions import ALL_PREDS, Prediction, read_predictions, write_all_preds
+from reports.data.jsonvalues import mapping, texts
+from reports.data.predictions import ALL_PREDS, read_predictions, write_all_preds
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
-from reports.pages.markdown import percent, within
+from reports.pages.markdown import comparison_table, percent, run_tables, within
 from reports.statistics.collect import RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
 from reports.statistics.effort import Money
+from reports.statsfile import comparison_json, stats_json
+from runs.signals import sigterm_as_interrupt
 from runs.storage.layouts import RESULTS_FILE, STATS_FILE
 from runs.storage.manifest import note_evaluation
+from runs.storage.store import RunStore
+
+if TYPE_CHECKING:
+    from reports.statistics.comparing import RunComparison
 
 
 @command(ReportOptions, Asked, SubmissionOptions, Selection, About)
@@ -83,8 +76,18 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
         return _gold(asked, options, selection)
     if selection != Selection():
         raise UserError("--instances, --filter, --slice and --shuffle are for --gold alone")
-    if asked.audit or asked.export:
-        return _exchange(asked, options)
+    if asked.audit:
+        from reports.foreign.audit import audit_command
+
+        if asked.runs or asked.export:
+            raise UserError("--audit takes one path, and no other run; audit each by itself")
+        return audit_command(asked.audit, options, print)
+    if asked.export:
+        from reports.foreign.export.command import export_command
+
+        if len(asked.runs) != 1:
+            raise UserError("--export LAYOUT DIR writes one run; name one")
+        return export_command(asked.runs[0], *asked.export, print)
     # What was asked for stands alone on standard output, so that it can be sent to a file.
     alone = options.table or options.as_json
     # Who follows a run sees each line at once, also in a file.
@@ -92,10 +95,14 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
     say = partial(print, file=sys.stderr, flush=True) if alone else shown
     asked, options = _imported(asked, options, say)
     if asked.validate or asked.submission:
-        return _package(asked, built(SubmissionOptions, values | {"cache": options.cache}))
+        from reports.submission.commands import submission_command, validate_command
+
+        package = built(SubmissionOptions, values | {"cache": options.cache})
+        if asked.validate:
+            return validate_command(asked.validate, package, print)
+        return submission_command(asked.runs, asked.submission or Path(), package, print)
     if not asked.runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
-
     return report_command(asked.runs, options, say, print)
 
 
@@ -126,30 +133,6 @@ def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, Re
     return replace(asked, runs=runs), replace(options, name="") if name else options
 
 
-def _exchange(asked: Asked, options: ReportOptions) -> int:
-    if asked.audit:
-        from reports.foreign.audit import audit_command
-
-        if asked.runs or asked.export:
-            raise UserError("--audit takes one path, and no other run; audit each by itself")
-        return audit_command(asked.audit, options, print)
-    from reports.foreign.export.command import export_command
-
-    if len(asked.runs) != 1 or asked.export is None:
-        raise UserError("--export LAYOUT DIR writes one run; name one")
-    layout, folder = asked.export
-    return export_command(asked.runs[0], layout, folder, print)
-
-
-def _package(asked: Asked, options: SubmissionOptions) -> int:
-    from reports.submission.commands import submission_command, validate_command
-
-    if asked.validate:
-        return validate_command(asked.validate, options, print)
-    folder = asked.submission or Path()
-    return submission_command(asked.runs, folder, options, print)
-
-
 def _recorded(runs: Sequence[Path], option: str) -> Path | None:
     folder = _given(runs, option)
     return Path(folder) if isinstance(folder, str) and Path(folder).is_dir() else None
@@ -171,14 +154,8 @@ def report_command(
 ) -> int:
     """Report on a run, on the combination of several, or compare them; return the exit code.
 
-    Args:
-        runs: their folders.
-        options: of the command line.
-        say: takes the lines that tell how it goes.
-        show: takes what was asked for; as ``say`` when None.
-
-    Returns:
-        1 when something was to be evaluated and was not, else 0.
+    It is 1 when something was to be evaluated and was not. ``say`` takes lines about the progress,
+    and ``show`` what was asked for.
     """
     if options.verify:
         # Imported here, and the page below: they need most of the harness, numpy or matplotlib.
@@ -196,11 +173,15 @@ def report_command(
 
         store = combine(stores, options.name, say)
     if options.follow:
-        from reports.following import follow
+        from reports.evaluation.following import follow
 
         follow(store, options, say)
     report = report_on(store, options, say)
-    _show(_asked_for(report, options), show)
+    if options.as_json:
+        show(_text(stats_json(report.stats)))
+    else:
+        for line in run_tables(report.stats) if options.table else _lines(report):
+            show(line)
     return report.exit_code
 
 
@@ -221,17 +202,18 @@ def _check(stores: Sequence[RunStore], options: ReportOptions) -> None:
         raise UserError("--table and --json exclude each other; give one")
 
 
-def _asked_for(report: Report, options: ReportOptions) -> Iterator[str]:
-    if options.as_json:
-        yield _text(stats_json(report.stats))
-    elif options.table:
-        yield from run_tables(report.stats)
-    else:
-        yield from report.lines()
-        yield from count_lines(report.stats)
-        yield f"predictions    {report.all_preds}"
-        if report.page:
-            yield f"page           {report.page}"
+def _lines(report: Report) -> Iterator[str]:
+    for instance in report.run.instances:
+        verdict = report.verdicts[instance.instance_id]
+        words = [verdict.status.value.replace("_", " "), f"({verdict.evaluator})"]
+        words += [verdict.reason] if verdict.reason else []
+        words += ["(edits test configuration)"] if instance.edits_test_configuration else []
+        words += [f"(tests: {instance.test_note})"] if instance.test_note else []
+        yield one_line(f"{instance.instance_id:32s}").ljust(32) + f" {one_line(' '.join(words))}"
+    yield from count_lines(report.stats)
+    yield f"predictions    {report.all_preds}"
+    if report.page:
+        yield f"page           {report.page}"
 
 
 def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say) -> int:
@@ -244,7 +226,8 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
         for report, label in zip(reports, labels(stores), strict=True)
     ]
     found = [compare(a, b) for a, b in combinations(runs, 2)]
-    _show(_compared(reports, found, options), show)
+    for line in _compared(reports, found, options):
+        show(line)
     if options.page:
         from reports.pages.comparison import Compared
         from reports.pages.write import write_comparison
@@ -279,13 +262,7 @@ def _text(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=True)
 
 
-def _show(lines: Iterable[str], show: Callable[[str], None]) -> None:
-    for line in lines:
-        show(line)
-
-
 def count_lines(stats: RunStats) -> Iterator[str]:
-    """Yield the counts in words."""
     counts, scores = stats.counts, stats.scores
     yield f"selected       {counts.selected:5d}"
     yield f"generated      {counts.generated:5d}"
@@ -331,14 +308,7 @@ def _dollars(money: Money) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """What was learned of a run.
-
-    Attributes:
-        all_preds: where the predictions for the evaluator lie.
-        page: ``report.html``; None where none was asked for.
-        verdicts: by instance id.
-        exit_code: 1 when something was to be evaluated and was not.
-    """
+    """What was learned of a run, and the paths of its predictions and its page."""
 
     run: RunData
     stats: RunStats
@@ -346,18 +316,6 @@ class Report:
     page: Path | None
     verdicts: Mapping[str, Verdict]
     exit_code: int
-
-    def lines(self) -> Iterator[str]:
-        """Yield a line for each instance: its verdict, by whom, and why there is none."""
-        for instance in self.run.instances:
-            verdict = self.verdicts[instance.instance_id]
-            words = [verdict.status.value.replace("_", " "), f"({verdict.evaluator})"]
-            words += [verdict.reason] if verdict.reason else []
-            words += ["(edits test configuration)"] if instance.edits_test_configuration else []
-            words += [f"(tests: {instance.test_note})"] if instance.test_note else []
-            yield (
-                one_line(f"{instance.instance_id:32s}").ljust(32) + f" {one_line(' '.join(words))}"
-            )
 
 
 def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
@@ -367,7 +325,10 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     """
     predictions = read_predictions(store)
     described = store.read_run() or {}
-    used = _validity(options, described, predictions)
+    used = None
+    if options.validity:  # read before any evaluation
+        selected = {*texts(described.get("selected")), *(p.instance_id for p in predictions)}
+        used = UsedValidity.of(read_validity(options.validity), selected)
     reads = options.only_reads
     requested = RequestedEvaluation(store, options, described, say)
     path = store.folder / ALL_PREDS
@@ -376,16 +337,19 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     evaluated = requested.evaluate(predictions)
     verdicts = evaluated.verdicts
     dataset = requested.dataset_at_hand()
-    run = read_run(store, _rows(dataset))
+    rows = dataset.rows if dataset else ()
+    run = read_run(store, rows)
     for damage in run.damaged:
         say(f"note: {damage}; costs are shown without it")
     lacking = 0
     if options.all_attempts:
         lacking = requested.evaluate_others(run)
-        run = read_run(store, _rows(dataset))
+        run = read_run(store, rows)
     stats = collect(run, requested.split(), used)
     if not reads:
-        _write(store, predictions, verdicts, stats)
+        lists = leaderboard_lists(predictions, verdicts)
+        write_json_atomic(store.folder / RESULTS_FILE, lists)
+        write_json_atomic(store.folder / STATS_FILE, stats_json(stats))
         note_evaluation(store, evaluation(run.instances))
     asked = requested.kind != EvaluatorKind.NONE
     lacking = lacking + stats.counts.not_evaluated + len(evaluated.failed)
@@ -398,28 +362,3 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
     return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))
-
-
-def _validity(
-    options: ReportOptions, described: Mapping[str, Any], predictions: Sequence[Prediction]
-) -> UsedValidity | None:
-    """Return what ``--validity`` says of the selected instances; read before any evaluation."""
-    if options.validity is None:
-        return None
-    predicted = {prediction.instance_id for prediction in predictions}
-    selected = {*texts(described.get("selected")), *predicted}
-    return UsedValidity.of(read_validity(options.validity), selected)
-
-
-def _rows(dataset: Dataset | None) -> Sequence[Mapping[str, Any]]:
-    return dataset.rows if dataset else ()
-
-
-def _write(
-    store: RunStore,
-    predictions: Sequence[Prediction],
-    verdicts: Mapping[str, Verdict],
-    stats: RunStats,
-) -> None:
-    write_json_atomic(store.folder / RESULTS_FILE, leaderboard_lists(predictions, verdicts))
-    write_json_atomic(store.folder / STATS_FILE, stats_json(stats))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,18 +17,15 @@ from runs.storage.store import RunStore
 
 @dataclass(frozen=True)
 class NumberShift:
-    """The offset of a run's attempt numbers in a combination.
+    """What is added to a run's attempt numbers, and to the tries of each model.
 
-    Attributes:
-        attempts: the sum over earlier runs of their largest number of attempts on an instance.
-        tries: the same by model.
+    It is the sum over earlier runs of their largest number on an instance.
     """
 
     attempts: int = 0
     tries: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, attempt: Mapping[str, Any], source: str) -> dict[str, Any]:
-        """Return an attempt of a prediction or trajectory with shifted numbers and its origin."""
         model = attempt.get("model")
         tries = self.tries.get(model, 0) if isinstance(model, str) else 0
         return {
@@ -40,14 +38,7 @@ class NumberShift:
 
 @dataclass(frozen=True)
 class Offer:
-    """The prediction of one run for an instance.
-
-    Attributes:
-        source: the name of the run.
-        place: the position of the run, from 1.
-        content: the prediction file.
-        models: of the run, in turn order.
-    """
+    """The prediction of one run, which is the ``place``-th, for an instance."""
 
     source: str
     place: int
@@ -64,13 +55,11 @@ class Offer:
         return replace(candidate, attempt=self.place, submittable_patch=self.instance.patch)
 
     def results(self) -> list[dict[str, Any]]:
-        """Return all attempts of the run for the combination."""
         chosen, results = fill_turns(self.content, self.models)
         own = {key: value for key, value in chosen.items() if key not in ("status", "reason")}
         return [self.shift.of(result, self.source) for result in results or (own,)]
 
     def prediction(self) -> dict[str, Any]:
-        """Return the prediction for the combination."""
         chosen, _ = fill_turns(self.content, self.models)
         return self.shift.of(chosen, self.source)
 
@@ -84,17 +73,15 @@ def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
 
 
 def shifts(runs: Sequence[RunData]) -> Iterator[NumberShift]:
-    """Yield the shift of each run."""
     shift = NumberShift()
     for run in runs:
         yield shift
         attempts = [attempt for instance in run.instances for attempt in instance.attempts]
-        tries = dict(shift.tries)
+        tries: Counter[str] = Counter()
         for attempt in attempts:
-            least = shift.tries.get(attempt.model, 0) + attempt.try_
-            tries[attempt.model] = max(tries.get(attempt.model, 0), least)
+            tries[attempt.model] = max(tries[attempt.model], attempt.try_)
         most = max((attempt.attempt for attempt in attempts), default=0)
-        shift = NumberShift(shift.attempts + most, tries)
+        shift = NumberShift(shift.attempts + most, Counter(shift.tries) + tries)
 
 
 def pick(offers: Sequence[Offer]) -> Offer:
@@ -102,9 +89,6 @@ def pick(offers: Sequence[Offer]) -> Offer:
 
     Plausible predictions that edit test configuration come after those that do not. The least bad
     is chosen as among attempts (``bench.attempts.candidates.rank``).
-
-    Args:
-        offers: of one instance, at least one, in the order of runs.
     """
     plausible = [offer for offer in offers if offer.instance.plausible]
     if plausible:
@@ -114,20 +98,14 @@ def pick(offers: Sequence[Offer]) -> Offer:
 
 
 def combined_prediction(offers: Sequence[Offer], label: str) -> dict[str, Any]:
-    """Return the prediction of an instance, with all attempts of all runs.
-
-    Args:
-        offers: of one instance, at least one, in the order of runs.
-        label: the one model name of the combination.
-    """
+    """Return the prediction of an instance, with all attempts of all runs."""
     chosen = pick(offers)
-    costs = [offer.instance.cost for offer in offers]
     return {
         **chosen.prediction(),
         "model_name_or_path": label,
         "status": chosen.instance.status,
         "reason": _reason(chosen, offers),
-        "cost": as_number(total(costs)),
+        "cost": as_number(total(offer.instance.cost for offer in offers)),
         "all_results": [
             {**result, "model_name_or_path": label} for o in offers for result in o.results()
         ],
@@ -137,12 +115,7 @@ def combined_prediction(offers: Sequence[Offer], label: str) -> dict[str, Any]:
 def combined_trajectory(
     offers: Sequence[Offer], trajectories: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the attempts of all runs on an instance, with the choice.
-
-    Args:
-        offers: of the instance, in the order of runs.
-        trajectories: of the same runs; empty if there is none.
-    """
+    """Return the attempts of all runs on an instance, with the choice."""
     chosen = pick(offers)
     winner = chosen.instance.winner
     return {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.atomic import write_bytes_atomic
 from core.errors import UserError
@@ -37,8 +37,7 @@ from runs.storage.store import RunStore
 _NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 
 
-@dataclass(frozen=True)
-class SourceRun:
+class SourceRun(NamedTuple):
     """One of the combined runs, with a unique name."""
 
     name: str
@@ -65,29 +64,38 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
     described = _described(target, sources)
     _check(target, described)
     offers = _offers(sources)
-    _delete_stale(target, offers)
+    for path in list(target.prediction_paths()) if target.folder.exists() else ():
+        if path.stem not in offers:
+            path.unlink()
     target.save_run(described)
     by_name = {source.name: source.store for source in sources}
     for instance_id, own in offers.items():
-        _write_instance(target, instance_id, own, by_name, described)
+        trajectories = [by_name[offer.source].read_trajectory(instance_id) for offer in own]
+        trajectory = combined_trajectory(own, trajectories) if any(trajectories) else None
+        transcripts = filter(None, (_transcript(by_name[offer.source], offer) for offer in own))
+        prediction = combined_prediction(own, described["model_name_or_path"])
+        target.save_instance(instance_id, prediction, trajectory, "\n".join(transcripts) or None)
     _write_ledger(target, sources)
     _copy_verdicts(target, offers, by_name)
-    _copy_other_verdicts(target, stores)
+    for other in chain.from_iterable(rounds(read_run(target))):
+        known = known_verdict(target, other)
+        found = next(filter(None, (_verdict_of(store, other) for store in stores)), None)
+        if found and not (known and known.official):
+            write_verdict_file(verdict_path(target, other), found)
     say(f"combined {len(sources)} runs: {target.folder}")
     return target
 
 
 def _offers(sources: Sequence[SourceRun]) -> dict[str, list[Offer]]:
     offers: dict[str, list[Offer]] = {}
-    for place, source in enumerate(sources, 1):
-        paths = source.store.prediction_paths()
-        contents = {c["instance_id"]: c for c in map(source.store.read_as_written, paths)}
-        for instance in source.run.instances:
-            name = instance.instance_id
-            offer = Offer(
-                source.name, place, source.shift, instance, contents[name], source.run.models
-            )
-            offers.setdefault(name, []).append(offer)
+    for place, (name, store, run, shift) in enumerate(sources, 1):
+        contents = {
+            c["instance_id"]: c for c in map(store.read_as_written, store.prediction_paths())
+        }
+        for instance in run.instances:
+            content = contents[instance.instance_id]
+            offer = Offer(name, place, shift, instance, content, run.models)
+            offers.setdefault(instance.instance_id, []).append(offer)
     return dict(sorted(offers.items()))
 
 
@@ -95,28 +103,26 @@ def _described(target: RunStore, sources: Sequence[SourceRun]) -> dict[str, Any]
     models = dict.fromkeys(model for source in sources for model in source.run.models)
     slugs = [re.sub(r"[^\w.+-]+", "-", model.rsplit("/", 1)[-1]) for model in models]
     datasets = [mapping(source.run.described.get("dataset")) for source in sources]
+    combined = [
+        {
+            "name": name,
+            "folder": str(store.folder),
+            "model_name_or_path": run.model_name_or_path,
+            "described": {key: part for key, part in run.described.items() if key != "selected"},
+        }
+        for name, store, run, _ in sources
+    ]
     return {
         "run": target.run,
         "model_name_or_path": "--".join(["combined", *(slugs or [target.run])]),
         "dataset": _common([dataset for dataset in datasets if dataset]),
         "config": {"models": [{"name": model} for model in models]},
-        "combined": [_source_json(source) for source in sources],
+        "combined": combined,
         "selected": sorted({name for source in sources for name in source.run.selected}),
     }
 
 
-def _source_json(source: SourceRun) -> dict[str, Any]:
-    described = {key: value for key, value in source.run.described.items() if key != "selected"}
-    return {
-        "name": source.name,
-        "folder": str(source.store.folder),
-        "model_name_or_path": source.run.model_name_or_path,
-        "described": described,
-    }
-
-
 def _common(datasets: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the common dataset of runs; empty if none is recorded."""
     hashes = {dataset.get("sha256") for dataset in datasets}
     if len(hashes) > 1:
         named = ", ".join(str(dataset.get("name")) for dataset in datasets)
@@ -134,27 +140,6 @@ def _check(target: RunStore, described: Mapping[str, Any]) -> None:
         raise UserError(
             f"{target.folder} exists and is not a combination of these runs; choose another --name"
         )
-
-
-def _delete_stale(target: RunStore, offers: Iterable[str]) -> None:
-    names = {*offers}
-    for path in list(target.prediction_paths()) if target.folder.exists() else ():
-        if path.stem not in names:
-            path.unlink()
-
-
-def _write_instance(
-    target: RunStore,
-    name: str,
-    offers: Sequence[Offer],
-    stores: Mapping[str, RunStore],
-    described: Mapping[str, Any],
-) -> None:
-    trajectories = [stores[offer.source].read_trajectory(name) for offer in offers]
-    trajectory = combined_trajectory(offers, trajectories) if any(trajectories) else None
-    transcripts = filter(None, (_transcript(stores[offer.source], offer) for offer in offers))
-    prediction = combined_prediction(offers, described["model_name_or_path"])
-    target.save_instance(name, prediction, trajectory, "\n".join(transcripts) or None)
 
 
 def _transcript(store: RunStore, offer: Offer) -> str:
@@ -198,14 +183,6 @@ def _copy_verdicts(
         before = str(origin.content.get("model_name_or_path") or store.run)
         _copy(store, log_name(name, before), target, log_name(name, prediction.model_name_or_path))
         _copy(store, f"{name}.report.json", target, f"{name}.report.json")
-
-
-def _copy_other_verdicts(target: RunStore, stores: Sequence[RunStore]) -> None:
-    for prediction in chain.from_iterable(rounds(read_run(target))):
-        own = known_verdict(target, prediction)
-        found = next(filter(None, (_verdict_of(store, prediction) for store in stores)), None)
-        if found and not (own and own.official):
-            write_verdict_file(verdict_path(target, prediction), found)
 
 
 def _verdict_of(store: RunStore, prediction: Prediction) -> Mapping[str, Any] | None:

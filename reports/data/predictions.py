@@ -21,8 +21,6 @@ ALL_PREDS = "all_preds.jsonl"
 IMPORTED = "imported"
 """The key of runs and predictions that another harness made (``reports/foreign``)."""
 
-_FIX = "fix it, or delete it and redo the instance"
-
 
 @dataclass(frozen=True)
 class Prediction:
@@ -49,7 +47,6 @@ class Prediction:
 
     @property
     def patch_sha256(self) -> str:
-        """The hash that ties a verdict to this patch."""
         return hashlib.sha256(self.patch.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -68,7 +65,8 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
 def _read(store: RunStore, path: Path) -> Prediction:
     data = store.read_as_written(path)
     if "model_patch" not in data:
-        raise damage_at(path, (), "is not a prediction: it lacks `model_patch`", _FIX)
+        words = "is not a prediction: it lacks `model_patch`"
+        raise damage_at(path, (), words, "fix it, or delete it and redo the instance")
     fit = predicted_patch(data)
     resolved = data.get("resolved")
     return Prediction(

@@ -15,7 +15,6 @@ from core.plaintext import counted
 from reports.data.jsonvalues import mapping, objects, text, texts
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData
-from reports.data.verdicts import Verdict
 
 NamedValues = tuple[tuple[str, str], ...]
 Groups = Mapping[str, NamedValues]
@@ -41,7 +40,8 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
             ("as returned", ", ".join(_returned(instances)) or UNKNOWN),
         ),
         "evaluation": tuple(_evaluated(verdicts)),
-        "evaluation images": _evaluation_images(verdicts),
+        "evaluation images": _facts(verdicts["images"])
+        or ((("images", "none"),) if verdicts["evaluators"] else ()),
     }
     top = (("name", run.name), ("model_name_or_path", run.model_name_or_path))
     ordered = {"run": (*top, *groups.pop("times")), **groups}
@@ -60,7 +60,10 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     """
     given = (i.verdict for i in instances if i.may_resolve and i.verdict)
     verdicts = [verdict for verdict in given if verdict.conclusive]
-    by = Counter(_by(verdict) for verdict in verdicts)
+    by: Counter[str] = Counter()
+    for verdict in verdicts:
+        version = verdict.tool or (f"swebench {verdict.swebench}" if verdict.swebench else "")
+        by[f"{verdict.evaluator}, {version}" if version else verdict.evaluator] += 1
     times = sorted(v.evaluated for v in verdicts if v.evaluated) or [""]
     images = (v.image.partition("@") for v in verdicts if v.image)
     return {
@@ -71,16 +74,13 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     }
 
 
-def _by(verdict: Verdict) -> str:
-    version = verdict.tool or (f"swebench {verdict.swebench}" if verdict.swebench else "")
-    return f"{verdict.evaluator}, {version}" if version else verdict.evaluator
-
-
 def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[str, NamedValues]:
     versions, dataset = mapping(described.get("versions")), mapping(described.get("dataset"))
     named = {key: versions.get(key) or UNKNOWN for key in _ALWAYS_SHOWN}
     identity = {key: dataset.get(key) or UNKNOWN for key in ("name", "revision", "sha256")}
-    combined = "combined" in described
+    deciding = mapping(described.get("deciding"))
+    hashes = {key: value for key, value in deciding.items() if key.endswith("_sha256")}
+    hashes.pop("dataset_sha256", None)
     groups = {
         "times": tuple(_times(described)),
         IMPORTED: tuple(flat(mapping(described.get(IMPORTED)))),
@@ -88,17 +88,11 @@ def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[st
         "dataset": tuple(flat({**dataset, **identity})),
         "prices": tuple(_prices(described)),
         "images": _images(described, of),
-        "parameters": (*flat(mapping(described.get("config"))), *_hashes(described)),
+        "parameters": (*flat(mapping(described.get("config"))), *flat(hashes)),
     }
     # A combined run has no versions or parameters of its own, only those of its source runs.
+    combined = "combined" in described
     return {"times": (), "dataset": groups["dataset"]} if combined else groups
-
-
-def _hashes(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    deciding = mapping(described.get("deciding"))
-    hashes = {key: value for key, value in deciding.items() if key.endswith("_sha256")}
-    hashes.pop("dataset_sha256", None)
-    yield from flat(hashes)
 
 
 def _times(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -120,12 +114,9 @@ def _prices(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif not prices:
         yield "prices", "none needed: no model was called"
     else:
-        yield from ((model, _price(mapping(prices[model]))) for model in prices)
-
-
-def _price(price: Mapping[str, Any]) -> str:
-    words = [f"{key} {value}" for key, value in price.items() if key != "source"]
-    return f"{', '.join(words)} (from {text(price.get('source'))})" if words else "unknown"
+        for model, price in ((model, mapping(prices[model])) for model in prices):
+            words = ", ".join(f"{key} {value}" for key, value in price.items() if key != "source")
+            yield model, f"{words} (from {text(price.get('source'))})" if words else "unknown"
 
 
 def _images(described: Mapping[str, Any], of: InstanceData | None) -> NamedValues:
@@ -158,11 +149,6 @@ def _evaluated(verdicts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "evaluated", " to ".join(filter(None, times)) or UNKNOWN
 
 
-def _evaluation_images(verdicts: Mapping[str, Any]) -> NamedValues:
-    named = _facts(verdicts["images"])
-    return named or ((("images", "none"),) if verdicts["evaluators"] else ())
-
-
 def _facts(values: Mapping[str, Any]) -> NamedValues:
     return tuple((name, text(value) or UNKNOWN) for name, value in sorted(values.items()))
 
@@ -171,7 +157,7 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
     """Yield the dotted name and the text of each value in ``value`` that is not empty."""
     for key, part in value.items():
         name = f"{prefix}{key}"
-        if _is_empty(part):
+        if part is None or part in ("", [], {}):
             continue
         if isinstance(part, Mapping):
             yield from flat(part, f"{name}.")
@@ -188,7 +174,3 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
     if isinstance(value, list):
         return ", ".join(map(_text, value))
     return json.dumps(value)
-
-
-def _is_empty(value: Any) -> bool:  # noqa: ANN401 - any JSON value
-    return value is None or value in ("", [], {})

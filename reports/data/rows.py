@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from bench.instances.instance import derived_image, split_row
@@ -29,14 +30,10 @@ def year_of(created: str) -> int | None:
 def image_of(instance_id: str, row: Row, kept: Row) -> str:
     """Return the image for an instance's tests: of the dataset, the verdict or swebench."""
     used = text(kept.get("image")).partition("@")[0]
-    return text(row.get("image")) or used or _image_of_set(row) or derived_image(instance_id)
-
-
-def _image_of_set(row: Row) -> str:
-    try:
-        return split_row(row)[0].shown_image if row else ""
-    except UserError:
-        return ""
+    of_set = ""
+    with suppress(UserError):
+        of_set = split_row(row)[0].shown_image if row else ""
+    return text(row.get("image")) or used or of_set or derived_image(instance_id)
 
 
 def gold_files_of(row: Row, kept: Row, content: Row) -> tuple[str, ...] | None:

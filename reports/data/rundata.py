@@ -35,7 +35,7 @@ from reports.data.predictions import (
 )
 from reports.data.rows import Row, gold_files_of, image_of, repository_of, year_of
 from reports.data.turns import fill_turns, turn_order
-from reports.data.verdicts import Verdict, VerdictStatus, known_verdict, read_verdict_file
+from reports.data.verdicts import Verdict, VerdictStatus, known_verdict, presumed, read_verdict_file
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger
 from runs.calls.ledger import total as ledger_total
 from runs.progress.overview import overview
@@ -46,14 +46,7 @@ from runs.storage.store import RunStore
 
 @dataclass(frozen=True)
 class CallData:
-    """One call of a model.
-
-    Attributes:
-        usage: tokens; None if the provider did not report them.
-        cost: dollars; None if the price is unknown.
-        seconds: wall-clock time without retries.
-        model: the name that the provider returned.
-    """
+    """One call of a model, under the name that the provider returned; seconds without retries."""
 
     usage: Usage | None
     cost: Decimal | None
@@ -78,18 +71,11 @@ class AttemptData:
     Attributes:
         attempt: its number over the whole instance, from 1.
         try_: its number among the attempts of its model, from 1.
-        model: empty if unknown.
         edit_format: None without a trajectory.
         status: a value of ``AttemptStatus``; in the older layout derived from the outcomes.
-        edit, lint, test: outcomes; None if unknown.
-        reflections: messages after the first; None if unknown.
         calls: empty without a trajectory.
-        cost: dollars; None if unknown.
-        seconds: wall-clock time; None if unknown.
         patch: the raw patch, with edits to tests.
-        submittable_patch: the patch without excluded files.
         verdict: on ``submittable_patch``, if it is not predicted and was evaluated as well.
-        edits_test_configuration: whether the patch changes how existing tests run.
         totals: stand for ``calls`` in attempts of other harnesses.
         patch_known: False if the files of another harness hold no patch.
         outcomes_known: False in attempts of other harnesses, of which none is known as plausible.
@@ -138,9 +124,7 @@ def attempts_of(
 ) -> tuple[AttemptData, ...]:
     """Return an instance's attempts, sorted by number.
 
-    Args:
-        results: the attempts of the prediction file, each with attempt, try and model.
-        trajectory: adds the values that the prediction file lacks; empty if there is none.
+    The trajectory adds the values that ``results``, those of the prediction file, lack.
     """
     by_number = {result["attempt"]: result for result in results}
     for entry in objects(trajectory.get("attempts")):
@@ -166,7 +150,15 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         lint=lint,
         test=test,
         reflections=whole(data.get("reflections")),
-        calls=tuple(map(_call, objects(data.get("calls")))),
+        calls=tuple(
+            CallData(
+                usage=usage(call.get("usage")),
+                cost=dollars(call.get("cost")),
+                seconds=number(call.get("seconds")) or 0.0,
+                model=text(call.get("model")),
+            )
+            for call in objects(data.get("calls"))
+        ),
         cost=dollars(data.get("cost")),
         seconds=number(data.get("seconds")),
         patch=patch,
@@ -205,21 +197,14 @@ def map_files(trajectory: Mapping[str, Any]) -> tuple[str, ...] | None:
     The first user message holds the map before the issue. Each file begins a line and ends with a
     colon (``agent.repomap.build``).
     """
-    openings = [_opening(attempt) for attempt in objects(trajectory.get("attempts"))]
-    known = [opening for opening in openings if opening is not None]
-    if not known:
-        return None
-    return tuple(dict.fromkeys(path for opening in known for path in _headings(opening)))
-
-
-def _opening(attempt: Mapping[str, Any]) -> str | None:
-    messages = objects(attempt.get("messages"))
-    return next((text(m.get("content")) for m in messages if m.get("role") == "user"), None)
-
-
-def _headings(opening: str) -> Iterable[str]:
-    lines = opening.partition("\n<issue>\n")[0].splitlines()
-    return (line[:-1] for line in lines if line.endswith(":") and not line.startswith(" "))
+    found: dict[str, None] | None = None
+    for attempt in objects(trajectory.get("attempts")):
+        asked = (m for m in objects(attempt.get("messages")) if m.get("role") == "user")
+        if opening := next(asked, None):
+            lines = text(opening.get("content")).partition("\n<issue>\n")[0].splitlines()
+            headings = (x[:-1] for x in lines if x.endswith(":") and not x.startswith(" "))
+            found = (found or {}) | dict.fromkeys(headings)
+    return None if found is None else tuple(found)
 
 
 @dataclass(frozen=True)
@@ -228,22 +213,18 @@ class InstanceData:
 
     Attributes:
         repo: ``owner/name``; derived from the id if the dataset row is not available.
-        year: of the issue's pull request; None if unknown.
+        year: of the issue's pull request.
         status: a value of ``InstanceStatus``.
         attempt: the number of the attempt that the prediction file names, with or without a patch.
         winner: the same number; None if the patch is empty.
-        model: of that attempt; None if unknown.
         patch: the predicted patch; empty if nothing was generated.
         raw_patch: the patch with excluded files, such as edits to tests.
-        verdict: on ``patch``; None if there is none.
         plausible: None in runs of other harnesses, which do not say.
         resolved: None if it was not evaluated; False for an empty patch.
         cost: dollars of all attempts; None if unknown.
-        gold_files: files of the gold patch; None if unknown.
         map_files: files in the repository maps that models were shown; None if unknown.
         image: the name of the image for its tests, even if none ran in it.
         origin: in a combined run, the run that it comes from; else empty.
-        edits_test_configuration: whether the patch changes how existing tests run.
         test_note: what limits the outcome of its tests.
         patch_known: False if the files of another harness hold no patch.
     """
@@ -305,9 +286,6 @@ def resolved_of(verdict: Verdict | None) -> bool | None:
     return verdict.status is VerdictStatus.RESOLVED
 
 
-__all__ = ["AttemptData", "CallData", "InstanceData", "RunData", "read_run"]
-
-
 @dataclass(frozen=True)
 class RunData:
     """A run.
@@ -315,7 +293,6 @@ class RunData:
     Attributes:
         described: ``run.json``; empty if there is none.
         instances: those with a prediction, sorted by id.
-        selected: ids of all selected instances, sorted.
         models: in the order of their turns; empty if unknown.
         unfinished: instances that were started and have no prediction.
         ledger: every call that cost something; empty for runs without a ledger.
@@ -362,9 +339,7 @@ def evaluated(instances: Sequence[InstanceData]) -> bool:
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     """Read a run without its conversations, which ``RunStore.read_trajectory`` reads.
 
-    Args:
-        store: its files.
-        rows: of its dataset, if available: they add repositories, years and gold files.
+    The rows of its dataset, if available, add repositories, years and gold files.
     """
     predictions = read_predictions(store)
     written = map(store.read_as_written, store.prediction_paths())
@@ -374,7 +349,10 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     models = turn_order(described, (label, store.run), contents.values())
     ledger = read_ledger(store.ledger)
     lines = ledger.whole
-    reading = _Reading(store, models, {instance_id_of(r): r for r in rows}, _grouped(lines))
+    grouped: dict[str, list[LedgerLine]] = {}
+    for line in lines:
+        grouped.setdefault(line.instance_id, []).append(line)
+    reading = _Reading(store, models, {instance_id_of(r): r for r in rows}, grouped)
     instances = tuple(reading.instance(p, contents[p.instance_id]) for p in predictions)
     asked = texts(described.get("selected"))
     return RunData(
@@ -401,11 +379,16 @@ class _Reading:
     ledger: Mapping[str, Sequence[LedgerLine]]
 
     def instance(self, prediction: Prediction, content: Mapping[str, Any]) -> InstanceData:
-        """Return one instance; ``content`` is its prediction file."""
         name = prediction.instance_id
         chosen, results = fill_turns(content, self.models)
         trajectory = self.store.read_trajectory(name)
-        verdict = _verdict(self.store, prediction)
+        verdict = known_verdict(self.store, prediction)
+        if verdict is None and not prediction.patch.strip() and prediction.patch_known:
+            verdict = presumed(prediction)
+        if not results and not trajectory:
+            only = {key: part for key, part in chosen.items() if key not in ("status", "reason")}
+            results = (only,)
+        own = self.ledger.get(name)
         row = self.rows.get(name, {})
         kept = read_verdict_file(self.store.verdict(name)) or {}
         return InstanceData(
@@ -422,11 +405,11 @@ class _Reading:
             raw_patch=text(content.get("model_patch")),
             attempts=tuple(
                 self._with_verdict(attempt, prediction)
-                for attempt in attempts_of(results or _only(chosen, trajectory), trajectory)
+                for attempt in attempts_of(results, trajectory)
             ),
             verdict=verdict,
             resolved=resolved_of(verdict),
-            cost=self._cost(name, content),
+            cost=ledger_total(own) if own else dollars(content.get("cost")),
             gold_files=gold_files_of(row, kept, content),
             map_files=map_files(trajectory),
             image=image_of(name, row, kept),
@@ -442,28 +425,3 @@ class _Reading:
             return attempt
         other = other_patch(prediction.instance_id, prediction.model_name_or_path, patch)
         return replace(attempt, verdict=known_verdict(self.store, other))
-
-    def _cost(self, name: str, content: Mapping[str, Any]) -> Decimal | None:
-        own = self.ledger.get(name)
-        return ledger_total(own) if own else dollars(content.get("cost"))
-
-
-def _grouped(lines: Iterable[LedgerLine]) -> dict[str, list[LedgerLine]]:
-    grouped: dict[str, list[LedgerLine]] = {}
-    for line in lines:
-        grouped.setdefault(line.instance_id, []).append(line)
-    return grouped
-
-
-def _only(chosen: dict[str, Any], trajectory: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    if trajectory:
-        return ()
-    return ({key: value for key, value in chosen.items() if key not in ("status", "reason")},)
-
-
-def _verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
-    if known := known_verdict(store, prediction):
-        return known
-    if prediction.patch.strip() or not prediction.patch_known:
-        return None
-    return Verdict(prediction.instance_id, VerdictStatus.EMPTY, "none")

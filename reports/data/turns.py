@@ -23,38 +23,27 @@ def turn_order(
 ) -> tuple[str, ...]:
     """Return the models of a run in the order of their turns.
 
-    Args:
-        described: ``run.json``; the models in its configuration come first. Empty if there is none.
-        names: the predictions' model name, then the folder's: each may be the name of the harness
-            and those of the models, joined by ``--``.
-        predictions: all predictions of the run.
+    The configuration in ``run.json`` comes first, then ``names``: each may be the name of the
+    harness and those of the models, joined by ``--``.
     """
     configured = [
         text(m.get("name")) for m in objects(mapping(described.get("config")).get("models"))
     ]
     if configured and all(configured):
         return tuple(configured)
-    seen = _appearing(predictions)
-    return next((order for name in names if (order := _of_name(name, seen))), seen)
-
-
-def _appearing(predictions: Iterable[Content]) -> tuple[str, ...]:
     lists = [[*objects(p.get("all_results")), p] for p in predictions]
     ordered = sorted(lists, key=len, reverse=True)
-    return tuple(dict.fromkeys(m for some in ordered for r in some if (m := text(r.get("model")))))
+    seen = tuple(dict.fromkeys(m for some in ordered for r in some if (m := text(r.get("model")))))
+    return next((order for name in names if (order := _of_name(name, seen))), seen)
 
 
 def _of_name(name: str, seen: Sequence[str]) -> tuple[str, ...]:
     """Return the models that ``name`` joins; none if a seen model is not among them."""
-    by_slug = {_slug(whole_name): model for model in seen for whole_name in (model, _last(model))}
+    by_slug = {_slug(name): model for model in seen for name in (model, model.rsplit("/", 1)[-1])}
     first, *others = name.split("--")
     parts = [first, *others] if _slug(first) in by_slug else others
     models = tuple(by_slug.get(_slug(part), part) for part in parts)
     return models if models and set(seen) <= set(models) else ()
-
-
-def _last(model: str) -> str:
-    return model.rsplit("/", 1)[-1]
 
 
 def _slug(name: str) -> str:
@@ -66,9 +55,7 @@ def fill_turns(
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
     """Return a prediction and its ``all_results``, each with attempt, try and model.
 
-    Args:
-        prediction: the content of its file.
-        models: of the run, in turn order; empty if unknown.
+    ``models`` are those of the run in turn order; empty if unknown.
     """
     turns: Counter[int | None] = Counter()
     results: list[dict[str, Any]] = []
@@ -85,14 +72,7 @@ def fill_turns(
 def _filled(
     result: Mapping[str, Any], models: Sequence[str], turn: int, position: int
 ) -> dict[str, Any]:
-    """Return ``result`` with attempt, try and model.
-
-    Args:
-        result: an attempt.
-        models: of the run.
-        turn: the number of earlier attempts with the same try; it selects an unknown model.
-        position: the attempt's number if it cannot be computed.
-    """
+    # ``turn`` earlier attempts have the same try; ``position`` stands for an unknown number.
     model = text(result.get("model")) or (models[turn] if turn < len(models) else "")
     try_ = whole(result.get("try"))
     attempt = whole(result.get("attempt"))

@@ -89,7 +89,7 @@ class Verdict:
 OTHERS = "attempts"
 """The folder for verdicts on patches that are not predicted."""
 
-_FIX = "delete it and evaluate again"
+FIX = "delete it and evaluate again"
 _NO_FACTS: dict[str, Any] = {"gold_files": [], "repo": None, "created_at": ""}
 _TEXTS = ("reason", "image", "evaluated", "swebench", "tool")
 
@@ -179,12 +179,20 @@ def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     if data is not None and data.get("patch_sha256") == prediction.patch_sha256:
         if (name := data.get("instance_id")) != prediction.instance_id:
             words = f"is the verdict on {shown(name)}, and not on {prediction.instance_id}"
-            raise damage_at(path, ("instance_id",), words, _FIX)
+            raise damage_at(path, ("instance_id",), words, FIX)
         return _verdict(path, data)
     if prediction.resolved is None:
         return None
     status = VerdictStatus.RESOLVED if prediction.resolved else VerdictStatus.UNRESOLVED
     return Verdict(prediction.instance_id, status, "as recorded in the prediction")
+
+
+def presumed(prediction: Prediction) -> Verdict:
+    """Return the verdict on a prediction that was not evaluated."""
+    empty = not prediction.patch.strip() and prediction.patch_known
+    status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
+    why = "" if prediction.patch_known else "its files hold no patch"
+    return Verdict(prediction.instance_id, status, "none", why)
 
 
 def write_verdict_file(path: Path, content: Mapping[str, Any]) -> None:
@@ -195,7 +203,7 @@ def write_verdict_file(path: Path, content: Mapping[str, Any]) -> None:
 def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
     """Return the content of a verdict file, on any patch; None if there is none."""
     try:
-        return read_object(path, _FIX)
+        return read_object(path, FIX)
     except FileNotFoundError:
         return None
 
@@ -203,16 +211,16 @@ def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
 def _verdict(path: Path, data: Mapping[str, Any]) -> Verdict:
     for key in ("instance_id", "status", "evaluator"):
         if key not in data:
-            raise damage_at(path, (), f"is not a verdict: it lacks '{key}'", _FIX)
+            raise damage_at(path, (), f"is not a verdict: it lacks '{key}'", FIX)
     evaluator = data["evaluator"]
     try:
         status = VerdictStatus(data["status"])
     except ValueError as error:
         words = f"is not a verdict: {shown(data['status'])} is not a status"
-        raise damage_at(path, ("status",), words, _FIX) from error
+        raise damage_at(path, ("status",), words, FIX) from error
     if not isinstance(evaluator, str):
         words = "is not a verdict: `evaluator` is not a text"
-        raise damage_at(path, ("evaluator",), words, _FIX)
+        raise damage_at(path, ("evaluator",), words, FIX)
     texts: dict[str, Any] = {key: str(data.get(key) or "") for key in _TEXTS}
     return Verdict(data["instance_id"], status, evaluator, **texts)
 

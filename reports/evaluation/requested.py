@@ -2,56 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import Dataset, load_dataset
+from bench.instances.instance import split_row
+from core.errors import InfrastructureError, UserError
 from core.plaintext import counted
 from environments.docker.engine import connect
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.otherpatches import rounds
-from reports.data.predictions import Prediction
+from reports.data.predictions import Prediction, run_id
 from reports.data.rundata import RunData
-from reports.data.verdicts import forget_others
-from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.choice import make_evaluator, make_images, make_swebench
-from reports.statistics.denominators import DatasetSplit, split_of
-from runs.storage.store import RunStore
-
-if TYPE_CHECKING:
-    from environments.docker.imagestore.store import ImageStore
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING
-
-from core.errors import InfrastructureError
-
-if TYPE_CHECKING:
-    from environments.docker.imagestore.store import ImageStore
-import re
-from collections.abc import Callable
-from importlib.metadata import version
-
-from bench.instances.instance import split_row
-from core.errors import UserError
-from reports.data.predictions import run_id
 from reports.data.verdicts import (
     BY_SWEBENCH,
     Verdict,
     VerdictStatus,
     eval_log,
+    forget_others,
     known_verdict,
+    presumed,
     save_verdict,
 )
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
+from reports.evaluation.evaluators.choice import make_evaluator, make_images, make_swebench
 from reports.evaluation.evaluators.grading import grade_output
 from reports.evaluation.evaluators.localoutput import grade_saved, is_saved
 from reports.evaluation.evaluators.swebench import Swebench, saved_output, tests_ended
+from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.manifest import timestamp
+from runs.storage.store import RunStore
+
+if TYPE_CHECKING:
+    from environments.docker.imagestore.store import ImageStore
 
 # A process of swebench takes seconds to start, and all its images stay until it ends.
 _IMAGES_PER_WORKER = 2
@@ -61,11 +52,7 @@ _WITHOUT_IMAGES = (*(set(EvaluatorKind) - {EvaluatorKind.DOCKER}), "smith", "sb-
 
 @dataclass(frozen=True)
 class RequestedEvaluation:
-    """Evaluates the predictions of one run.
-
-    Attributes:
-        described: the run's ``run.json``; empty if there is none.
-    """
+    """Evaluates the predictions of one run, which ``run.json`` describes."""
 
     store: RunStore
     options: ReportOptions
@@ -111,11 +98,7 @@ class RequestedEvaluation:
         return make_images(client, self.options, self.say) if client else None
 
     def evaluate_others(self, run: RunData) -> int:
-        """Evaluate the patches of attempts that are not predicted; save new verdicts.
-
-        Returns:
-            How many of these patches have no verdict.
-        """
+        """Evaluate the other attempts' patches, and return how many have no verdict after it."""
         every = rounds(run)
         forget_others(self.store, chain.from_iterable(every))
         count = sum(map(len, every))
@@ -187,29 +170,19 @@ def image_batches(
     left = sorted(tasks, key=lambda task: (task.instance.repo, task.instance.version))
     with store.fetching_ahead([task.instance.image for task in left]):
         while left:
-            with store.pinned_present(_images(left), most) as held:
+            images = [*dict.fromkeys(task.instance.image for task in left)]
+            with store.pinned_present(images, most) as held:
                 part = [task for task in left if task.instance.image in held][:most]
                 if part:
                     yield part
             if not part:
-                part = [task for task in left if task.instance.image == left[0].instance.image]
-                yield from _one_image(store, part)
+                part = [task for task in left if task.instance.image == images[0]]
+                with suppress(InfrastructureError):
+                    store.fetch(images[0])
+                with store.pinned_present(images[:1], 1):
+                    yield part
             done = {task.instance.instance_id for task in part}
             left = [task for task in left if task.instance.instance_id not in done]
-
-
-def _images(tasks: Sequence[EvaluationTask]) -> list[str]:
-    return [*dict.fromkeys(task.instance.image for task in tasks)]
-
-
-def _one_image(
-    store: ImageStore, tasks: Sequence[EvaluationTask]
-) -> Iterator[Sequence[EvaluationTask]]:
-    image = tasks[0].instance.image
-    with suppress(InfrastructureError):
-        store.fetch(image)
-    with store.pinned_present([image], 1):
-        yield tasks
 
 
 # The end of evaluation ids of ``ModalEvaluator``.
@@ -218,11 +191,7 @@ _MODAL_RUN = re.compile(r"-[0-9a-f]{12}-modal$")
 
 @dataclass(frozen=True)
 class Regrading:
-    """Grades the saved test output of a run.
-
-    Attributes:
-        swebench: finds its own logs, which are preferred to copies.
-    """
+    """Grades the saved test output of a run; swebench's own logs are preferred to copies."""
 
     store: RunStore
     swebench: Swebench
@@ -235,7 +204,8 @@ class Regrading:
         """
         image = known.image if known else ""
         if folder := self.swebench.saved(task):
-            verdict = grade_output(task, saved_output(folder), _evaluator(folder))
+            modal = any(map(_MODAL_RUN.search, folder.parts))
+            verdict = grade_output(task, saved_output(folder), "modal" if modal else "docker")
             return replace(verdict, image=image)
         log = eval_log(self.store, task.prediction)
         if known is None or not known.conclusive or not log.is_file():
@@ -245,10 +215,6 @@ class Regrading:
             return grade_saved(task, text, known.evaluator) if is_saved(text) else None
         graded = replace(grade_output(task, text, known.evaluator), image=image)
         return graded if tests_ended(text) else None
-
-
-def _evaluator(folder: Path) -> str:
-    return "modal" if any(map(_MODAL_RUN.search, folder.parts)) else "docker"
 
 
 Regrade = Callable[[EvaluationTask, Verdict | None], Verdict | None]
@@ -274,13 +240,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class RunEvaluation:
-    """The evaluation of one run's predictions.
-
-    Attributes:
-        load: loads the dataset; called only if a row is needed.
-        say: prints a line for the user.
-        batches: splits tasks into parts that are evaluated one after the other.
-    """
+    """The evaluation of one run's predictions; ``load`` is called only if a row is needed."""
 
     store: RunStore
     predictions: Sequence[Prediction]
@@ -336,7 +296,7 @@ class RunEvaluation:
         tasks, unknown = self._tasks(todo)
         for prediction in todo:
             if not prediction.patch.strip():
-                yield _presumed(prediction)
+                yield presumed(prediction)
         for name, reason in unknown.items():
             yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
         tasks = [task for task in tasks if task.prediction.patch.strip()]
@@ -344,25 +304,18 @@ class RunEvaluation:
             return
         self.say(f"evaluating {len(tasks)} predictions ({evaluator.name})")
         for part in self.batches(tasks):
-            yield from self._of_part(part, evaluator)
-
-    def _of_part(self, tasks: Sequence[EvaluationTask], evaluator: Evaluator) -> Iterator[Verdict]:
-        missing = evaluator.prepare(tasks)
-        for name, reason in missing.items():
-            yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
-        ready = [task for task in tasks if task.instance.instance_id not in missing]
-        if ready:
-            name = run_id(self.store, [task.prediction for task in ready])
-            yield from map(_stamped, evaluator.evaluate(ready, name))
+            missing = evaluator.prepare(part)
+            for name, reason in missing.items():
+                yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
+            ready = [task for task in part if task.instance.instance_id not in missing]
+            if ready:
+                name = run_id(self.store, [task.prediction for task in ready])
+                yield from map(_stamped, evaluator.evaluate(ready, name))
 
     def _tasks(
         self, predictions: Sequence[Prediction]
     ) -> tuple[list[EvaluationTask], dict[str, str]]:
-        """Return the tasks, and by id the reason why a prediction with a patch has none.
-
-        Raises:
-            UserError: no instance of the run is in the dataset.
-        """
+        """Return the tasks, and by id the reason why a prediction with a patch has none."""
         rows, dataset = self._rows, self.load()
         missing = [p.instance_id for p in self.predictions if p.instance_id not in rows]
         if missing:
@@ -371,7 +324,13 @@ class RunEvaluation:
             if len(missing) == len(self.predictions):
                 raise UserError(f"{words}; check --dataset")
             self.say(f"{counted(len(missing), 'instance')}: {words}")
-        tasks = [_task(p, rows[p.instance_id]) for p in predictions if p.instance_id in rows]
+        tasks = []
+        for prediction in predictions:
+            row = rows.get(prediction.instance_id)
+            if row is not None:
+                instance, evaluation = split_row(row)
+                instance = replace(instance, instance_id=prediction.instance_id)
+                tasks.append(EvaluationTask(prediction, instance, evaluation))
         reason = f"not in the dataset {dataset.name}"
         patched = (p.instance_id for p in predictions if p.patch.strip())
         return tasks, {name: reason for name in patched if name not in rows}
@@ -392,26 +351,12 @@ class RunEvaluation:
 
     def _merged(self, given: Sequence[Verdict]) -> dict[str, Verdict]:
         merged = {
-            p.instance_id: self._known[p.instance_id] or _presumed(p) for p in self.predictions
+            p.instance_id: self._known[p.instance_id] or presumed(p) for p in self.predictions
         }
         for verdict in given:
             if verdict.conclusive or not merged[verdict.instance_id].conclusive:
                 merged[verdict.instance_id] = verdict
         return merged
-
-
-def _task(prediction: Prediction, row: Mapping[str, object]) -> EvaluationTask:
-    instance, evaluation = split_row(row)
-    return EvaluationTask(
-        prediction, replace(instance, instance_id=prediction.instance_id), evaluation
-    )
-
-
-def _presumed(prediction: Prediction) -> Verdict:
-    empty = not prediction.patch.strip() and prediction.patch_known
-    status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
-    why = "" if prediction.patch_known else "its files hold no patch"
-    return Verdict(prediction.instance_id, status, "none", why)
 
 
 def _stamped(verdict: Verdict) -> Verdict:

@@ -10,12 +10,7 @@ from markupsafe import escape
 
 @dataclass(frozen=True)
 class Cut:
-    """A text with its middle left out.
-
-    Attributes:
-        head, tail: its two ends; ``head`` is the whole text if nothing is left out.
-        left_out: number of characters between them.
-    """
+    """A text of whose middle ``left_out`` characters are left out."""
 
     head: str
     tail: str = ""

@@ -27,12 +27,7 @@ class Agreement(str, Enum):
 
 @dataclass(frozen=True)
 class Compared:
-    """One of the compared runs.
-
-    Attributes:
-        run, stats: with the name that the comparisons use.
-        page: the address of its own page; empty if there is none.
-    """
+    """One of the compared runs, under the name that the comparisons use, and its own page."""
 
     run: RunData
     stats: RunStats
@@ -40,7 +35,6 @@ class Compared:
 
     @property
     def score(self) -> str:
-        """The score as text."""
         return percent(self.stats.scores.selected.share)
 
     @property
@@ -57,23 +51,17 @@ class Compared:
 
     @property
     def cost(self) -> str:
-        """The cost of the whole run as text."""
         money = self.stats.effort.dollars
         return f"cost {'' if money.complete else 'at least '}{in_words(money.known)}"
 
     @property
     def provenance(self) -> Groups:
-        """The provenance of the run."""
         return provenance(self.run)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run's verdict on one instance.
-
-    Attributes:
-        link: to the instance in the run's own page; empty if there is none.
-    """
+    """One run's verdict on one instance, with a link to it in the run's own page."""
 
     verdict: VerdictMark
     link: str
@@ -108,7 +96,6 @@ class ComparisonView:
 
     @property
     def title(self) -> str:
-        """The names of the runs."""
         *first, last = (each.run.name for each in self.runs)
         return f"{', '.join(first)} and {last}"
 
@@ -117,7 +104,12 @@ def comparison_view(
     runs: Sequence[Compared], comparisons: Sequence[RunComparison]
 ) -> ComparisonView:
     """Return the content of the page for two or more ``runs``, each compared with each other."""
-    return ComparisonView(tuple(runs), tuple(map(_pair, comparisons)), _rows(runs))
+    known = [{i.instance_id: i for i in each.run.instances} for each in runs]
+    names = {name for each in runs for name in each.run.selected}.union(*known)
+    rows = [_row(name, runs, [one.get(name) for one in known]) for name in names]
+    places = {agreement.value: place for place, agreement in enumerate(Agreement)}
+    rows.sort(key=lambda row: (places[row.agreement], row.instance_id))
+    return ComparisonView(tuple(runs), tuple(map(_pair, comparisons)), tuple(rows))
 
 
 def _pair(found: RunComparison) -> Pair:
@@ -147,31 +139,16 @@ def _facts(found: RunComparison) -> Iterator[tuple[str, str]]:
     yield "left out: a verdict in only one run", str(found.left_out)
 
 
-def _rows(runs: Sequence[Compared]) -> tuple[ComparisonRow, ...]:
-    known = [{i.instance_id: i for i in each.run.instances} for each in runs]
-    names = {name for each in runs for name in each.run.selected}.union(*known)
-    rows = [_row(name, runs, [one.get(name) for one in known]) for name in names]
-    places = {agreement.value: place for place, agreement in enumerate(Agreement)}
-    return tuple(sorted(rows, key=lambda row: (places[row.agreement], row.instance_id)))
-
-
 def _row(
     name: str, runs: Sequence[Compared], found: Sequence[InstanceData | None]
 ) -> ComparisonRow:
-    cells = tuple(_cell(each.page, one) for each, one in zip(runs, found, strict=True))
-    repo = next((one.repo for one in found if one is not None), "")
-    return ComparisonRow(name, repo, _agreement(found).value, cells)
-
-
-def _cell(page: str, instance: InstanceData | None) -> Cell:
-    if instance is None:
-        return Cell(NO_PREDICTION, "")
-    link = f"{page}#{quote(instance.instance_id, safe='')}" if page else ""
-    return Cell(verdict_mark(instance), link)
-
-
-def _agreement(found: Sequence[InstanceData | None]) -> Agreement:
+    cells = []
+    for each, one in zip(runs, found, strict=True):
+        link = f"{each.page}#{quote(name, safe='')}" if one and each.page else ""
+        cells.append(Cell(verdict_mark(one) if one else NO_PREDICTION, link))
     verdicts = {None if one is None else one.resolved for one in found}
+    agreement = Agreement.INCOMPLETE if None in verdicts else Agreement.SAME
     if {True, False} <= verdicts:
-        return Agreement.DIFFER
-    return Agreement.INCOMPLETE if None in verdicts else Agreement.SAME
+        agreement = Agreement.DIFFER
+    repo = next((one.repo for one in found if one is not None), "")
+    return ComparisonRow(name, repo, agreement.value, tuple(cells))

@@ -20,11 +20,7 @@ _ISSUE = ("\n<issue>\n", "\n</issue>\n")
 
 @dataclass(frozen=True)
 class MessageView:
-    """One message.
-
-    Attributes:
-        same_as: an earlier message of the instance with the same text, if any.
-    """
+    """One message; ``same_as`` is an earlier one of the instance with the same text."""
 
     attempt: int
     number: int
@@ -34,7 +30,6 @@ class MessageView:
 
     @property
     def anchor(self) -> str:
-        """The HTML id of the message."""
         return f"message-{self.attempt}-{self.number}"
 
     @property
@@ -58,13 +53,8 @@ def _messages(
 ) -> Iterator[MessageView]:
     for number, message in enumerate(messages, 1):
         content = _content(message)
-        view = MessageView(
-            attempt=attempt,
-            number=number,
-            role=text(message.get("role")) or "unknown",
-            content=content,
-            same_as=seen.get(content),
-        )
+        role = text(message.get("role")) or "unknown"
+        view = MessageView(attempt, number, role, content, seen.get(content))
         seen.setdefault(content, view)
         yield view
 
@@ -93,13 +83,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}")
 
 @dataclass(frozen=True)
 class AttemptView:
-    """One attempt with its conversation.
-
-    Attributes:
-        messages: empty if none were saved.
-        resolved: by the verdict on its own patch; None if there is none.
-        cost_words: its cost, formatted like that of the other attempts.
-    """
+    """One attempt with its conversation; ``resolved`` by the verdict on its own patch, if any."""
 
     data: AttemptData
     chosen: bool
@@ -109,7 +93,6 @@ class AttemptView:
 
     @property
     def outcomes(self) -> tuple[tuple[str, bool | None], ...]:
-        """The outcomes by name."""
         return (("edit", self.data.edit), ("lint", self.data.lint), ("tests", self.data.test))
 
     @property
@@ -118,9 +101,8 @@ class AttemptView:
         if (kept := self.data.totals) is not None:
             sums = (kept.prompt_tokens, kept.cached_tokens, kept.completion_tokens)
             return None if None in sums else sums  # type: ignore[return-value]
-        usages = [call.usage for call in self.data.calls]
-        known = [usage for usage in usages if usage is not None]
-        if not known or len(known) < len(usages):
+        known = [call.usage for call in self.data.calls if call.usage is not None]
+        if not known or len(known) < len(self.data.calls):
             return None
         return (
             sum(usage.prompt_tokens for usage in known),
@@ -131,12 +113,7 @@ class AttemptView:
 
 @dataclass(frozen=True)
 class InstanceView:
-    """One instance.
-
-    Attributes:
-        issue: empty if unknown.
-        output: of the evaluation's tests; empty if there is none.
-    """
+    """One instance, with the output of the tests of its evaluation."""
 
     data: InstanceData
     issue: str
@@ -165,16 +142,11 @@ class InstanceView:
 def view_instance(
     store: RunStore, instance: InstanceData, issues: Mapping[str, str]
 ) -> InstanceView:
-    """Read the content of the page of ``instance``.
-
-    Args:
-        store: the run's files.
-        instance: the instance.
-        issues: issue texts by id; a missing one is taken from the first request.
-    """
+    """Read the page of ``instance``; its issue, if not in ``issues``, is in the first request."""
     name = instance.instance_id
     # An id with `..` or `/` could name a file outside the folder.
-    trajectory = store.read_trajectory(name) if _SAFE_NAME.fullmatch(name) else {}
+    safe = _SAFE_NAME.fullmatch(name) is not None
+    trajectory = store.read_trajectory(name) if safe else {}
     messages = conversations(trajectory)
     costs = column([data.cost for data in instance.attempts])
     attempts = tuple(
@@ -188,16 +160,9 @@ def view_instance(
         for data, cost in zip(instance.attempts, costs, strict=True)
     )
     issue = issues.get(name) or issue_in(messages)
-    return InstanceView(instance, issue, attempts, _test_output(store, instance))
-
-
-def _test_output(store: RunStore, instance: InstanceData) -> str:
-    """Return the test output of the evaluation; empty if there is none."""
-    name = instance.instance_id
-    if instance.verdict is None or not _SAFE_NAME.fullmatch(name):
-        return ""
-    logs = sorted(store.logs.glob(f"{name}.*.eval.log"))
-    return logs[0].read_text(encoding="utf-8", errors="replace") if logs else ""
+    logs = sorted(store.logs.glob(f"{name}.*.eval.log")) if instance.verdict and safe else []
+    output = logs[0].read_text(encoding="utf-8", errors="replace") if logs else ""
+    return InstanceView(instance, issue, attempts, output)
 
 
 def page_name(instance_id: str) -> str:

@@ -46,7 +46,6 @@ def run_tables(stats: RunStats) -> Iterator[str]:
 
 
 def attempt_table(stats: RunStats) -> Iterator[str]:
-    """Return predictions, share, resolved, share and score by attempt number and agent."""
     headings = ("Attempt", "Agent", "Predictions", "Share", "Resolved", "Share", "Score")
     rows: list[Cells] = [
         (
@@ -69,7 +68,6 @@ def attempt_table(stats: RunStats) -> Iterator[str]:
 
 
 def model_table(stats: RunStats) -> Iterator[str]:
-    """Return predictions, resolved and their share by agent."""
     rows: list[Cells] = [
         (g.name, g.predictions, _count(g.resolved), percent(g.resolved.share))
         for g in stats.by_model
@@ -87,7 +85,6 @@ def _count(share: Share) -> object:
 
 
 def denominators(stats: RunStats) -> Iterator[str]:
-    """Yield a list of the scores by denominator, with intervals."""
     scores = stats.scores
     unknown = "" if scores.selection_known else " (no run.json: all that have a prediction)"
     yield f"- Score, resolved of the selected instances{unknown}: {_scored(scores.selected)}"
@@ -118,7 +115,6 @@ def _scored(share: Share) -> str:
 
 
 def p_value(found: RunComparison) -> str:
-    """Return the result of McNemar's test as text."""
     if found.p_value is None:
         return "not evaluated: no instance has a verdict in both runs"
     return f"p = {found.p_value:.4g}"

@@ -45,14 +45,7 @@ class Card:
 
 @dataclass(frozen=True)
 class InstanceRow:
-    """One instance in the table.
-
-    Attributes:
-        page: the address of its own page; empty if there is none.
-        chosen: the number of the predicted attempt.
-        cost_words: ``cost``, formatted like the rest of the column.
-        marked: whether the patch edits test configuration.
-    """
+    """One instance in the table; ``marked`` if its patch edits test configuration."""
 
     instance_id: str
     repo: str
@@ -69,11 +62,7 @@ class InstanceRow:
 
 @dataclass(frozen=True)
 class RunView:
-    """The first page of a run.
-
-    Attributes:
-        notes: warnings shown before the numbers.
-    """
+    """The first page of a run; ``notes`` are the warnings before the numbers."""
 
     name: str
     models: tuple[str, ...]
@@ -88,7 +77,7 @@ def overview(run: RunData, stats: RunStats, folder: str) -> RunView:
     return RunView(
         name=run.name,
         models=run.models,
-        notes=(*_left_out(run), *_notes(stats), *_marked(run)),
+        notes=tuple(_notes(run, stats)),
         cards=tuple(_cards(stats)),
         rows=_rows(run, folder),
         tables=tables(stats),
@@ -96,7 +85,21 @@ def overview(run: RunData, stats: RunStats, folder: str) -> RunView:
 
 
 def _rows(run: RunData, folder: str) -> tuple[InstanceRow, ...]:
-    rows = {instance.instance_id: _row(instance, folder) for instance in run.instances}
+    rows = {
+        instance.instance_id: InstanceRow(
+            instance_id=instance.instance_id,
+            repo=instance.repo,
+            page=f"{folder}/{page_name(instance.instance_id)}",
+            status=instance.status,
+            attempts=len(instance.attempts),
+            chosen=instance.winner,
+            model=instance.model or "",
+            cost=instance.cost,
+            verdict=verdict_mark(instance),
+            marked=instance.edits_test_configuration,
+        )
+        for instance in run.instances
+    }
     started = {entry.instance_id: entry for entry in run.unfinished}
     for name in {*run.selected, *started} - rows.keys():
         entry = started.get(name)
@@ -107,23 +110,7 @@ def _rows(run: RunData, folder: str) -> tuple[InstanceRow, ...]:
     return tuple(replace(row, cost_words=cost) for row, cost in zip(ordered, words, strict=True))
 
 
-def _row(instance: InstanceData, folder: str) -> InstanceRow:
-    return InstanceRow(
-        instance_id=instance.instance_id,
-        repo=instance.repo,
-        page=f"{folder}/{page_name(instance.instance_id)}",
-        status=instance.status,
-        attempts=len(instance.attempts),
-        chosen=instance.winner,
-        model=instance.model or "",
-        cost=instance.cost,
-        verdict=verdict_mark(instance),
-        marked=instance.edits_test_configuration,
-    )
-
-
 def verdict_mark(instance: InstanceData) -> VerdictMark:
-    """Return the verdict as pages show it."""
     if not instance.may_resolve:
         return NO_PATCH
     if instance.resolved is None:
@@ -131,8 +118,11 @@ def verdict_mark(instance: InstanceData) -> VerdictMark:
     return RESOLVED if instance.resolved else NOT_RESOLVED
 
 
-def _notes(stats: RunStats) -> Iterator[str]:
+def _notes(run: RunData, stats: RunStats) -> Iterator[str]:
     counts = stats.counts
+    if count := len(mapping(mapping(run.described.get("only_valid")).get("left_out"))):
+        left = counted(count, "instance")
+        yield f"Left out of the run by --only-valid: {left}. The score is one of the others."
     if counts.not_evaluated:
         yield f"Not evaluated: {counts.not_evaluated} of {counts.generated} patches."
     if missing := counts.selected - counts.predicted:
@@ -143,15 +133,6 @@ def _notes(stats: RunStats) -> Iterator[str]:
         yield f"Not valid by {stats.validity.file}: {states_in_words(states)}, listed below."
     if not stats.official and stats.evaluators:
         yield "Unofficial: not every verdict was given by swebench in its images."
-
-
-def _left_out(run: RunData) -> Iterator[str]:
-    if count := len(mapping(mapping(run.described.get("only_valid")).get("left_out"))):
-        left = counted(count, "instance")
-        yield f"Left out of the run by --only-valid: {left}. The score is one of the others."
-
-
-def _marked(run: RunData) -> Iterator[str]:
     if count := sum(instance.edits_test_configuration for instance in run.instances):
         made = counted(count, "prediction")
         yield f"Edits of test configuration: in {made}, marked below; tests ran without them."
@@ -169,11 +150,8 @@ def _cards(stats: RunStats) -> Iterator[Card]:
         yield Card("Evaluated", str(evaluated.of), share)
     whole = stats.scores.split
     if whole and whole.share is not None:
-        yield Card(
-            "Of the split",
-            percent(whole.share),
-            f"{whole.of}, {short_split(stats.scores.split_name)}",
-        )
+        split = f"{whole.of}, {short_split(stats.scores.split_name)}"
+        yield Card("Of the split", percent(whole.share), split)
     valid = stats.scores.valid
     if valid and stats.validity:
         reach = f"{valid.count} of {valid.of} valid; 95 %: {within(valid.interval)}"
@@ -183,7 +161,5 @@ def _cards(stats: RunStats) -> Iterator[Card]:
     yield Card("Plausible", plausible, f"of {counts.predicted} predictions")
     each = f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""
     yield Card("Attempts", f"{effort.attempts.known:,.0f}", each)
-    known = in_words(effort.dollars.known)
-    yield Card(
-        "Cost", known, "" if effort.dollars.complete else "at least: some prices are unknown"
-    )
+    note = "" if effort.dollars.complete else "at least: some prices are unknown"
+    yield Card("Cost", in_words(effort.dollars.known), note)

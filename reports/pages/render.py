@@ -24,41 +24,32 @@ from markupsafe import Markup, escape
 from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
-from reports.pages.budget import Cut, cut
+from reports.pages.budget import cut
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
 @dataclass(frozen=True)
 class Renderer:
-    """Renders pages.
-
-    Attributes:
-        redact: removes secrets from every text.
-        longest: limit for the size of a text in bytes; None for no limit.
-    """
+    """Renders pages; ``longest`` limits the size of a text in bytes."""
 
     redact: Redactor
     longest: int | None = None
 
     def report(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        """Return ``report.html``."""
         styles, scripts = ("base.css", "report.css"), ("table.js", "panel.js")
         sources = "img-src data:; frame-src 'self' file:; "
         return self._render("report.html", values, styles, scripts, sources)
 
     def comparison(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        """Return the page of a comparison."""
         styles = ("base.css", "report.css")
         return self._render("comparison.html", values, styles, ("table.js",), "img-src data:; ")
 
     def exercises(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        """Return the page of exercises by column."""
         styles = ("base.css", "report.css")
         return self._render("exercises.html", values, styles, ("table.js",), "img-src data:; ")
 
     def instance(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        """Return the page of an instance."""
         return self._render("instance.html", values, ("base.css", "instance.css"))
 
     def _render(
@@ -84,12 +75,17 @@ class Renderer:
             loader=FileSystemLoader(_TEMPLATES),
             autoescape=True,
             undefined=StrictUndefined,
-            finalize=self._clean,
+            finalize=lambda value: (
+                self.redact(value)
+                if isinstance(value, str) and not isinstance(value, Markup)
+                else value
+            ),
             trim_blocks=True,
             lstrip_blocks=True,
         )
         filters: dict[str, Callable[..., Any]] = {
-            "cut": self._cut,
+            # Redacted before it is cut, because half a secret would not be recognized.
+            "cut": lambda text: cut(self.redact(text), self.longest),
             "diff": lambda text: highlighted(self.redact(text)),
             "counted": counted,
             "dollars": in_words,
@@ -99,19 +95,10 @@ class Renderer:
         environment.filters.update(filters)
         return environment
 
-    def _clean(self, value: Any) -> Any:  # noqa: ANN401 - the value of any expression
-        return (
-            value if isinstance(value, Markup) or not isinstance(value, str) else self.redact(value)
-        )
-
     def _issue(self, text: str) -> Markup | None:
         """Return an issue as HTML; redacted twice, because rendering may join parts of a secret."""
         html = rendered_issue(self.redact(text))
         return None if html is None else Markup(self.redact(str(html)))
-
-    def _cut(self, text: str) -> Cut:
-        # Redacted before it is cut, because half a secret would not be recognized.
-        return cut(self.redact(text), self.longest)
 
 
 def _unescaped(names: Sequence[str]) -> Markup:
@@ -131,7 +118,12 @@ _ADDED, _REMOVED, _HEADING = "gi", "gd", "gu"
 
 def highlighted(patch: str) -> Markup:
     """Return ``patch`` as escaped HTML, with classes for added, removed and heading lines."""
-    return Markup("").join(_marked(line, style) for line, style in _styled(patch))
+    parts = []
+    for line, style in _styled(patch):
+        text = line.rstrip("\r\n") if style else line
+        shown = Markup('<span class="{}">{}</span>').format(style, text) if style else escape(text)
+        parts.append(shown + line[len(text) :])
+    return Markup("").join(parts)
 
 
 @dataclass
@@ -170,14 +162,6 @@ def _styled(patch: str) -> Iterator[tuple[str, str]]:
             yield line, "" if counted else _Hunk().take(line)
 
 
-def _marked(line: str, style: str) -> Markup:
-    if not style:
-        return escape(line)
-    text = line.rstrip("\r\n")
-    ending = line[len(text) :]
-    return Markup('<span class="{}">{}</span>{}').format(style, text, ending)
-
-
 # Longer texts are not rendered: a table of 30 kB takes seconds and becomes 20 times longer.
 _LONGEST = 50_000
 _MOST_GROWTH = 4
@@ -203,7 +187,7 @@ def _markdown() -> MarkdownIt:
     markdown.enable(["table", "strikethrough"]).disable("image")
     for name, rule in (
         ("heading_open", _heading), ("heading_close", _heading),
-        ("link_open", _nothing), ("link_close", _address),
+        ("link_open", lambda *_: ""), ("link_close", _address),
     ):  # fmt: skip
         markdown.add_render_rule(name, rule)
     return markdown
@@ -212,10 +196,6 @@ def _markdown() -> MarkdownIt:
 def _heading(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  # noqa: ANN401
     level = min(int(tokens[index].tag[1]) + _SHIFT, _LOWEST_HEADING)
     return f"<{'/' if tokens[index].nesting < 0 else ''}h{level}>"
-
-
-def _nothing(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  # noqa: ANN401
-    return ""
 
 
 def _address(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  # noqa: ANN401

@@ -10,7 +10,6 @@ from reports.pages.markdown import NONE, of, percent, within
 from reports.statistics.breakdown import Group
 from reports.statistics.collect import RunStats
 from reports.statistics.effort import Amount, Money
-from reports.statistics.methods.intervals import Share
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,14 @@ class Table:
 
 def tables(stats: RunStats) -> tuple[Table, ...]:
     """Return the tables of the first page that have rows."""
+    gold, not_valid = stats.gold_files, stats.validity.not_valid if stats.validity else {}
+    shares = (
+        ("in the repository map", gold.in_map),
+        ("added by the chosen attempt", gold.added_by_winner),
+        ("added by any attempt", gold.added_by_any),
+        ("edited by the chosen attempt", gold.edited_by_winner),
+        ("edited by any attempt", gold.edited_by_any),
+    )
     made = (
         _by_attempt(stats),
         _groups("By model", "model", stats.by_model),
@@ -37,10 +44,32 @@ def tables(stats: RunStats) -> tuple[Table, ...]:
         _groups("By year", "year", stats.by_year),
         _effort(stats),
         _bought(stats),
-        _pass_at_k(stats),
-        _gold_files(stats),
-        _failures(stats),
-        _not_valid(stats),
+        Table(
+            "pass@k over all attempts",
+            ("k", "plausible", "resolved"),
+            tuple((str(r.k), percent(r.plausible), percent(r.resolved)) for r in stats.pass_at_k),
+        ),
+        Table(
+            "All files of the gold patch were",
+            ("", "instances"),
+            tuple((name, of(share)) for name, share in shares if share.of),
+        ),
+        Table(
+            "How instances ended",
+            ("status", "how", "instances"),
+            tuple(
+                (row.status.replace("_", " "), each.reason.replace("_", " "), str(each.count))
+                for row in stats.failures.instances
+                for each in row.reasons
+            ),
+            texts=2,
+        ),
+        Table(
+            "Instances that were not found to be valid",
+            ("instance", "state"),
+            tuple((name, state.value.replace("_", " ")) for name, state in not_valid.items()),
+            texts=2,
+        ),
     )
     return tuple(table for table in made if table.rows)
 
@@ -60,15 +89,9 @@ def _by_attempt(stats: RunStats) -> Table:
         for row in stats.by_attempt
     )
     head = (
-        "attempt",
-        "model",
-        "predictions",
-        "of all predictions",
-        "resolved",
-        "of all resolved",
-        "score",
-        "95 % interval",
-    )
+        "attempt", "model", "predictions", "of all predictions", "resolved", "of all resolved",
+        "score", "95 % interval",
+    )  # fmt: skip
     return Table("By attempt and model", head, rows, texts=2)
 
 
@@ -102,12 +125,9 @@ def _effort(stats: RunStats) -> Table:
         ("seconds", effort.seconds),
     )
     rows = tuple((name, *_amount(amount)) for name, amount in amounts)
-    rows += (("attempts with an edit error", _errors(effort.edit_errors), NONE, NONE),)
+    errors = of(effort.edit_errors) if effort.edit_errors.of else NONE
+    rows += (("attempts with an edit error", errors, NONE, NONE),)
     return Table("Effort", ("", "in all", "per instance", "per resolved"), rows)
-
-
-def _errors(share: Share) -> str:
-    return of(share) if share.of else NONE
 
 
 def _amount(amount: Amount | Money) -> tuple[str, ...]:
@@ -117,13 +137,10 @@ def _amount(amount: Amount | Money) -> tuple[str, ...]:
         per = [NONE if e is None else cell for e, cell in zip(each, cells, strict=True)]
     else:
         known = f"{amount.known:,.0f}"
-        per = [_rounded(amount.per_instance), _rounded(amount.per_resolved)]
+        each = [amount.per_instance, amount.per_resolved]
+        per = [NONE if value is None else f"{value:,.1f}" for value in each]
     least = f"at least {known}" if amount.known else UNKNOWN
     return known if amount.complete else least, *per
-
-
-def _rounded(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.1f}"
 
 
 def _bought(stats: RunStats) -> Table:
@@ -151,38 +168,3 @@ def _bought(stats: RunStats) -> Table:
         "per further resolved",
     )  # fmt: skip
     return Table("What each further attempt buys", head, rows)
-
-
-def _pass_at_k(stats: RunStats) -> Table:
-    rows = tuple(
-        (str(row.k), percent(row.plausible), percent(row.resolved)) for row in stats.pass_at_k
-    )
-    return Table("pass@k over all attempts", ("k", "plausible", "resolved"), rows)
-
-
-def _gold_files(stats: RunStats) -> Table:
-    gold = stats.gold_files
-    shares = (
-        ("in the repository map", gold.in_map),
-        ("added by the chosen attempt", gold.added_by_winner),
-        ("added by any attempt", gold.added_by_any),
-        ("edited by the chosen attempt", gold.edited_by_winner),
-        ("edited by any attempt", gold.edited_by_any),
-    )
-    rows = tuple((name, of(share)) for name, share in shares if share.of)
-    return Table("All files of the gold patch were", ("", "instances"), rows)
-
-
-def _failures(stats: RunStats) -> Table:
-    rows = tuple(
-        (row.status.replace("_", " "), reason.reason.replace("_", " "), str(reason.count))
-        for row in stats.failures.instances
-        for reason in row.reasons
-    )
-    return Table("How instances ended", ("status", "how", "instances"), rows, texts=2)
-
-
-def _not_valid(stats: RunStats) -> Table:
-    states = stats.validity.not_valid if stats.validity else {}
-    rows = tuple((name, state.value.replace("_", " ")) for name, state in states.items())
-    return Table("Instances that were not found to be valid", ("instance", "state"), rows, texts=2)

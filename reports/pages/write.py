@@ -44,7 +44,6 @@ class PagePicture:
 
     @classmethod
     def of(cls, picture: Picture) -> PagePicture:
-        """Convert a picture."""
         light, dark = _address(picture.light), _address(picture.dark)
         return cls(picture.name, picture.title, light, dark, picture.words)
 
@@ -59,12 +58,7 @@ def write_pages(
 ) -> Path:
     """Write pictures and pages of a run into ``<run>/report/``; return the path of ``report.html``.
 
-    Args:
-        store: the run's files.
-        run: the run.
-        stats: its statistics.
-        issues: issue texts by instance id, if the dataset is available.
-        redact: removes secrets; the store's own by default.
+    ``issues`` are texts by instance id, if the dataset is available.
     """
     folder = run.folder / "report"
     redact = redact or store.redact
@@ -87,18 +81,15 @@ def write_comparison(
     comparisons: Sequence[RunComparison],
     redact: Redactor,
 ) -> Path:
-    """Write the page of a comparison into ``out/comparisons/``; return the path of ``report.html``.
-
-    Args:
-        out: the folder with ``predictions/`` and ``logs/``.
-        runs: two or more.
-        comparisons: of each run with each other.
-        redact: removes secrets.
-    """
+    """Write the page of a comparison into ``out/comparisons/`` and return its path."""
     folder = out / "comparisons" / comparison_name([each.run.folder.name for each in runs])
     shutil.rmtree(folder / "figures", ignore_errors=True)
     shown = comparison_data([each.stats for each in runs], comparisons)
-    linked = [replace(each, page=_page_of(each.run, folder)) for each in runs]
+    linked = []
+    for each in runs:
+        own = each.run.folder / "report" / "report.html"
+        address = quote(Path(os.path.relpath(own, folder)).as_posix()) if own.is_file() else ""
+        linked.append(replace(each, page=address))
     page = Renderer(redact).comparison(
         view=comparison_view(linked, comparisons),
         pictures=_pictures(shown, folder, redact),
@@ -114,12 +105,6 @@ def comparison_name(runs: Sequence[str]) -> str:
     if len(name) <= _LONGEST_NAME:
         return name
     return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-
-
-def _page_of(run: RunData, folder: Path) -> str:
-    """Return the relative address of a run's own page; empty if there is none."""
-    page = run.folder / "report" / "report.html"
-    return quote(Path(os.path.relpath(page, folder)).as_posix()) if page.is_file() else ""
 
 
 def _write_instances(

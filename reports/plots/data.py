@@ -17,13 +17,7 @@ from reports.statistics.methods.intervals import Interval, Share
 
 @dataclass(frozen=True)
 class AttemptBar:
-    """The predictions of one attempt number.
-
-    Attributes:
-        attempt: from 1, over the whole instance.
-        unresolved: including predictions without a patch.
-        score: share of selected instances that this or an earlier attempt number resolved.
-    """
+    """The predictions of one attempt number, and the score up to it."""
 
     attempt: int
     resolved: int
@@ -53,11 +47,7 @@ class RepositoryBar:
 
 @dataclass(frozen=True)
 class Score:
-    """A run's score.
-
-    Attributes:
-        official: whether swebench itself gave every verdict.
-    """
+    """A run's score; official if swebench itself gave every verdict."""
 
     run: str
     share: Share
@@ -76,12 +66,7 @@ class ScoreDifference:
 
 @dataclass(frozen=True)
 class FigureData:
-    """The data of all pictures of a report; an empty part gives no picture.
-
-    Attributes:
-        scores: of the compared runs.
-        differences: of each two of them.
-    """
+    """The data of all pictures of a report; an empty part gives no picture."""
 
     attempts: tuple[AttemptBar, ...] = ()
     steps: tuple[CostStep, ...] = ()
@@ -107,7 +92,11 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
 def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[RunComparison]) -> FigureData:
     """Return the data for the picture of a comparison."""
     return FigureData(
-        scores=tuple(_score(run) for run in runs if run.scores.selected.share is not None),
+        scores=tuple(
+            Score(run.run, run.scores.selected, run.official)
+            for run in runs
+            if run.scores.selected.share is not None
+        ),
         differences=tuple(
             ScoreDifference(c.a, c.b, c.difference, c.interval)
             for c in comparisons
@@ -155,7 +144,3 @@ def _repositories(
     for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):
         own = [i for i in evaluated if (i.repo, i.model or UNKNOWN) == (repo, model)]
         yield RepositoryBar(repo, model, sum(bool(i.resolved) for i in own), len(own))
-
-
-def _score(stats: RunStats) -> Score:
-    return Score(stats.run, stats.scores.selected, stats.official)

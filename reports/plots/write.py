@@ -49,14 +49,7 @@ Draw = Callable[[Theme], Figure]
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn picture.
-
-    Attributes:
-        name: of its files, without the suffix.
-        words: the alternative text.
-        light, dark: SVG for paper and for a dark page.
-        png: the light picture.
-    """
+    """A drawn picture: SVG for paper and for a dark page, PNG for paper, and alternative text."""
 
     name: str
     title: str
@@ -87,46 +80,58 @@ def write_picture(picture: Picture, folder: Path) -> None:
 
 def draw_figures(data: FigureData) -> tuple[Picture, ...]:
     """Draw the pictures that have data."""
-    return tuple(map(_picture, _drawings(data)))
+    return tuple(_drawn(data))
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    """A picture to draw."""
-
-    name: str
-    title: str
-    words: str
-    draw: Draw
-
-
-def _drawings(data: FigureData) -> Iterator[_Drawing]:
+def _drawn(data: FigureData) -> Iterator[Picture]:
     if bars := data.attempts:
-        draw = partial(draw_score_by_attempt, bars)
-        yield _Drawing("score-by-attempt", "Score by attempt", words_of_attempts(bars), draw)
+        words = "; ".join(
+            f"attempt {bar.attempt}: {bar.resolved} resolved, {bar.unresolved} not, "
+            f"{bar.not_evaluated} not evaluated, score so far {bar.score:.1%}"
+            for bar in bars
+        )
+        draw = partial(_draw_score_by_attempt, bars)
+        yield drawn("score-by-attempt", "Score by attempt", words, draw)
     steps = data.steps
     if steps and steps[-1].dollars:
-        draw = partial(draw_cost_against_score, steps)
-        yield _Drawing("cost-against-score", "Cost against score", words_of_steps(steps), draw)
+        words = "; ".join(
+            f"{counted(step.attempts, 'attempt')}: {cost}, {step.score:.1%}"
+            for step, cost in zip(steps, column([step.dollars for step in steps]), strict=True)
+        )
+        draw = partial(_draw_cost_against_score, steps)
+        yield drawn("cost-against-score", "Cost against score", words, draw)
     if own := data.repositories:
-        draw = partial(draw_models_by_repository, own)
-        words = words_of_repositories(own)
-        yield _Drawing("models-by-repository", "Models by repository", words, draw)
+        words = "; ".join(
+            f"{bar.repository}, {bar.model}: {bar.resolved} of {bar.evaluated}" for bar in own
+        )
+        draw = partial(_draw_models_by_repository, own)
+        yield drawn("models-by-repository", "Models by repository", words, draw)
     if known := data.confusion:
-        draw, words = partial(draw_confusion, known), words_of_confusion(known)
-        yield _Drawing("plausible-resolved", "Plausible against resolved", words, draw)
+        words = (
+            f"plausible: {known.plausible_resolved} resolved, "
+            f"{known.plausible_unresolved} not; not plausible: "
+            f"{known.implausible_resolved} resolved, {known.implausible_unresolved} not"
+        )
+        draw = partial(_draw_confusion, known)
+        yield drawn("plausible-resolved", "Plausible against resolved", words, draw)
     if len(data.scores) > 1:
-        draw = partial(draw_comparison, data.scores, data.differences)
-        words = words_of_scores(data.scores, data.differences)
-        yield _Drawing("comparison", "Comparison of runs", words, draw)
+        parts = [
+            f"{one.run}: {_around(one.share.share or 0.0, one.share.interval)}"
+            for one in data.scores
+        ]
+        pairs = data.differences
+        parts += [f"{d.b} less {d.a}: {_around(d.difference, d.interval)}" for d in pairs]
+        draw = partial(_draw_comparison, data.scores, data.differences)
+        yield drawn("comparison", "Comparison of runs", "; ".join(parts), draw)
 
 
-def _picture(planned: _Drawing) -> Picture:
-    return drawn(planned.name, planned.title, planned.words, planned.draw)
+def _around(value: float, interval: Interval | None) -> str:
+    reach = f" ({interval.low:.1%} to {interval.high:.1%})" if interval else ""
+    return f"{value:.1%}{reach}"
 
 
 def drawn(name: str, title: str, words: str, draw: Draw) -> Picture:
-    """Draw a picture in both themes; see ``Picture``."""
+    """Draw a picture in both themes."""
     with drawing(LIGHT):
         figure = draw(LIGHT)
         light, png = as_svg(figure), as_png(figure)
@@ -135,8 +140,7 @@ def drawn(name: str, title: str, words: str, draw: Draw) -> Picture:
     return Picture(name, title, words, light, dark, png)
 
 
-def draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
-    """Draw predictions by attempt number, stacked by verdict, and the score so far as a line."""
+def _draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
     figure, axes = new_figure()
     places = [bar.attempt for bar in bars]
     parts = (
@@ -153,32 +157,24 @@ def draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
     axes.set(xlabel="attempt that gave the prediction", ylabel="instances", xticks=places)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(0, max(below, default=0) * 1.18 + 0.5)
-    _score_line(axes, places, [bar.score for bar in bars], theme)
-    figure.legend(loc="outside upper center", ncols=4)
-    return figure
-
-
-def _score_line(axes: Axes, places: Sequence[int], scores: Sequence[float], theme: Theme) -> None:
-    line = axes.twinx()
+    scores, line = [bar.score for bar in bars], axes.twinx()
     line.plot(places, scores, color=theme.ink, marker="o", markersize=4, label="score so far")
     line.set_ylabel("score so far")
     line.spines["right"].set_visible(True)
     percent_axis(line.yaxis, 0, max(scores, default=0.0) * 1.25)
     if scores:
         _note(line, f"{scores[-1]:.1%}", (places[-1], scores[-1]), theme)
+    figure.legend(loc="outside upper center", ncols=4)
+    return figure
 
 
-def draw_cost_against_score(steps: Sequence[CostStep], theme: Theme) -> Figure:
-    """Draw the score over the cost, with a point for each limit of attempts."""
+def _draw_cost_against_score(steps: Sequence[CostStep], theme: Theme) -> Figure:
     figure, axes = new_figure()
     dollars, scores = [float(step.dollars) for step in steps], [step.score for step in steps]
     axes.plot(dollars, scores, color=theme.good, marker="o", linewidth=1.6)
     for step, x, y in zip(steps, dollars, scores, strict=True):
         _note(axes, str(step.attempts), (x, y), theme)
-    axes.set(
-        xlabel="dollars in all (numbers: limit of attempts per instance)",
-        ylabel="score",
-    )
+    axes.set(xlabel="dollars in all (numbers: limit of attempts per instance)", ylabel="score")
     axes.set_xlim(0, max(dollars, default=0.0) * 1.08 or 1.0)
     axes.xaxis.set_major_formatter(StrMethodFormatter(_dollar_format(axes)))
     percent_axis(axes.yaxis, 0, max(scores, default=0.0) * 1.2)
@@ -188,7 +184,7 @@ def draw_cost_against_score(steps: Sequence[CostStep], theme: Theme) -> Figure:
 
 
 def _dollar_format(axes: Axes) -> str:
-    """Return the format of the x axis: with as many decimals as its step needs."""
+    # With as many decimals as the step of the axis needs.
     ticks = axes.get_xticks()
     step = float(ticks[1] - ticks[0]) if len(ticks) > 1 else 1.0
     if step >= 1:
@@ -207,10 +203,9 @@ _AXIS = 1.0
 _ROOM = 1.4  # for the text after an interval
 
 
-def draw_comparison(
+def _draw_comparison(
     scores: Sequence[Score], differences: Sequence[ScoreDifference], theme: Theme
 ) -> Figure:
-    """Draw the score of each run, and below the difference of each two runs."""
     heights = [_AXIS + _LINE * len(scores)]
     if differences:
         heights.append(_AXIS + _LINE * len(differences))
@@ -256,7 +251,7 @@ def _draw_interval(
     *,
     filled: bool,
 ) -> None:
-    """Draw one line; a hollow mark means unofficial verdicts."""
+    # A hollow mark means unofficial verdicts.
     around = interval or Interval(value, value)
     axes.errorbar(
         value,
@@ -285,8 +280,7 @@ def _label_lines(axes: Axes, names: Sequence[str], low: float, high: float) -> N
 _WEIGHTS = (0.299, 0.587, 0.114)
 
 
-def draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
-    """Draw the table of evaluated predictions, shaded by count, with the shares of each row."""
+def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
     figure, axes = new_figure(4.4, 3.0)
     rows = (
         (confusion.plausible_resolved, confusion.plausible_unresolved),
@@ -321,8 +315,7 @@ def _draw_cell(
 _GROUP = 0.8  # share of the space of a repository; the rest separates it from the next
 
 
-def draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Figure:
-    """Draw the resolved share of each model's predictions, by repository."""
+def _draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Figure:
     repositories = sorted({bar.repository for bar in bars}, reverse=True)
     models = list(dict.fromkeys(bar.model for bar in bars))
     height = 1.3 + 0.22 * len(repositories) * max(len(models), 1.6)
@@ -361,51 +354,3 @@ def _draw_model(
     )
     counts = [f"{bar.resolved}/{bar.evaluated}" if bar and bar.evaluated else "" for bar in bars]
     axes.bar_label(drawn, counts, padding=3, fontsize=7)
-
-
-def words_of_attempts(bars: Sequence[AttemptBar]) -> str:
-    """Return the score by attempt as text."""
-    return "; ".join(
-        f"attempt {bar.attempt}: {bar.resolved} resolved, {bar.unresolved} not, "
-        f"{bar.not_evaluated} not evaluated, score so far {bar.score:.1%}"
-        for bar in bars
-    )
-
-
-def words_of_steps(steps: Sequence[CostStep]) -> str:
-    """Return cost against score as text."""
-    return "; ".join(
-        f"{counted(step.attempts, 'attempt')}: {cost}, {step.score:.1%}"
-        for step, cost in zip(steps, column([step.dollars for step in steps]), strict=True)
-    )
-
-
-def words_of_repositories(bars: Sequence[RepositoryBar]) -> str:
-    """Return models by repository as text."""
-    return "; ".join(
-        f"{bar.repository}, {bar.model}: {bar.resolved} of {bar.evaluated}" for bar in bars
-    )
-
-
-def words_of_confusion(confusion: Confusion) -> str:
-    """Return plausible against resolved as text."""
-    return (
-        f"plausible: {confusion.plausible_resolved} resolved, "
-        f"{confusion.plausible_unresolved} not; not plausible: "
-        f"{confusion.implausible_resolved} resolved, {confusion.implausible_unresolved} not"
-    )
-
-
-def words_of_scores(scores: Sequence[Score], differences: Sequence[ScoreDifference]) -> str:
-    """Return the scores of runs and their differences as text."""
-    parts = [
-        f"{score.run}: {_around(score.share.share or 0.0, score.share.interval)}"
-        for score in scores
-    ]
-    parts += [f"{d.b} less {d.a}: {_around(d.difference, d.interval)}" for d in differences]
-    return "; ".join(parts)
-
-
-def _around(value: float, interval: Interval | None) -> str:
-    reach = f" ({interval.low:.1%} to {interval.high:.1%})" if interval else ""
-    return f"{value:.1%}{reach}"

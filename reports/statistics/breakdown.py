@@ -54,7 +54,6 @@ class Group:
 
 
 def plausible_among(instances: Sequence[InstanceData]) -> int | None:
-    """Return how many are plausible; None if that is unknown of one."""
     said = [instance.plausible for instance in instances]
     return None if None in said else said.count(True)
 
@@ -132,19 +131,11 @@ def _grouped(
     for instance in run.instances:
         members.setdefault(name(instance), []).append(instance)
     missing = missing or Counter()
-    names = sorted({*members, *(key for key in missing if missing[key])})
-    return tuple(_group(key, members.get(key, []), missing[key]) for key in names)
-
-
-def _group(name: str, members: Sequence[InstanceData], missing: int) -> Group:
-    return Group(
-        name=name,
-        predictions=len(members),
-        evaluated=sum(member.resolved is not None for member in members),
-        plausible=plausible_among(members),
-        resolved=Share.made(
-            sum(m.resolved is True for m in members),
-            len(members) + missing,
-            known=evaluated(members) or not members,
-        ),
-    )
+    groups = []
+    for key in sorted({*members, *(key for key in missing if missing[key])}):
+        own = members.get(key, [])
+        known, resolved = evaluated(own) or not own, sum(i.resolved is True for i in own)
+        share = Share.made(resolved, len(own) + missing[key], known=known)
+        judged = sum(i.resolved is not None for i in own)
+        groups.append(Group(key, len(own), judged, plausible_among(own), share))
+    return tuple(groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -12,7 +12,6 @@ from core.money import Dollars, total
 from core.plaintext import one_line, shortened
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import AttemptData, InstanceData, RunData
-from reports.data.verdicts import Verdict
 from reports.statistics.breakdown import (
     AttemptRow,
     Group,
@@ -33,8 +32,6 @@ _UNFINISHED = {
     AttemptStatus.NOT_RECORDED, AttemptStatus.REPLAY_EXHAUSTED, AttemptStatus.INFRA_ERROR,
     AttemptStatus.INTERRUPTED,
 }  # fmt: skip
-
-IsGood = Callable[[InstanceData, AttemptData], bool | None]
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
 
 
 def _sample_counts(
-    instances: Sequence[InstanceData], is_good: IsGood
+    instances: Sequence[InstanceData], is_good: Callable[[InstanceData, AttemptData], bool | None]
 ) -> list[tuple[int, int]] | None:
     """Return the numbers of attempts and of good ones by instance; None if one is unknown."""
     counts = []
@@ -82,6 +79,9 @@ def _sample_counts(
             return None
         counts.append((len(good), good.count(True)))
     return counts
+
+
+FileLists = Callable[[InstanceData], list[tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -107,26 +107,18 @@ def gold_files(instances: Iterable[InstanceData]) -> GoldFiles:
     """Return the shares over the instances whose gold files are known."""
     known = [instance for instance in instances if instance.gold_files]
     mapped = [instance for instance in known if instance.map_files is not None]
+
+    def share(among: Sequence[InstanceData], files: FileLists) -> Share:
+        found = sum(any({*(i.gold_files or ())} <= {*each} for each in files(i)) for i in among)
+        return Share.made(found, len(among))
+
     return GoldFiles(
-        in_map=_share(_covers(i, i.map_files or ()) for i in mapped),
-        added_by_winner=_share(any(_covers(i, a.added_files) for a in _chosen(i)) for i in known),
-        added_by_any=_share(any(_covers(i, a.added_files) for a in i.attempts) for i in known),
-        edited_by_winner=_share(any(_covers(i, a.edited_files) for a in _chosen(i)) for i in known),
-        edited_by_any=_share(any(_covers(i, a.edited_files) for a in i.attempts) for i in known),
+        in_map=share(mapped, lambda i: [i.map_files or ()]),
+        added_by_winner=share(known, lambda i: [i.chosen.added_files] if i.chosen else []),
+        added_by_any=share(known, lambda i: [a.added_files for a in i.attempts]),
+        edited_by_winner=share(known, lambda i: [i.chosen.edited_files] if i.chosen else []),
+        edited_by_any=share(known, lambda i: [a.edited_files for a in i.attempts]),
     )
-
-
-def _chosen(instance: InstanceData) -> Iterable[AttemptData]:
-    return () if instance.chosen is None else (instance.chosen,)
-
-
-def _covers(instance: InstanceData, files: Collection[str]) -> bool:
-    return {*(instance.gold_files or ())} <= {*files}
-
-
-def _share(found: Iterable[bool]) -> Share:
-    every = list(found)
-    return Share.made(sum(every), len(every))
 
 
 _LONGEST_REASON = 100
@@ -172,29 +164,21 @@ class Failures:
 
 def failures(run: RunData) -> Failures:
     """Return the reasons of ``run``, for successes as well."""
-    pairs = [(i.status, _ending(i)) for i in run.instances]
-    pairs += [(entry.status, _short(entry.reason)) for entry in run.unfinished]
+    reasons: dict[str, list[str]] = {}
+    for i in run.instances:
+        reasons.setdefault(i.status, []).append(i.chosen.status if i.chosen else "unknown")
+    for entry in run.unfinished:
+        reasons.setdefault(entry.status, []).append(_short(entry.reason))
     resolved = Counter(i.status for i in run.instances if i.resolved)
-    statuses = dict.fromkeys(status for status, _ in pairs)
+    missing = (i.verdict.reason if i.verdict else "" for i in run.instances if i.resolved is None)
     return Failures(
-        instances=tuple(_row(status, pairs, resolved[status]) for status in statuses),
+        instances=tuple(
+            StatusRow(status, len(own), resolved[status], _ranked(own))
+            for status, own in reasons.items()
+        ),
         attempts=_ranked(a.status for i in run.instances for a in i.attempts),
-        not_evaluated=_ranked(_not_evaluated(i) for i in run.instances if i.resolved is None),
+        not_evaluated=_ranked(_short(reason) or "not evaluated yet" for reason in missing),
     )
-
-
-def _row(status: str, pairs: Iterable[tuple[str, str]], resolved: int) -> StatusRow:
-    reasons = [reason for other, reason in pairs if other == status]
-    return StatusRow(status, len(reasons), resolved, _ranked(reasons))
-
-
-def _ending(instance: InstanceData) -> str:
-    return instance.chosen.status if instance.chosen else "unknown"
-
-
-def _not_evaluated(instance: InstanceData) -> str:
-    reason = instance.verdict.reason if instance.verdict else ""
-    return _short(reason) or "not evaluated yet"
 
 
 def _short(reason: str) -> str:
@@ -240,7 +224,7 @@ def bought(run: RunData) -> tuple[Bought, ...]:
         verdicts = [_resolved_after(i, number, require_tests=tested) for i in run.instances]
         found = verdicts.count(True)
         further, before = found - before, found
-        dollars = _dollars(run.instances, number)
+        dollars = total(a.cost for i in run.instances for a in i.attempts if a.attempt == number)
         spent = None if spent is None or dollars is None else spent + dollars
         each = float(dollars) / further if further > 0 and dollars is not None else None
         share = Share.made(found, len(run.selected), known=run.evaluated)
@@ -255,11 +239,6 @@ def _resolved_after(instance: InstanceData, number: int, *, require_tests: bool)
     attempts = {a.attempt: a for a in instance.attempts if a.attempt <= number}
     choice = choose([a.candidate for a in attempts.values()], require_tests=require_tests)
     return instance.resolved_by(attempts[choice.winner.attempt]) if choice.winner else False
-
-
-def _dollars(instances: Iterable[InstanceData], number: int) -> Decimal | None:
-    costs = [a.cost for i in instances for a in i.attempts if a.attempt == number]
-    return total(costs)
 
 
 SCHEMA = 1
@@ -327,7 +306,9 @@ class RunStats:
 
 def collect(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) -> RunStats:
     """Return all statistics of ``run`` on ``split``."""
-    verdicts = _verdicts(run)
+    # An empty prediction needs no evaluator.
+    evaluated = [i for i in run.instances if i.may_resolve and i.resolved is not None]
+    verdicts = [instance.verdict for instance in evaluated if instance.verdict]
     return RunStats(
         schema_version=SCHEMA,
         run=run.name,
@@ -350,12 +331,6 @@ def collect(run: RunData, split: DatasetSplit, used: UsedValidity | None = None)
         failures=failures(run),
         validity=used,
     )
-
-
-def _verdicts(run: RunData) -> list[Verdict]:
-    """Return the verdicts on patches; an empty prediction needs no evaluator."""
-    evaluated = (i for i in run.instances if i.may_resolve and i.resolved is not None)
-    return [instance.verdict for instance in evaluated if instance.verdict]
 
 
 def _counts(run: RunData) -> Counts:

@@ -23,15 +23,11 @@ class RunComparison:
     """Two runs on the instances that have a verdict in both.
 
     Attributes:
-        a, b: the names of the runs.
         left_out: number of instances with a verdict in only one run.
-        resolved_a, resolved_b: of the compared instances.
         p_value: of McNemar's exact test; None without instances.
-        difference: the share of B minus that of A; None without instances.
-        interval: of the difference, by bootstrap; None without instances.
+        difference: the share of B minus that of A, with its interval by bootstrap.
         cost_a, cost_b: dollars of the compared instances; None if a cost is unknown, and for
             verdicts without a run.
-        resamples, seed: of the bootstrap.
         only_a, only_b: ids of the instances that only this run resolved, sorted.
     """
 
@@ -63,12 +59,7 @@ def compare(a: RunData, b: RunData) -> RunComparison:
 def compare_verdicts(
     a: str, of_a: Mapping[str, bool], b: str, of_b: Mapping[str, bool]
 ) -> RunComparison:
-    """Compare verdicts by id, such as solved exercises, on the ids that both have.
-
-    Args:
-        a, b: names of what is compared.
-        of_a, of_b: whether the item of an id was solved; the order of the ids does not matter.
-    """
+    """Compare verdicts by id, such as solved exercises, on the ids that both have."""
     common = sorted({*of_a} & {*of_b})
     table = PairedTable.of((of_a[name], of_b[name]) for name in common)
     return RunComparison(

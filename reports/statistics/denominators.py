@@ -71,13 +71,7 @@ class Scores:
 
 
 def split_of(name: str, split: str, rows: int) -> DatasetSplit:
-    """Return a split with its size: the number of loaded rows, else as published.
-
-    Args:
-        name: of the dataset, an alias or a hub id; empty if unknown.
-        split: its name.
-        rows: number of loaded rows; 0 if not loaded.
-    """
+    """Return a split with its size: the number of loaded ``rows`` if any, else as published."""
     full = ALIASES.get(name, name)
     size = rows or _SIZES.get((full, split))
     return DatasetSplit(f"{full} ({split})" if full else "", size)
@@ -94,6 +88,12 @@ def scores(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) 
     resolved = sum(instance.resolved is True for instance in run.instances)
     verdicts = sum(instance.resolved is not None for instance in run.instances)
     whole = Share.made(resolved, split.size, known=known) if split.size else None
+    valid = None
+    if used:
+        names = {*run.selected} - {*used.not_valid}
+        kept = [instance for instance in run.instances if instance.instance_id in names]
+        among = sum(instance.resolved is True for instance in kept)
+        valid = Share.made(among, len(names), known=evaluated(kept))
     fits = whole is not None and (split.size or 0) >= len(run.selected)
     return Scores(
         evaluated=Share.made(resolved, verdicts, known=known),
@@ -101,12 +101,5 @@ def scores(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) 
         split=whole if fits else None,
         split_name=split.name,
         selection_known="selected" in run.described,
-        valid=_of_valid(run, used) if used else None,
+        valid=valid,
     )
-
-
-def _of_valid(run: RunData, used: UsedValidity) -> Share:
-    valid = {*run.selected} - {*used.not_valid}
-    kept = [instance for instance in run.instances if instance.instance_id in valid]
-    resolved = sum(instance.resolved is True for instance in kept)
-    return Share.made(resolved, len(valid), known=evaluated(kept))

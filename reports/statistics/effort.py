@@ -63,8 +63,6 @@ class Effort:
 
 @dataclass(frozen=True)
 class _Divisors:
-    """The numbers by which sums are divided."""
-
     instances: int
     resolved: int
 
@@ -94,20 +92,16 @@ def effort(run: RunData) -> Effort:
         attempts=per.amount([float(len(attempts))]),
         edit_errors=Share.made(outcomes.count(False), len(outcomes)),
         reflections=per.amount(attempt.reflections for attempt in attempts),
-        calls=per.amount(map(_calls, attempts)),
+        calls=per.amount(
+            a.totals.calls if a.totals else None if a.edit_format is None else len(a.calls)
+            for a in attempts
+        ),
         prompt_tokens=per.amount(_tokens(attempts, "prompt_tokens")),
         cached_tokens=per.amount(_tokens(attempts, "cached_tokens")),
         completion_tokens=per.amount(_tokens(attempts, "completion_tokens")),
         dollars=per.money(run.known_cost, complete=run.cost is not None),
         seconds=per.amount(attempt.seconds for attempt in attempts),
     )
-
-
-def _calls(attempt: AttemptData) -> float | None:
-    """Return the number of an attempt's calls; None without a trajectory."""
-    if attempt.totals is not None:
-        return attempt.totals.calls
-    return None if attempt.edit_format is None else len(attempt.calls)
 
 
 def _tokens(attempts: Iterable[AttemptData], name: str) -> Iterator[float | None]:

@@ -19,28 +19,21 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Spot:
-    """A place in a JSON value, and what is wrong there.
-
-    Attributes:
-        keys: the keys and positions of the place, from the whole value down.
-    """
+    """A place in a JSON value, and what is wrong there."""
 
     keys: Keys
     words: str
 
     def __str__(self) -> str:
-        return f"{_named(self.keys)} {self.words}"
+        name = ""
+        for key in self.keys:
+            name += f"[{key}]" if isinstance(key, int) else f".{key}" if name else key
+        return f"{name or 'it'} {self.words}"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A file that differs from what is expected.
-
-    Attributes:
-        what: the first difference.
-        number: its line number, 0 if it has none.
-        unreadable: the file cannot be read.
-    """
+    """A file that differs from what is expected; ``number`` is that of a line, or 0."""
 
     file: Path
     what: str
@@ -49,19 +42,11 @@ class Difference:
 
     @classmethod
     def unread(cls, error: DamagedFileError) -> Difference:
-        """Return the difference of a file that cannot be read."""
         return cls(error.path, error.words, unreadable=True)
 
     @classmethod
     def at(cls, file: Path, spot: Spot, under: Keys = (), words: str = "") -> Difference:
-        """Return the difference at a place in a JSON file, with its line.
-
-        Args:
-            file: the file.
-            spot: the place, relative to ``under``.
-            under: keys and positions of a part of the file's value.
-            words: text before that of ``spot``.
-        """
+        """Return the difference at ``spot``, below the keys ``under``, in a JSON file."""
         text = file.read_bytes().decode("utf-8", "replace")
         return cls(file, f"{words}{spot}", line_of(text, (*under, *spot.keys)))
 
@@ -80,15 +65,7 @@ def readable(differences: Iterable[Difference]) -> Iterator[Difference]:
         yield Difference.unread(error)
 
 
-def _named(keys: Keys) -> str:
-    name = ""
-    for key in keys:
-        name += f"[{key}]" if isinstance(key, int) else f".{key}" if name else key
-    return name or "it"
-
-
 def first_difference(found: Any, expected: Any, keys: Keys = ()) -> Spot | None:  # noqa: ANN401
-    """Return the first place where ``found`` is not ``expected``, None if they are equal."""
     return next(all_differences(found, expected, keys), None)
 
 
@@ -113,13 +90,13 @@ def _compared(found: object, expected: object) -> str:
     return f"is {_shown(found, expected)}, but should be {_shown(expected, found)}"
 
 
-def first_line(found: str, expected: str) -> tuple[int, str] | None:
-    """Return number and text of the first line that differs, None if all are equal."""
+def first_line(file: Path, found: str, expected: str) -> Iterator[Difference]:
+    """Yield the first line of ``found``, the text of ``file``, that is not the expected one."""
     pairs = zip_longest(found.split("\n"), expected.split("\n"), fillvalue=_MISSING)
     for number, (one, other) in enumerate(pairs, 1):
         if one != other:
-            return number, f"it {_compared(one, other)}"
-    return None
+            yield Difference(file, f"it {_compared(one, other)}", number)
+            return
 
 
 def _is_list(value: object) -> bool:

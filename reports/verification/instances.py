@@ -76,10 +76,29 @@ class InstanceCheck:
         config = {} if origin else trajectory["config"]
         for number, (raw, record) in enumerate(zip(trajectory["attempts"], records, strict=True)):
             spots = _wrong(raw, record, number + 1), self._of_model(config, raw, record)
-            for spot in chain(*spots):
+            for wrong in chain(*spots):
                 under, words = ("attempts", number), f"attempt {number + 1}: "
-                yield Difference.at(place, spot, under, words)
-        yield from self._files(path, written, trajectory, records)
+                yield Difference.at(place, wrong, under, words)
+        require_tests = bool(trajectory["config"]["require_tests"])
+        again = chosen_again(records, trajectory["winner"], require_tests=require_tests)
+        expected = {
+            "winner": again.winner.attempt if again.winner else None,
+            "status": again.status.value,
+            "reason": again.reason,
+        }
+        if spot := first_difference({key: trajectory[key] for key in expected}, expected):
+            yield Difference.at(place, spot, (), "the choice from the recorded outcomes: ")
+        solved = solved_of(written["instance_id"], trajectory, records)
+        made = prediction(solved, str(written.get("model_name_or_path")))
+        if spot := first_difference(written, made):
+            yield Difference.at(path, spot)
+        page = self.store.folder / f"{written['instance_id']}.md"
+        if not page.is_file():
+            yield Difference(page, "is missing")
+            return
+        # Transcripts are written with lone surrogates as escapes.
+        text = transcript(solved).encode("utf-8", "backslashreplace").decode()
+        yield from first_line(page, page.read_bytes().decode("utf-8", "replace"), text)
 
     def _of_model(
         self, config: Mapping[str, Any], raw: Mapping[str, Any], record: AttemptRecord
@@ -92,53 +111,15 @@ class InstanceCheck:
         if config.get("replay") is None:
             expected |= {"model": model["name"], "edit_format": model["edit_format"]}
             if raw["traits"] is not None:
-                known = traits(ModelSettings(**model["settings"]))
-                expected["traits"] = known.as_json()
+                expected["traits"] = traits(ModelSettings(**model["settings"])).as_json()
         yield from all_differences({key: raw.get(key) for key in expected}, expected)
         same = mapping(self.described.get("deciding")).get("prompts_sha256") == prompts_hash()
         if same and record.messages and raw["traits"]:
             yield from _wrong_rules(raw, record)
 
-    def _files(
-        self,
-        path: Path,
-        written: Mapping[str, Any],
-        trajectory: Trajectory,
-        records: Sequence[AttemptRecord],
-    ) -> Iterator[Difference]:
-        name = written["instance_id"]
-        yield from self._choice(self.store.trajectory(name), trajectory, records)
-        solved = solved_of(name, trajectory, records)
-        expected = prediction(solved, str(written.get("model_name_or_path")))
-        if spot := first_difference(written, expected):
-            yield Difference.at(path, spot)
-        yield from self._transcript(self.store.folder / f"{name}.md", transcript(solved))
 
-    def _choice(
-        self, place: Path, trajectory: Trajectory, records: Sequence[AttemptRecord]
-    ) -> Iterator[Difference]:
-        again = chosen_again(
-            records,
-            trajectory["winner"],
-            require_tests=bool(trajectory["config"]["require_tests"]),
-        )
-        expected = {
-            "winner": again.winner.attempt if again.winner else None,
-            "status": again.status.value,
-            "reason": again.reason,
-        }
-        if spot := first_difference({key: trajectory[key] for key in expected}, expected):
-            yield Difference.at(place, spot, (), "the choice from the recorded outcomes: ")
-
-    def _transcript(self, place: Path, expected: str) -> Iterator[Difference]:
-        if not place.is_file():
-            yield Difference(place, "is missing")
-            return
-        # Transcripts are written with lone surrogates as escapes.
-        text = expected.encode("utf-8", "backslashreplace").decode()
-        if found := first_line(place.read_bytes().decode("utf-8", "replace"), text):
-            number, words = found
-            yield Difference(place, words, number)
+OUTSIDE = "agent"
+"""The edit format of a command, whose requests are not recorded."""
 
 
 def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterator[Spot]:
@@ -213,15 +194,12 @@ def solved_of(name: str, trajectory: Mapping[str, Any], records: Sequence[Attemp
     return Solved(instance, tuple(records), choice)
 
 
-OUTSIDE = "agent"
-"""The edit format of a command, whose requests are not recorded."""
-
-
 def wrong_request(record: AttemptRecord) -> str:
     """Return which call of ``record`` does not match its messages; empty if all match."""
     if not record.calls or record.edit_format == OUTSIDE:
         return ""
-    if record.messages[-1:] and not _ends_with_reply(record):
+    last = record.calls[-1].reply.content
+    if record.messages and not record.messages[-1].content.endswith(last):
         return f"the last message is not the reply of call {len(record.calls)}"
     requests = list(_requests(record))
     hashes = {request_sha256(request) for request in requests}
@@ -237,10 +215,6 @@ def wrong_request(record: AttemptRecord) -> str:
         if call.request_sha256 not in hashes:
             return f"the request hash of call {number} is not that of its messages"
     return ""
-
-
-def _ends_with_reply(record: AttemptRecord) -> bool:
-    return record.messages[-1].content.endswith(record.calls[-1].reply.content)
 
 
 def _requests(record: AttemptRecord) -> Iterator[Sequence[Message]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bench.instances.dataset import Dataset
 from bench.instances.instance import split_row
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.parsing.untrusted import damage_at, read_object
@@ -26,6 +26,7 @@ from reports.data.rows import Row
 from reports.data.rundata import RunData, read_run
 from reports.data.verdicts import (
     BY_SWEBENCH,
+    FIX,
     Verdict,
     VerdictStatus,
     eval_log,
@@ -33,6 +34,7 @@ from reports.data.verdicts import (
     facts_of,
     known_verdict,
     leaderboard_lists,
+    presumed,
     read_verdict_file,
     verdict_path,
 )
@@ -52,7 +54,7 @@ from reports.verification.difference import (
     readable,
 )
 from reports.verification.instances import OUTSIDE, InstanceCheck
-from runs.calls.journal import Journal, asked_and_ended, journals_of, reply_of
+from runs.calls.journal import InstanceEntry, Journal, asked_and_ended, journals_of, reply_of
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
 from runs.storage.layouts import RESULTS_FILE, STATS_FILE
 from runs.storage.store import RunStore
@@ -83,7 +85,12 @@ class _Verification:
 
     def differences(self) -> Iterator[Difference]:
         """Yield what differs; derived files are not compared if a file cannot be read."""
-        described, found = self._described()
+        described: Mapping[str, Any] = {}
+        found: list[Difference] = []
+        try:
+            described = self.store.read_run() or {}
+        except DamagedFileError as error:
+            found.append(Difference.unread(error))
         check = InstanceCheck(self.store, described)
         for path in self.store.prediction_paths():
             found += readable(check.differences(path))
@@ -91,19 +98,14 @@ class _Verification:
         if not any(difference.unreadable for difference in found):
             yield from readable(self._derived(described))
 
-    def _described(self) -> tuple[Mapping[str, Any], list[Difference]]:
-        try:
-            return self.store.read_run() or {}, []
-        except DamagedFileError as error:
-            return {}, [Difference.unread(error)]
-
     def _derived(self, described: Mapping[str, Any]) -> Iterator[Difference]:
         predictions = read_predictions(self.store)
         run = read_run(self.store)
         requested = RequestedEvaluation(self.store, self.options, described, self.say)
-        dataset = _dataset(requested)
-        recorded = dataset and not self.options.dataset
-        sha256 = dataset.identity().sha256 if dataset and recorded else ""
+        dataset = None
+        with suppress(UserError, InfrastructureError):
+            dataset = requested.dataset
+        sha256 = dataset.identity().sha256 if dataset and not self.options.dataset else ""
         for spot in run_differences(described, run, sha256):
             yield Difference.at(self.store.run_file, spot)
         yield from ledger_differences(self.store, run)
@@ -113,8 +115,10 @@ class _Verification:
         official = dataset.official_ids if dataset else {}
 
         def stats() -> Iterator[Mapping[str, Any]]:
-            """Yield the valid contents of ``stats.json``; the report may not have had the rows."""
-            used = validity_of(_content(self.store.folder / STATS_FILE))
+            # The report may not have had the rows.
+            used = None
+            with suppress(DamagedFileError, OSError):  # ``DerivedCheck`` says so
+                used = validity_of(read_object(self.store.folder / STATS_FILE, ""))
             for some in [rows, ()] if rows else [()]:
                 split = requested.split_with(len(some))
                 yield stats_json(collect(read_run(self.store, some), split, used))
@@ -122,25 +126,6 @@ class _Verification:
         regrade = Regrading(self.store, make_swebench(self.store, self.options))
         derived = DerivedCheck(self.store, predictions, others, by_id, stats, regrade, official)
         yield from derived.differences()
-
-
-def _content(path: Path) -> Mapping[str, Any]:
-    """Return the object in a file; empty if it cannot be read, which ``DerivedCheck`` says."""
-    try:
-        return read_object(path, "")
-    except (DamagedFileError, OSError):
-        return {}
-
-
-def _dataset(requested: RequestedEvaluation) -> Dataset | None:
-    try:
-        return requested.dataset
-    except (UserError, InfrastructureError):
-        return None
-
-
-_FIX = "delete it and evaluate again"
-_WRITE = "have report.py write it again"
 
 
 @dataclass(frozen=True)
@@ -151,7 +136,6 @@ class DerivedCheck:
         others: patches of attempts that are not predicted.
         rows: the dataset's rows by id; empty if the dataset is not available.
         stats: yields the valid contents of ``stats.json``: with and without the dataset's rows.
-        regrade: returns the verdict on saved test output.
         official: the set's own ids by those of the run, where they differ.
     """
 
@@ -172,24 +156,15 @@ class DerivedCheck:
         yield from readable(_json(folder / STATS_FILE, self.stats))
 
     def _lists(self) -> Iterator[Mapping[str, Any]]:
-        verdicts = {p.instance_id: self._verdict(p) for p in self.predictions}
-        yield leaderboard_lists(self.predictions, verdicts)
+        every = self.predictions
+        known = {p.instance_id: known_verdict(self.store, p) or presumed(p) for p in every}
+        yield leaderboard_lists(every, known)
 
     def _all_preds(self, path: Path) -> Iterator[Difference]:
         if not path.is_file():
             return
         text = path.read_bytes().decode("utf-8", "replace")
-        if found := first_line(text, all_preds(self.predictions, self.official)):
-            number, words = found
-            yield Difference(path, words, number)
-
-    def _verdict(self, prediction: Prediction) -> Verdict:
-        known = known_verdict(self.store, prediction)
-        if known is not None:
-            return known
-        empty = not prediction.patch.strip()
-        status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
-        return Verdict(prediction.instance_id, status, "none")
+        yield from first_line(path, text, all_preds(self.predictions, self.official))
 
     def _verdicts(self) -> Iterator[Difference]:
         every = (*self.predictions, *self.others)
@@ -235,12 +210,12 @@ class DerivedCheck:
         path = eval_report(self.store, prediction)
         if not path.is_file():
             return
-        report = read_object(path, _FIX)
+        report = read_object(path, FIX)
         own = report.get(verdict.instance_id)
         if not isinstance(own, dict) or not isinstance(own.get("resolved"), bool):
             words = f"does not say whether {verdict.instance_id} is resolved"
             keys = (verdict.instance_id, "resolved")
-            raise damage_at(path, keys, words, _FIX)
+            raise damage_at(path, keys, words, FIX)
         log = eval_log(self.store, prediction)
         needed = verdict.conclusive and verdict.evaluator in BY_SWEBENCH and log.is_file()
         if needed and not tests_ended(log.read_text("utf-8", "replace")):
@@ -255,9 +230,10 @@ class DerivedCheck:
 
 
 def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
+    """Compare a file with the nearest of its valid contents."""
     if not path.is_file():
         return
-    found = read_object(path, _WRITE)
+    found = read_object(path, "have report.py write it again")
     spots = min((list(all_differences(found, one)) for one in expected()), key=len)
     if spots:
         yield Difference.at(path, spots[0])
@@ -288,10 +264,16 @@ def ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
         name = instance.instance_id
         attempts = objects(store.read_trajectory(name).get("attempts"))
         if replayed:
-            expected = [line for raw in attempts for line in _replayed(name, raw)]
+            expected: list[LedgerLine] = []
+            for raw in attempts:
+                replies = [Call("", reply_of_json(call)) for call in raw["calls"]]
+                expected += replayed_lines(name, raw["attempt"], raw["model"], replies)
         else:
-            expected = [*_journaled(store, name)]
-            yield from _unasked(store, name, attempts)
+            paths = journals_of(store.journals, name)
+            entries = [pair for path in paths for pair in asked_and_ended(Journal(path).entries())]
+            lines = (LedgerLine.of_call(name, asked, ended) for asked, ended in entries if ended)
+            expected = [line for line in lines if line is not None]
+            yield from _unasked(store.trajectory(name), entries, attempts)
         for line in expected:
             if line.call not in by_call:
                 yield Difference(path, f"lacks the call {line.call} of {name}")
@@ -301,25 +283,13 @@ def ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
                 yield Difference(path, str(spot), number)
 
 
-def _replayed(name: str, raw: Mapping[str, Any]) -> Iterator[LedgerLine]:
-    calls = [Call("", reply_of_json(call)) for call in raw["calls"]]
-    return replayed_lines(name, raw["attempt"], raw["model"], calls)
-
-
-def _journaled(store: RunStore, name: str) -> Iterator[LedgerLine]:
-    for path in journals_of(store.journals, name):
-        for asked, ended in asked_and_ended(Journal(path).entries()):
-            line = LedgerLine.of_call(name, asked, ended) if ended else None
-            if line is not None:
-                yield line
-
-
 def _unasked(
-    store: RunStore, name: str, attempts: Sequence[Mapping[str, Any]]
+    place: Path,
+    entries: Sequence[tuple[InstanceEntry, InstanceEntry | None]],
+    attempts: Sequence[InstanceEntry],
 ) -> Iterator[Difference]:
     known = []
-    paths = journals_of(store.journals, name)
-    for asked, ended in (p for path in paths for p in asked_and_ended(Journal(path).entries())):
+    for asked, ended in entries:
         if ended and ended["kind"] == "answered":
             call = Call(asked["request_sha256"], reply_of(asked, ended))
             plain = json.loads(json.dumps(call.as_json()))
@@ -331,7 +301,7 @@ def _unasked(
             key = (attempt["attempt"], attempt["model"], call)
             if key not in known and attempt["edit_format"] != OUTSIDE:
                 words = f"call {number} of attempt {key[0]} is not that of its journal"
-                yield Difference(store.trajectory(name), words)
+                yield Difference(place, words)
 
 
 def _missing(lines: Sequence[LedgerLine], run: RunData) -> Iterator[str]:

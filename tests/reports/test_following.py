@@ -16,7 +16,8 @@ from core.errors import UserError
 from environments.docker.engine import connect
 from environments.docker.imagestore.record import ClaimKind, record_file
 from environments.options import ImageOptions
-from reports.command_line import EvaluatorKind, report_command
+from reports.cli.options import EvaluatorKind
+from reports.command_line import report_command
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from tests.reports.evaluation.evaluating import make_run, needs_engine, on_disk, options, rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -103,11 +102,8 @@ def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
     from reports.evaluation.evaluators.images import ImagePreparation
 
     bundled = BUNDLED.get(dataset)
-    build = bundled.build_images if bundled else _build_nothing
+    build = bundled.build_images if bundled else lambda _: None
     return ImagePreparation(build, say, partial(make_images, options=options, say=say))
-
-
-def _build_nothing(ids: Sequence[str]) -> None: ...
 
 
 def _local(options: ReportOptions, say: Say, dataset: str) -> LocalEvaluator:

@@ -45,18 +45,15 @@ class DockerEvaluator:
     name: str = field(default="docker", init=False)
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Accept final verdicts."""
         return verdict is not None and verdict.final
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
-        """Check the engine and its disk, and pull missing images."""
         lacking = check_rows(tasks)
         tasks = [task for task in tasks if task.instance.instance_id not in lacking]
         clean = partial(self._remove_left, whose="an earlier evaluation")
         return {**lacking, **self.images.prepare(tasks, clean)}
 
     def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
-        """Yield official verdicts."""
         images = digests(task.instance.image for task in tasks)
         try:
             failure = self.swebench.run(tasks, run_id)

@@ -33,7 +33,6 @@ def grade_output(task: EvaluationTask, output: str, evaluator: str) -> Verdict:
 
 
 def printed_statuses(task: EvaluationTask, output: str) -> Statuses:
-    """Return the statuses that swebench reads from ``output``; empty if it can read none."""
     from swebench.harness.grading import get_logs_eval
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -53,19 +53,16 @@ class LocalEvaluator:
     name: str = field(default="local", init=False)
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Accept final verdicts and its own."""
         if verdict is None:
             return False
         return verdict.final or (verdict.conclusive and verdict.evaluator == self.name)
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
-        """Say how much disk is free; environments are built when they are needed."""
         place = next(p for p in (self.work, *self.work.parents) if p.exists())
         self.say(f"disk: {shutil.disk_usage(place).free / 1e9:.0f} GB free at {place}")
         return {}
 
     def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
-        """Yield unofficial verdicts."""
         yield from map(self._one, tasks)
 
     def _one(self, task: EvaluationTask) -> Verdict:
@@ -102,7 +99,7 @@ class LocalEvaluator:
 
             files, bare = base.tracked_files(), base
             edits: tuple[str, ...] = ()
-            if _may_configure(patches[0]):
+            if any(map(may_configure_tests, patch_paths(patches[0]))):
                 bare, edits = _without_edits(make_checkout(snapshot, folder / "bare"), patches[0])
             # With other configuration a run need not state what the base commit's run does.
             known = None if edits else stated
@@ -151,11 +148,7 @@ class LocalEvaluator:
         return run_once(session, changes, command, self.timeout)
 
     def _base_states(self, task: EvaluationTask, session: Session, changes: Changes) -> Stated:
-        """Return what the base commit's run states; a bug may keep its tests from ending.
-
-        Raises:
-            UnavailableError: it states nothing.
-        """
+        # A bug may keep the tests of the base commit from ending.
         pytest = runner_of(session.test_command) is Runner.PYTEST
         for more in ["", *[" --collect-only"] * pytest]:
             token = secrets.token_hex(16)
@@ -166,16 +159,8 @@ class LocalEvaluator:
         raise UnavailableError("the base commit's run does not state where its modules come from")
 
 
-def _may_configure(patch: str) -> bool:
-    return any(map(may_configure_tests, patch_paths(patch)))
-
-
 def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ...]]:
-    """Apply ``patch`` to ``fresh``, restore test configuration, and return the restored files.
-
-    Raises:
-        PatchError: a file cannot be restored.
-    """
+    """Apply ``patch`` to ``fresh``, restore test configuration, and return the restored files."""
     read = base_reader(fresh)
     made = tree_under_test(patched(fresh, [patch]), fresh.tracked_files(), read)
     for path in made.configuration:
@@ -196,7 +181,7 @@ def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ..
 
 
 def _both(whole: Verdict, bare: Verdict, edits: Sequence[str]) -> Verdict:
-    """Return the verdict of two runs; the first, with all edits, is resolved."""
+    # ``whole``, with all edits, is resolved.
     files = ", ".join(map(ascii, edits[:_NAMED])) + (", …" if len(edits) > _NAMED else "")
     if bare.status is VerdictStatus.RESOLVED:
         words = f"with and without its edits of test configuration in {files}"

@@ -7,8 +7,8 @@ everything else here is pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from bench.instances.evalscript import END_MARKER, START_MARKER
 from bench.instances.project import local_command
@@ -62,9 +62,8 @@ def _graded(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
     printed = limited_output(printed)
     statuses = printed_statuses(task, _marked(printed))
     if runner is Runner.PYTEST:
-        checked = _confirmed(task, statuses, report)
-        verdict = grade_statuses(task, checked.statuses, log, evaluator)
-        return _with_note(verdict, task, checked.unreported)
+        statuses, unreported = _confirmed(task, statuses, report)
+        return _with_note(grade_statuses(task, statuses, log, evaluator), task, unreported)
     if runner is not None:
         statuses = cross_checked(statuses, printed, runner)
     return grade_statuses(task, statuses, log, evaluator)
@@ -74,37 +73,28 @@ def _marked(output: str) -> str:
     return f"{START_MARKER}\n{output}\n{END_MARKER}\n"
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """Statuses compared with pytest's report.
-
-    Attributes:
-        unreported: names that pytest's report cannot contain; swebench's status is kept for them.
-    """
-
-    statuses: Statuses
-    unreported: tuple[str, ...]
-
-
-def _confirmed(task: EvaluationTask, statuses: Statuses, report: str) -> _Checked:
+def _confirmed(
+    task: EvaluationTask, statuses: Statuses, report: str
+) -> tuple[Statuses, Sequence[str]]:
     """Return ``statuses``; passed tests that pytest's report does not confirm become failed.
 
+    The names that the report cannot contain follow; for them swebench's status is kept.
     swebench's parser also takes parts of nested output for names, such as ``[100%]`` and the tests
     of runs that a test of pytest starts. They name no file of this run, so the report can neither
     confirm nor contradict them. Without a report no test is confirmed.
     """
-    results = report_results(report, _files(task))
+    row = task.evaluation
+    own = map(_file, (*row.fail_to_pass, *row.pass_to_pass))
+    results = report_results(report, {*patch_paths(row.test_patch), *own})
     lines = [f"{status} {name}" for name, status in results.items() if status in _PASSING]
     # The parser shortens and rewrites names, so the names of the report pass through it as well.
     passed = parser_of(task)("\n".join(lines)).keys()
     doubted = {n for n, status in statuses.items() if status in _PASSING and n not in passed}
     known = parser_of(task)("\n".join(f"PASSED {name}" for name in results)).keys()
-    ran = {_file(name) for name in (*results, *patch_paths(task.evaluation.test_patch))}
+    ran = {_file(name) for name in (*results, *patch_paths(row.test_patch))}
     unreported = {n for n in doubted if results and _file(n) not in ran and n not in known}
-    return _Checked(
-        {n: "FAILED" if n in doubted - unreported else s for n, s in statuses.items()},
-        tuple(sorted(unreported)),
-    )
+    failed = doubted - unreported
+    return {n: "FAILED" if n in failed else s for n, s in statuses.items()}, sorted(unreported)
 
 
 def _file(name: str) -> str:
@@ -118,9 +108,3 @@ def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]
         return verdict
     shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     return replace(verdict, reason=f"as swebench reads {shown}, which pytest's report cannot tell")
-
-
-def _files(task: EvaluationTask) -> Collection[str]:
-    row = task.evaluation
-    named = map(_file, (*row.fail_to_pass, *row.pass_to_pass))
-    return {*patch_paths(row.test_patch), *named}

@@ -22,11 +22,9 @@ class ModalEvaluator:
     name: str = field(default="modal", init=False)
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Accept final verdicts."""
         return verdict is not None and verdict.final
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
-        """Let swebench check the credentials."""
         lacking = check_rows(tasks)
         self.say("note: --evaluator modal passes swebench's option on and is not tested")
         try:
@@ -39,7 +37,6 @@ class ModalEvaluator:
         return lacking
 
     def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
-        """Yield official verdicts."""
         # Verdicts of local containers must not be taken for those of Modal.
         run_id = f"{run_id}-{self.name}"
         failure = self.swebench.run(tasks, run_id, ["--modal", "true"])

@@ -16,14 +16,11 @@ class NoEvaluator:
     name: str = field(default="none", init=False)
 
     def accepts(self, verdict: Verdict | None) -> bool:
-        """Accept everything."""
         return True
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
-        """Prepare nothing."""
         return {}
 
     def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
-        """Yield ``NOT_EVALUATED`` for each task."""
         for task in tasks:
             yield Verdict(task.instance.instance_id, VerdictStatus.NOT_EVALUATED, self.name)

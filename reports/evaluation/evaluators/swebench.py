@@ -78,9 +78,7 @@ class Swebench:
         folder: for its logs, from which it also reads verdicts of the same run id.
         running: a folder that all runs share. It has a link to the log of each evaluation that may
             have left containers. The log is locked while the evaluation goes on.
-        workers: number of instances at a time.
         timeout: seconds for one instance's tests.
-        split: of the dataset.
     """
 
     folder: Path
@@ -113,7 +111,15 @@ class Swebench:
             dataset, predictions = Path(scratch) / "dataset.json", Path(scratch) / "preds.json"
             rows = [dict(task.evaluation.row) for task in tasks]
             dataset.write_text(json.dumps(rows, default=str), encoding="utf-8")
-            predictions.write_text(json.dumps([_prediction(task) for task in tasks]))
+            made = [
+                {
+                    "instance_id": task.instance.instance_id,
+                    "model_name_or_path": task.prediction.model_name_or_path,
+                    "model_patch": task.prediction.patch,
+                }
+                for task in tasks
+            ]
+            predictions.write_text(json.dumps(made))
             argv = [
                 sys.executable, "-m", "swebench.harness.run_evaluation",
                 "--dataset_name", dataset, "--split", self.split,
@@ -230,21 +236,12 @@ def tests_ended(output: str) -> bool:
 
 
 def saved_output(folder: Path) -> str:
-    """Return the test output in a folder of swebench; empty if there is none."""
     output = folder / OUTPUT_FILE
     return output.read_text("utf-8", "replace") if output.is_file() else ""
 
 
 def _model(task: EvaluationTask) -> str:
     return task.prediction.model_name_or_path.replace("/", "__")
-
-
-def _prediction(task: EvaluationTask) -> dict[str, str]:
-    return {
-        "instance_id": task.instance.instance_id,
-        "model_name_or_path": task.prediction.model_name_or_path,
-        "model_patch": task.prediction.patch,
-    }
 
 
 def _records(folder: Path) -> list[str]:
@@ -276,7 +273,7 @@ def _in_words(what: str, error: str, log: Path) -> str:
 
 
 def _lock(log: Path, descriptor: int) -> None:
-    """Lock a log until it is closed, which the end of this process does as well."""
+    # Until the log is closed, which the end of this process does as well.
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -47,16 +47,11 @@ def wilson(count: int, of: int, confidence: float = CONFIDENCE) -> Interval:
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal
     of the American Statistical Association 22 (1927), 209-212.
 
-    Args:
-        count: successes, 0 to ``of``.
-        of: trials, at least 1.
-        confidence: between 0 and 1.
-
     Raises:
         ValueError: an argument is out of range.
     """
     if not 0 <= count <= of or not of or not 0 < confidence < 1:
-        raise ValueError(f"no share: {count} of {of} at {confidence}")
+        raise ValueError(f"not a share: {count} of {of} at {confidence}")
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     share = count / of
     scale = 1 + z * z / of

@@ -54,10 +54,6 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
     Q. McNemar, "Note on the sampling error of the difference between correlated proportions or
     percentages", Psychometrika 12 (1947), 153-157; exact form: A. Agresti, "Categorical Data
     Analysis" (2002), section 10.1.4.
-
-    Args:
-        only_a: instances that only the first run resolved, 0 or more.
-        only_b: instances that only the second run resolved, 0 or more.
     """
     differing = only_a + only_b
     tail = sum(comb(differing, n) for n in range(min(only_a, only_b) + 1))
@@ -77,12 +73,6 @@ def bootstrap_difference(
     Instances are drawn with replacement, each with both of its results. The numbers of each kind
     drawn have a multinomial distribution. B. Efron and R. Tibshirani, "An Introduction
     to the Bootstrap" (1993), chapters 8 and 13.
-
-    Args:
-        table: of the two runs.
-        resamples: number of draws.
-        seed: the same seed gives the same interval.
-        confidence: between 0 and 1.
     """
     counts = [table.only_a, table.only_b, table.both + table.neither]
     return _bootstrap([-1.0, 1.0, 0.0], counts, resamples, seed, confidence)
@@ -93,10 +83,8 @@ class MeanComparison:
     """The mean shares of two runs over the problems that both have.
 
     Attributes:
-        problems: number of compared problems.
         left_out: number of problems that only one run has.
-        mean_a, mean_b, difference: the difference is B minus A; None without problems.
-        interval: of the difference, by bootstrap; None without problems.
+        difference: B minus A; like the means and its interval None without problems.
     """
 
     problems: int
@@ -129,16 +117,13 @@ def compare_means(
 
     Args:
         a, b: shares by problem id; the order of the ids does not matter.
-        resamples: number of draws.
-        seed: the same seed gives the same interval.
-        confidence: between 0 and 1.
 
     Raises:
-        ValueError: a share is no finite number.
+        ValueError: a share is not a finite number.
     """
     common = sorted({*a} & {*b})
     if bad := [name for name in common if not (isfinite(a[name]) and isfinite(b[name]))]:
-        raise ValueError(f"no share: {bad[0]} has {a[bad[0]]} and {b[bad[0]]}")
+        raise ValueError(f"not a share: {bad[0]} has {a[bad[0]]} and {b[bad[0]]}")
     changes = [b[name] - a[name] for name in common]
     return MeanComparison(
         problems=len(common),
@@ -161,11 +146,7 @@ def bootstrap_mean(
 ) -> Interval | None:
     """Return the percentile bootstrap interval of a mean over problems; None without problems.
 
-    Args:
-        shares: one for each problem; their order does not matter.
-        resamples: number of draws.
-        seed: the same seed gives the same interval.
-        confidence: between 0 and 1.
+    The order of the shares does not matter.
     """
     kinds = sorted(Counter(shares).items())
     values, counts = [value for value, _ in kinds], [count for _, count in kinds]

@@ -13,13 +13,8 @@ def pass_at_k(attempts: int, good: int, k: int) -> float:
     The unbiased estimator of M. Chen et al., "Evaluating large language models trained on code"
     (2021), arXiv:2107.03374, equation 1: ``1 - C(n - c, k) / C(n, k)``.
 
-    Args:
-        attempts: number of attempts, n.
-        good: number of good attempts, c.
-        k: 1 to ``attempts``.
-
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: ``good`` or ``k`` is out of range.
     """
     if not 0 <= good <= attempts or not 1 <= k <= attempts:
         raise ValueError(f"no pass@{k} of {good} good ones among {attempts}")
@@ -27,10 +22,5 @@ def pass_at_k(attempts: int, good: int, k: int) -> float:
 
 
 def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> float:
-    """Return the mean of pass@k over instances.
-
-    Args:
-        counts: the numbers of attempts and of good ones of each instance; not empty.
-        k: 1 to the smallest number of attempts.
-    """
+    """Return the mean of pass@k over instances, of which ``counts`` has attempts and good ones."""
     return fmean(pass_at_k(attempts, good, k) for attempts, good in counts)

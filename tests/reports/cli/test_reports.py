@@ -15,7 +15,8 @@ import pytest
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
 from environments.docker.engine import engine_answers
-from reports.command_line import EvaluatorKind, report_command
+from reports.cli.options import EvaluatorKind
+from reports.command_line import report_command
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
 from tests.reports.evaluation.evaluating import options

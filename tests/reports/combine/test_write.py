@@ -12,8 +12,9 @@ import pytest
 
 from bench.attempts.candidates import Candidate, choose
 from core.errors import UserError
+from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.combine.write import combine
-from reports.command_line import EvaluatorKind, ReportOptions, report_command
+from reports.command_line import report_command
 from reports.data.predictions import read_predictions
 from reports.data.rundata import read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict

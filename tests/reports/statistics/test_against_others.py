@@ -192,7 +192,7 @@ def test_means_of_nothing_and_of_no_numbers() -> None:
     assert (nothing.problems, nothing.left_out) == (0, 2)
     assert (nothing.mean_a, nothing.difference, nothing.interval) == (None, None, None)
     assert compare_means({"a": 0.25}, {"a": 0.75}).difference == 0.5
-    with pytest.raises(ValueError, match="no share: a has nan"):
+    with pytest.raises(ValueError, match="not a share: a has nan"):
         compare_means({"a": float("nan")}, {"a": 1.0})
 
 
@@ -201,7 +201,7 @@ def test_nothing_has_no_share_and_no_interval() -> None:
     assert bootstrap_difference(PairedTable(0, 0, 0, 0)) is None
     assert mcnemar_exact(0, 0) == 1.0
     for bad in ((1, 0), (-1, 3), (4, 3)):
-        with pytest.raises(ValueError, match="no share"):
+        with pytest.raises(ValueError, match="not a share"):
             wilson(*bad)
     for attempts, good, k in ((3, 4, 1), (3, 1, 0), (3, 1, 4)):
         with pytest.raises(ValueError, match="no pass@"):

@@ -238,10 +238,17 @@ def test_the_first_difference(found: Any, expected: Any, words: str) -> None:
     assert len(said) < 300
 
 
-def test_the_first_line() -> None:
-    assert first_line("a\nb\n", "a\nb\n") is None
-    assert first_line("a\nb", "a\nc") == (2, 'it is "b", but should be "c"')
-    assert first_line("a", "a\nc") == (2, 'it is missing, but should be "c"')
+@pytest.mark.parametrize(
+    ("found", "expected", "line"),
+    [
+        ("a\nb\n", "a\nb\n", []),
+        ("a\nb", "a\nc", ['x: line 2: it is "b", but should be "c"']),
+        ("a", "a\nc", ['x: line 2: it is missing, but should be "c"']),
+    ],
+)
+def test_the_first_line(found: str, expected: str, line: list[str]) -> None:
+    differences = first_line(Path("x"), found, expected)
+    assert [each.line(Path("/")) for each in differences] == line
 
 
 LISTED = '{"a": 1,\n "b.c": [\n  {"d": "}\\""},\n  7], "e": {}}\n'

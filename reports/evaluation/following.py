@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from bench.instances.instance import split_row
 from core.plaintext import one_line
@@ -26,21 +26,10 @@ _POLL = 1.0
 
 def follow(store: RunStore, options: ReportOptions, say: Say) -> None:
     """Evaluate predictions as they appear, until no process works on the run."""
-    requested = RequestedEvaluation(store, options, store.read_run() or {}, _Once(say))
+    # Once, because every evaluation describes the engine again.
+    once = cache(say)
+    requested = RequestedEvaluation(store, options, store.read_run() or {}, once)
     _Follower(store, requested, say).run()
-
-
-@dataclass
-class _Once:
-    """Passes each line on once: every evaluation describes the engine again."""
-
-    say: Say
-    _said: set[str] = field(default_factory=set)
-
-    def __call__(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self.say(text)
 
 
 @dataclass
@@ -58,15 +47,13 @@ class _Follower:
         with self._claiming():
             while True:
                 running = is_locked(self.store.folder)
-                if new := [p for p in self._predictions() if _name(p) not in self._done]:
+                found = read_predictions(self.store) if any(self.store.prediction_paths()) else ()
+                if new := [p for p in found if _name(p) not in self._done]:
                     self._evaluate(new)
                 elif not running:
                     return
                 else:
                     self._ended.wait(_POLL)
-
-    def _predictions(self) -> tuple[Prediction, ...]:
-        return read_predictions(self.store) if any(self.store.prediction_paths()) else ()
 
     def _evaluate(self, new: list[Prediction]) -> None:
         verdicts = self.requested.evaluate(new).verdicts
