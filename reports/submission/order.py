@@ -16,8 +16,8 @@ from core.parsing.untrusted import damage_at, read_object
 from core.redaction import Redactor
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import InstanceData, RunData
+from reports.data.verdicts import log_name
 from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE, RUN_LOG
-from reports.evaluation.verdicts import log_name
 from reports.submission.meta import Meta
 from reports.submission.package import Split
 from reports.submission.summary import Row
