@@ -38,21 +38,12 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[Work]:
     Raises:
         InfrastructureError, UserError: see ``Agent``.
     """
-    coder = _coder(task, edit_format)
-    work = _ended(coder, partial(coder.run, task.message, task.repo_map))
-    yield work
-    while work.result and work.result.test is False and work.result.ending.by_itself:
-        work = _ended(coder, coder.next_try)
-        yield work
-
-
-def _coder(task: Task, edit_format: EditFormat | None) -> Coder:
     brief = task.brief
     writable = None if brief.more_files else frozenset(brief.shown)
     workspace = Workspace(task.root, submodules=task.submodules, writable=writable)
     run_tests = task.run_tests
     run = (lambda: run_tests(_changes(workspace))) if run_tests else None
-    return Coder(
+    coder = Coder(
         workspace=workspace,
         files=task.files,
         model=task.model,
@@ -64,6 +55,11 @@ def _coder(task: Task, edit_format: EditFormat | None) -> Coder:
         calls=task.transcript.calls,
         image_urls=task.image_urls,
     )
+    work = _ended(coder, partial(coder.run, task.message, task.repo_map))
+    yield work
+    while work.result and work.result.test is False and work.result.ending.by_itself:
+        work = _ended(coder, coder.next_try)
+        yield work
 
 
 def _ended(coder: Coder, attempt: Callable[[], Result]) -> Work:

@@ -13,7 +13,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from agent.agents import PREFIX
 from agent.conversation.outcomes import Ending
 from agent.protocol import Task, Work
 from core.address import has_password
@@ -64,7 +63,9 @@ class CommandAgent:
             result, spent = self._run(task, folder, errors)
         finally:
             remove_tree(folder)
-        output, last = redact(result.output), _last_line(redact(errors.text()))
+        text = redact(errors.text())
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        output, last = redact(result.output), lines[-1][:_LONGEST_LINE] if lines else ""
         notes = [note for note in (_ending(result, self.seconds, last), spent.note) if note]
         task.log(f"agent: {'; '.join(notes) or 'ended'} after {result.seconds:.1f} s")
         task.log(f"agent's output:\n{output}")
@@ -88,10 +89,20 @@ class CommandAgent:
             "result_file": str(result_file),
             "temperature": f"{task.temperature:g}",
         }
-        argv = [_filled(word, values) for word in self.argv]
+        argv = [
+            _PLACEHOLDER.sub(lambda m: m[1] or values.get(m[2], m[0]), word) for word in self.argv
+        ]
         tail = Tail(_HEAD_BYTES, _TAIL_BYTES)
         try:
-            variables = self._variables(folder)
+            places = {"HOME": folder / "home", "TMPDIR": folder / "tmp"}
+            for place in places.values():
+                place.mkdir()
+            variables = {
+                "PATH": os.environ.get("PATH", os.defpath),
+                "LANG": os.environ.get("LANG", "C.UTF-8"),
+                **{name: str(place) for name, place in places.items()},
+                **self.environment,
+            }
             wrapped = self.wrap(argv, task.root, folder)
             result = run_limited(wrapped, task.root, variables, self.seconds, tail, errors=errors)
         except OSError as error:
@@ -99,24 +110,9 @@ class CommandAgent:
         asks = any("{result_file}" in word for word in self.argv)
         return result, read_spent(result_file) if asks else UNKNOWN
 
-    def _variables(self, folder: Path) -> dict[str, str]:
-        places = {"HOME": folder / "home", "TMPDIR": folder / "tmp"}
-        for place in places.values():
-            place.mkdir()
-        return {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LANG": os.environ.get("LANG", "C.UTF-8"),
-            **{name: str(place) for name, place in places.items()},
-            **self.environment,
-        }
-
 
 def _as_it_is(argv: Sequence[str], root: Path, folder: Path) -> list[str]:
     return list(argv)
-
-
-def _filled(word: str, values: Mapping[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda m: m[1] or values.get(m[2], m[0]), word)
 
 
 def command_agent(
@@ -134,33 +130,25 @@ def command_agent(
     try:
         words = shlex.split(template)
     except ValueError as error:
-        raise UserError(f"--agent {PREFIX}{template}: {error}; fix the quotes") from error
+        raise UserError(f"--agent command:{template}: {error}; fix the quotes") from error
     if not words:
-        raise UserError(
-            f"--agent {PREFIX} is empty; give a command, as '{PREFIX}my-agent {{model}}'"
-        )
-    _refuse_unknown_placeholders(template)
-    program = shutil.which(words[0])
-    if program is None:
-        raise UserError(f"--agent: there is no command {words[0]!r}; install it or give its path")
-    argv = (str(Path(program).absolute()), *words[1:])
-    return CommandAgent(argv, _named(names), seconds, wrap or _as_it_is)
-
-
-def _named(names: Sequence[str]) -> dict[str, str]:
-    missing = [name for name in names if name not in os.environ]
-    if missing:
-        raise UserError(f"--agent-env {','.join(missing)}: not set; set it or leave it out")
-    return {name: os.environ[name] for name in names}
-
-
-def _refuse_unknown_placeholders(template: str) -> None:
+        raise UserError("--agent command: is empty; give a command, as 'command:my-agent {model}'")
     known = " ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
     for found in _ANY_PLACEHOLDER.finditer(template):
         if found[1] not in _PLACEHOLDERS:
             raise UserError(
-                f"--agent {PREFIX}{template}: unknown placeholder {found[0]}; there are {known}"
+                f"--agent command:{template}: unknown placeholder {found[0]}; there are {known}"
             )
+    program = shutil.which(words[0])
+    if program is None:
+        raise UserError(f"--agent: there is no command {words[0]!r}; install it or give its path")
+    argv = (str(Path(program).absolute()), *words[1:])
+    missing = [name for name in names if name not in os.environ]
+    if missing:
+        raise UserError(f"--agent-env {','.join(missing)}: not set; set it or leave it out")
+    return CommandAgent(
+        argv, {name: os.environ[name] for name in names}, seconds, wrap or _as_it_is
+    )
 
 
 def _refuse_secrets(template: str) -> None:
@@ -190,11 +178,6 @@ def _ending(result: CommandResult, seconds: float, last_error: str) -> str:
 
 def _said(last_error: str) -> str:
     return f": {last_error}" if last_error else ""
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:_LONGEST_LINE] if lines else ""
 
 
 _MOST_BYTES = 1_000_000

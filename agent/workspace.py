@@ -153,7 +153,10 @@ class Workspace:
         for path, text in sorted(contents.items(), key=lambda item: item[1] is None):
             try:
                 if text is None:
-                    self._remove(path, places[path])
+                    place = places[path]
+                    if place.exists():
+                        self.originals.setdefault(path, place.read_bytes())
+                        place.unlink()
                 else:
                     self._write(path, places[path], text, models[path])
             except OSError as error:
@@ -187,11 +190,6 @@ class Workspace:
         mode = stat.S_IMODE(model.stat().st_mode) if before is not None else 0o644
         write_bytes_atomic(place, data, durable=False)
         place.chmod(mode)
-
-    def _remove(self, path: str, place: Path) -> None:
-        if place.exists():
-            self.originals.setdefault(path, place.read_bytes())
-            place.unlink()
 
     def _place(self, path: str) -> Path:
         if problem := problem_of(path):

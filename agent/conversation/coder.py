@@ -106,7 +106,11 @@ class Coder:
         reminder = self.model.traits.reminder
         rules = self._rules if reminder in (Reminder.SYSTEM, Reminder.BOTH) else ""
         self.messages.append(Message("system", fill(self.brief.system, format_rules=rules)))
-        return self._ended(self._first_step(issue, repo_map))
+        files = self._shown.contents(self.brief.shown)
+        text = partial(fill, self.brief.opening, problem=issue, files=files)
+        self._shown.sent()
+        self._opening = text(repo_map="")
+        return self._ended(_Next(Topic.LOCATE, text(repo_map=repo_map)))
 
     def next_try(self) -> Result:
         """Continue after failing tests, with the report on them, and return the new outcomes.
@@ -128,13 +132,6 @@ class Coder:
             return self.result(Ending.REPLAY_EXHAUSTED)
         except ContextFullError:
             return self.result(Ending.CONTEXT)
-
-    def _first_step(self, issue: str, repo_map: str) -> _Next:
-        files = self._shown.contents(self.brief.shown)
-        text = partial(fill, self.brief.opening, problem=issue, files=files)
-        self._shown.sent()
-        self._opening = text(repo_map="")
-        return _Next(Topic.LOCATE, text(repo_map=repo_map))
 
     def _lead(self, step: _Next | None) -> Ending:
         """Continue until no message is left or a budget is used up."""
@@ -209,7 +206,12 @@ class Coder:
             self.checks.changed()
         if reply.truncated:
             self._edit = False
-            return self._go_on(reply)
+            if self.model.traits.prefill and reply.content and not reply.tool_calls:
+                self._partial = ""
+                return _Next(Topic.EDIT, prefill=True)
+            tools = bool(self.edit_format.tools)
+            rest = render("truncated", tools=tools, joins=self.edit_format.joins)
+            return _Next(Topic.EDIT, rest)
         return self._follow(whole)
 
     def _follow(self, reply: Reply) -> _Next | None:
@@ -228,15 +230,6 @@ class Coder:
     @property
     def _known(self) -> frozenset[str]:
         return self.files.paths if self.brief.more_files else frozenset(self.brief.shown)
-
-    def _go_on(self, reply: Reply) -> _Next:
-        if self.model.traits.prefill and reply.content and not reply.tool_calls:
-            self._partial = ""
-            return _Next(Topic.EDIT, prefill=True)
-        return _Next(
-            Topic.EDIT,
-            render("truncated", tools=bool(self.edit_format.tools), joins=self.edit_format.joins),
-        )
 
     def _with_new(self, step: _Next | None, text: str) -> _Next | None:
         added = self._mention(text)
@@ -316,7 +309,18 @@ def apply_reply(
     report = write_report(after_failures(applied, on_failure), space)
     named = [path for result in report.results for path in (result.path, result.landed_in)]
     shown.add(path for path in named if path in existing or path in report.contents)
-    return report, _counted(report, whole)
+    faults = Counter(result.fault for result in report.results)
+    return report, (
+        ReplyCounts(
+            edits=len(report.results),
+            failed=len(report.failed),
+            unreadable=faults[Fault.UNREADABLE],
+            unsafe=faults[Fault.UNSAFE],
+            foreign=faults[Fault.FOREIGN],
+            ambiguous=faults[Fault.AMBIGUOUS],
+            whole_file_blocks=whole,
+        )
+    )
 
 
 def _looks_for_all(edit: Edit, text: str | None) -> bool:
@@ -324,19 +328,6 @@ def _looks_for_all(edit: Edit, text: str | None) -> bool:
         return False
     searches = (edit.search, *(search for search, _ in edit.readings))
     return text.strip() in {search.strip() for search in searches}
-
-
-def _counted(report: ApplyReport, whole_files: int) -> ReplyCounts:
-    faults = Counter(result.fault for result in report.results)
-    return ReplyCounts(
-        edits=len(report.results),
-        failed=len(report.failed),
-        unreadable=faults[Fault.UNREADABLE],
-        unsafe=faults[Fault.UNSAFE],
-        foreign=faults[Fault.FOREIGN],
-        ambiguous=faults[Fault.AMBIGUOUS],
-        whole_file_blocks=whole_files,
-    )
 
 
 # Tokens of the sentence around the files when earlier rounds were removed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _MOST_NAMES = 30
@@ -91,7 +91,7 @@ def describe(
         head = _changes(comparison, len(previous))
         explained: Sequence[Failure] = (*comparison.changed, *comparison.new)
     else:
-        names = [f"- {name}" for name in _names(failures, _MOST_NAMES)]
+        names = [f"- {failure.name[:_LONGEST_NAME]}" for failure in failures[:_MOST_NAMES]]
         head, explained = "\n".join([*names, *_more(len(failures) - len(names))]), failures
     head = cut(head, budget // 2 if explained else budget)
     return "\n\n".join([head, *_details(explained, budget - len(head) - 2)])
@@ -122,10 +122,6 @@ def _listed_names(failures: Sequence[Failure]) -> str:
 def _listed(names: Sequence[str]) -> str:
     shown = [name[:_LONGEST_NAME] for name in names[:_ALIKE_SHOWN]]
     return ", ".join(shown) + "".join(_more(len(names) - len(shown), " "))
-
-
-def _names(failures: Iterable[Failure], most: int) -> list[str]:
-    return [failure.name[:_LONGEST_NAME] for failure in failures][:most]
 
 
 def _more(count: int, before: str = "") -> list[str]:

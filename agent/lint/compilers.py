@@ -50,16 +50,14 @@ class OwnCompiler:
 
     def _one(self, path: str, text: str) -> Finding | None:
         if _surely_quick(text):
-            return self._named(_compile(path, _as_saved(text) if self.version else text))
+            found = _compile(path, _as_saved(text) if self.version else text)
+            if found is None or not self.version:
+                return found
+            return replace(found, problem=f"{found.problem} (Python {self.version})")
         try:
             return InterpreterCompiler(Path(sys.executable)).check([(path, text)])[0]
         except CompilerFailedError:
             return Finding(path, 1, "cannot be compiled in ten seconds and two gigabytes")
-
-    def _named(self, found: Finding | None) -> Finding | None:
-        if found is None or not self.version:
-            return found
-        return replace(found, problem=f"{found.problem} (Python {self.version})")
 
 
 @dataclass(frozen=True)

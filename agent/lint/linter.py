@@ -130,10 +130,12 @@ def is_exempt(change: Change) -> bool:
     text = change.after if change.before is None else change.before
     return (
         max(len(text), len(change.after)) > _TOO_BIG
-        or _is_template_path(change.path)
+        or "{{" in change.path
+        or "{%" in change.path
         or _is_generated(change.path, text)
         or bool(_TEMPLATE_MARK.search(text))
-        or _is_other_format(text)
+        # Translations of Qt are XML in files that are called `.ts`, too.
+        or text.lstrip().startswith(("<?xml", "<!DOCTYPE TS"))
     )
 
 
@@ -148,10 +150,6 @@ def excuses_syntax(change: Change) -> bool:
     return any(_TEMPLATE_LINE.match(line[:_LOOKED_AT]) for line in change.after.split("\n"))
 
 
-def _is_template_path(path: str) -> bool:
-    return "{{" in path or "{%" in path
-
-
 def _is_generated(path: str, text: str) -> bool:
     if _GENERATED_NAMES.search(path):
         return True
@@ -160,11 +158,6 @@ def _is_generated(path: str, text: str) -> bool:
         return True
     is_script = PurePosixPath(path).suffix in (".js", ".mjs", ".cjs")
     return is_script and any(len(line) > _LONG_LINE for line in lines)
-
-
-def _is_other_format(text: str) -> bool:
-    """Return whether the file is XML: translations of Qt are called ``.ts``, too."""
-    return text.lstrip().startswith(("<?xml", "<!DOCTYPE TS"))
 
 
 _FATAL = (
@@ -289,7 +282,11 @@ _SHOWN = 60
 def new_errors(change: Change) -> tuple[Finding, ...]:
     """Return the syntax errors that ``change`` introduces; none for files without a grammar."""
     languages = _languages(change)
-    fitting = [language for language in languages if _took_before(language, change)]
+    fitting = [
+        language
+        for language in languages
+        if change.before is None or not _parse(language, change.before).has_error
+    ]
     if any(not _parse(language, change.after).has_error for language in fitting) or not languages:
         return ()
     language = (fitting or languages)[0]
@@ -299,11 +296,6 @@ def new_errors(change: Change) -> tuple[Finding, ...]:
     if language in _HAS_MACROS:
         return _lost_balance(change, language)
     return found if change.before is None else _written(found, change, language)
-
-
-def _took_before(language: str, change: Change) -> bool:
-    """Return whether ``language`` parsed the file before the edit; in a new file any counts."""
-    return change.before is None or not _parse(language, change.before).has_error
 
 
 def _languages(change: Change) -> list[str]:

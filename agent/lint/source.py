@@ -80,15 +80,9 @@ def _headers(root: Node, row: int) -> Iterator[range]:
     while node is not None:
         body = node.child_by_field_name("body")
         if body is not None and _DEFINITION.search(node.type) and node.start_point.row < row:
-            last = max(node.start_point.row, _end_of_header(node, body))
+            before = body.prev_sibling
+            last = before.end_point.row if before is not None else 0
+            last = max(node.start_point.row, last)
             yield range(node.start_point.row + 1, min(last, row - 1) + 2)
-        node = next((child for child in node.children if _holds(child, row)), None)
-
-
-def _end_of_header(node: Node, body: Node) -> int:
-    before = body.prev_sibling
-    return before.end_point.row if before is not None else node.start_point.row
-
-
-def _holds(node: Node, row: int) -> bool:
-    return node.start_point.row <= row <= node.end_point.row and node.child_count > 0
+        around = (c for c in node.children if c.start_point.row <= row <= c.end_point.row)
+        node = next((child for child in around if child.child_count > 0), None)

@@ -48,15 +48,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="all files with score and reasons")
     parser.add_argument("--chat", action="append", default=[], metavar="PATH", help="leave out")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     parser.add_argument(
-        "--store", type=Path, default=_default_store(), metavar="FILE", help="where tags are kept"
+        "--store",
+        type=Path,
+        default=Path(base) / "swe-retry-harness" / "tags.sqlite",
+        metavar="FILE",
+        help="where tags are kept",
     )
     return parser
-
-
-def _default_store() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "swe-retry-harness" / "tags.sqlite"
 
 
 def _read(path: Path) -> str:

@@ -136,7 +136,10 @@ class RepoMap:
         key = tree_key(blobs)
         with suppress(ValueError):
             return cls(Index.unpack(store.tree(key)))
-        index = _build(blobs, root, store)
+        builder = IndexBuilder()
+        for path, tags in store.tags(blobs, root):
+            builder.add(path, tags)
+        index = builder.build(blobs)
         store.keep_tree(key, index.pack())
         return cls(index)
 
@@ -238,13 +241,6 @@ def render(entries: Sequence[FileEntry]) -> str:
     return "\n".join(line for entry in entries for line in render_file(entry))
 
 
-def _build(blobs: Mapping[str, str], root: Path, store: TagStore) -> Index:
-    builder = IndexBuilder()
-    for path, tags in store.tags(blobs, root):
-        builder.add(path, tags)
-    return builder.build(blobs)
-
-
 def _longest(
     entries: Callable[[int], tuple[FileEntry, ...]],
     most: int,
@@ -321,7 +317,10 @@ def choices(material: Material, characters: int) -> Iterator[MapChoice]:
             break
         form = Form.DOCUMENTED if share < DOCUMENTED_SHARE else Form.SIGNATURE
         file = material.file_of[unit]
-        used += _cost(material, unit, form) + _heading(material, file, seen)
+        definition = material.definition(unit)
+        used += len(definition.signature) + 4 + sum(map(len, definition.decorators))
+        used += len(definition.doc) if form is Form.DOCUMENTED else 0
+        used += 0 if file in seen else len(material.paths[file]) + 2
         seen.add(file)
         taken += 1
         yield MapChoice(file, unit, form)
@@ -345,16 +344,6 @@ def _merged(material: Material, taken: int) -> Iterator[MapChoice]:
     ]
     offers.sort(key=lambda offer: (-offer[0], offer[1]))
     return (choice for _, _, choice in offers)
-
-
-def _cost(material: Material, unit: int, form: Form) -> int:
-    definition = material.definition(unit)
-    cost = len(definition.signature) + 4 + sum(map(len, definition.decorators))
-    return cost + (len(definition.doc) if form is Form.DOCUMENTED else 0)
-
-
-def _heading(material: Material, file: int, seen: set[int]) -> int:
-    return 0 if file in seen else len(material.paths[file]) + 2
 
 
 _PACKAGE = Path(__file__).resolve().parent

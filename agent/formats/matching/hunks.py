@@ -24,7 +24,12 @@ def hunks(before: str, after: str) -> list[tuple[str, str]]:
     if old:
         for context in (_CONTEXT, 4 * _CONTEXT):
             found = _with_context(old, new, context)
-            if _leads_to(old, new, found):
+            lines = list(old)
+            edits = [
+                SearchReplace("", search, replace, blank_end=True) for search, replace in found
+            ]
+            blocks = place_edits(lines, edits)
+            if lines == list(new) and all(block.span is not None for block in blocks):
                 return found
     return [(with_ends(old), with_ends(new))]
 
@@ -36,13 +41,6 @@ def _with_context(old: Sequence[str], new: Sequence[str], context: int) -> list[
         first, last = group[0], group[-1]
         found.append((with_ends(old[first[1] : last[2]]), with_ends(new[first[3] : last[4]])))
     return found
-
-
-def _leads_to(old: Sequence[str], new: Sequence[str], found: Sequence[tuple[str, str]]) -> bool:
-    lines = list(old)
-    edits = [SearchReplace("", search, replace, blank_end=True) for search, replace in found]
-    blocks = place_edits(lines, edits)
-    return lines == list(new) and all(block.span is not None for block in blocks)
 
 
 def marked(search: str, replace: str) -> list[str]:

@@ -8,8 +8,6 @@ and the like inside a line survive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from agent.formats.matching.lines import starts_of
 
 # The search for each piece between dots reads the whole file.
@@ -49,21 +47,19 @@ def keep_final_newline(text: str, result: str) -> str:
 
 
 def _by_lines(whole: list[str], part: list[str], new: list[str]) -> str | None:
-    exact = _find(whole, part)
+    exact = next(starts_of(whole, part), None) if part else 0
     if exact is not None:
         return "".join([*whole[:exact], *new, *whole[exact + len(part) :]])
     return _by_indentation(whole, part, new)
-
-
-def _find(whole: Sequence[str], part: Sequence[str]) -> int | None:
-    return next(starts_of(whole, part), None) if part else 0
 
 
 def _by_indentation(whole: list[str], part: list[str], new: list[str]) -> str | None:
     part, new = _outdent(part, new)
     stripped = [line.lstrip() for line in part]
     for start in starts_of([line.lstrip() for line in whole], stripped):
-        indent = _missing_indent(whole[start : start + len(part)], part)
+        pairs = zip(whole[start : start + len(part)], part, strict=True)
+        indents = {have[: len(have) - len(want)] for have, want in pairs if have.strip()}
+        indent = indents.pop() if len(indents) == 1 else None
         if indent is not None:
             indented = [indent + line if line.strip() else line for line in new]
             return "".join([*whole[:start], *indented, *whole[start + len(part) :]])
@@ -78,12 +74,6 @@ def _outdent(part: list[str], new: list[str]) -> tuple[list[str], list[str]]:
         return [line[width:] if line.strip() else line for line in lines]
 
     return cut(part), cut(new)
-
-
-def _missing_indent(window: list[str], part: list[str]) -> str | None:
-    pairs = zip(window, part, strict=True)
-    indents = {have[: len(have) - len(want)] for have, want in pairs if have.strip()}
-    return indents.pop() if len(indents) == 1 else None
 
 
 def _by_elision(whole: str, part: str, new: str) -> str | None:

@@ -46,11 +46,7 @@ def read_blocks(
     An unreadable block is an ``Unreadable``. ``closing`` is the word of the closing marker that
     the model was told to write.
     """
-    return _Blocks(_separated(lines), scope, closing).all()
-
-
-def _separated(lines: Sequence[str]) -> list[str]:
-    """Put what stands behind an opening marker on its own line: a path before it, code after."""
+    # What stands behind an opening marker gets its own line: a path before it, code after.
     found: list[str] = []
     for line in lines:
         glued = _GLUED_OPEN.match(line) if "<<<" in line and len(line) < _LONGEST else None
@@ -61,7 +57,7 @@ def _separated(lines: Sequence[str]) -> list[str]:
         else:
             one = glued[2].startswith(" ") and not glued[2].startswith("  ")
             found += [glued[1], glued[2][one:]]
-    return found
+    return _Blocks(found, scope, closing).all()
 
 
 class _Blocks:
@@ -84,7 +80,8 @@ class _Blocks:
             yield before
             creates = at + 1 < count and bool(DIVIDER.match(self.lines[at + 1]))
             self.path = file_for(before, self.scope.known, self.path, new=creates)
-            self.fence = _last_fence(before) or self.fence
+            marks = [mark[0] for line in before if (mark := fence_of(line))]
+            self.fence = marks[-1] if marks else self.fence
             end, closed = self._closing(at)
             yield self._edit(before, at, end, closed=closed)
             done = min(end + closed, count)
@@ -143,7 +140,8 @@ class _Blocks:
         if not sections:
             return Unreadable(self.path, STRAY.format(self.path))
         (search, replace), *others = sections
-        appends = bool(_APPENDS.search(_prose(before)))
+        prose = [line for line in before if not fence_of(line) and " " in line.strip()]
+        appends = bool(_APPENDS.search("\n".join(prose)))
         exists = appends or any(s.strip() for s, _ in sections)
         return SearchReplace(
             path=resolve_existing(self.path, self.scope) if exists else self.path,
@@ -220,15 +218,6 @@ def _divided(inside: Sequence[str]) -> list[str]:
 
 def _shown(lines: Sequence[str]) -> str:
     return "".join(f"\n    | {line}" for line in lines[:10])
-
-
-def _last_fence(before: Sequence[str]) -> str:
-    marks = [mark[0] for line in before if (mark := fence_of(line))]
-    return marks[-1] if marks else ""
-
-
-def _prose(before: Sequence[str]) -> str:
-    return "\n".join(line for line in before if not fence_of(line) and " " in line.strip())
 
 
 def _dividers(inside: Sequence[str], size: int, *, markup: bool) -> list[int]:

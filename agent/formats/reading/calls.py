@@ -23,7 +23,9 @@ def calls_of(reply: Reply) -> Sequence[ToolCall]:
     """Return the calls of ``reply``; without any, a call that its text holds as JSON."""
     if reply.tool_calls:
         return reply.tool_calls
-    data = _loaded(_unfenced(reply.content))
+    lines = reply.content.removeprefix("\ufeff").strip().split("\n")
+    marks = [n for n, line in enumerate(lines) if fence_of(line)]
+    data = _loaded("\n".join(lines[marks[0] + 1 : marks[-1]] if len(marks) > 1 else lines))
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
         return ()
     given = data.get("arguments", data.get("parameters"))
@@ -139,9 +141,3 @@ def _written(data: Any) -> str:  # noqa: ANN401 - JSON
 
 def _substance(text: str) -> str:
     return _STRUCTURE.sub("", text)
-
-
-def _unfenced(text: str) -> str:
-    lines = text.removeprefix("\ufeff").strip().split("\n")
-    marks = [n for n, line in enumerate(lines) if fence_of(line)]
-    return "\n".join(lines[marks[0] + 1 : marks[-1]]) if len(marks) > 1 else "\n".join(lines)

@@ -79,7 +79,13 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]
         if body:
             yield lines[done:at]
             path = _file_of(lines[done : at + (lines[at][:2] != "@@")], scope, path)
-            yield from _headless(path, body, scope)
+            if path is None:
+                problem = (
+                    "a diff names no file. Begin it with the lines `--- a/PATH` and `+++ b/PATH`."
+                )
+                yield Unreadable("", problem)
+            else:
+                yield from _hunks(_existing(path, body, scope), body, scope)
             done = end
         at = end
     yield lines[done:]
@@ -111,14 +117,6 @@ def _file_of(before: Sequence[str], scope: ReplyScope, previous: str | None) -> 
     return file_for(before, scope.known, previous)
 
 
-def _headless(path: str | None, body: Sequence[Hunk], scope: ReplyScope) -> Iterator[Edit]:
-    if path is None:
-        problem = "a diff names no file. Begin it with the lines `--- a/PATH` and `+++ b/PATH`."
-        yield Unreadable("", problem)
-    else:
-        yield from _hunks(_existing(path, body, scope), body, scope)
-
-
 def _has_hunks(lines: Sequence[str], start: int) -> bool:
     for at in range(start, len(lines)):
         if _header(lines, at)[0]:
@@ -137,7 +135,9 @@ def _file(
         return
     if old == _NOWHERE:
         content = _content(body)
-        yield _unstrayed(content, SearchReplace(new, "", with_ends(_side(content, "+"))))
+        edit = SearchReplace(new, "", with_ends(_side(content, "+")))
+        plain = [line for line in content if line[:1] not in ("+", "-", " ")]
+        yield Unreadable(new, STRAY.format(new)) if strays(plain) else edit
         return
     path = old if old in scope.known else _existing(new, body, scope)
     yield from _hunks(path, body, scope)
@@ -243,11 +243,6 @@ def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
         for lines, marks in ((content[: last + 1], " +-"), (content, "+-"))
     ]
     return tuple(dict.fromkeys(sides))
-
-
-def _unstrayed(content: Sequence[str], edit: SearchReplace) -> Edit:
-    plain = [line for line in content if line[:1] not in ("+", "-", " ")]
-    return Unreadable(edit.path, STRAY.format(edit.path)) if strays(plain) else edit
 
 
 def _content(body: Sequence[Hunk]) -> list[str]:

@@ -188,7 +188,9 @@ def _index(paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, in
         kinds=np.frombuffer(b"".join(f.kinds for f in files), np.uint8),
         rows=tuple(row for f in files for row in f.rows),
         identifiers=identifiers,
-        starts=_starts(word, len(identifiers)),
+        starts=np.concatenate(
+            ([0], np.cumsum(np.bincount(word, minlength=len(identifiers))))
+        ).astype(np.int32),
         units=unit[order],
         counts=_concatenated([f.counts for f in files], np.uint8)[order],
         stems=stems,
@@ -199,10 +201,6 @@ def _index(paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, in
 
 def _concatenated(arrays: Sequence[array[int]], kind: type[Any]) -> NDArray[Any]:
     return np.concatenate([np.empty(0, kind), *(np.frombuffer(a, kind) for a in arrays)])
-
-
-def _starts(keys: NDArray[Any], number: int) -> Ints:
-    return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=number)))).astype(np.int32)
 
 
 def _stemmed(identifiers: Sequence[str]) -> tuple[tuple[str, ...], Ints, Ints]:

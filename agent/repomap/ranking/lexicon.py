@@ -112,7 +112,10 @@ class Lexicon:
             for text, share in ((base.rpartition(".")[0] or base, 1.0), (folders, _FOLDER_SHARE)):
                 for stem in stems(text):
                     found.setdefault(stem, {}).setdefault(number, share)
-        return _as_places(found)
+        return {
+            key: (np.array(list(places), np.int64), np.array(list(places.values())))
+            for key, places in found.items()
+        }
 
     def holding(self, stem: str) -> Ints:
         """Return the numbers of the identifiers that hold ``stem``."""
@@ -138,13 +141,6 @@ class Lexicon:
         """Return ``type_factor`` for each class or similar, 1 for functions, 0 for files."""
         factors: Floats = np.array([0.0, type_factor, 1.0])
         return factors[self.index.kinds]
-
-
-def _as_places(found: dict[str, dict[int, float]]) -> dict[str, Places]:
-    return {
-        key: (np.array(list(places), np.int64), np.array(list(places.values())))
-        for key, places in found.items()
-    }
 
 
 def _norms(lengths: Floats) -> Floats:

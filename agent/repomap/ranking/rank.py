@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from agent.repomap.ranking.index import FILE, Index, Ints
 from agent.repomap.ranking.lexicon import K1, Floats, Lexicon, Places, summed
-from agent.repomap.ranking.query import Query, read_query
+from agent.repomap.scanning.words import IDENTIFIER, parts
 
 _TEST = re.compile(
     r"(^|/)(tests?|testing|__tests__|specs?|testdata|test-data|fixtures?|benchmarks?|roottest)/"
@@ -127,8 +128,8 @@ class Ranker:
         """Which files are tests, are documentation, define nothing."""
         paths = self.index.paths
         return (
-            np.array([_is_test(path) for path in paths], bool),
-            np.array([_is_documentation(path) for path in paths], bool),
+            np.array([bool(_TEST.search(path)) for path in paths], bool),
+            np.array([bool(_DOCUMENTATION.search(path)) for path in paths], bool),
             np.diff(self.index.first_unit) == 1,
         )
 
@@ -217,12 +218,87 @@ def _strongest(scores: Floats) -> Floats:
     return np.where(scores > limit, scores, 0.0) ** 2
 
 
-def _is_test(path: str) -> bool:
-    return _TEST.search(path) is not None
+_FENCED = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_QUOTED = re.compile(r"`([^`\n]+)`")
+_INDENTED = re.compile(r"^(?: {4}|\t|>>> |In \[\d+\]:)(.*)$", re.MULTILINE)
+_LIKE_CODE = re.compile(r"^_|[a-z0-9][A-Z]|\w_\w|[A-Za-z]\d|^[A-Z]{2,}$|\w+(?=\()")
+_CALLED = re.compile(r"([^\W\d]\w+)\(")
+_QUALIFIED = re.compile(r"(?=\b([^\W\d]\w*)\.([^\W\d]\w+))")
+_FRAME = re.compile(r"File \"([^\"\n]+)\", line \d+, in (\w+)")
+_ASKS_TESTS = re.compile(
+    r"\b(?:failing|broken|flaky|add|missing|write|new) (?:\w+ )?tests?\b", re.I
+)
+_ASKS_DOCUMENTATION = re.compile(r"\b(?:docs|documentation|tutorial|readme|changelog)\b", re.I)
+_TITLE_WEIGHS = 3.0
+# Words of any issue. Rarity in code does not show that: there, "would" is a rare word.
+_EVERYDAY = """
+    about above after again all also although always and another any anything are around ask back
+    because been before being below between both bug but can cannot case cause change code com
+    come confirm could current currently did different does doing done down during each either
+    else email enough error even ever every everything exactly example expect expected fact fail
+    few find first fix following for found from further get github give going good got had happen
+    has have having hello help here hope how however html http https idea instead into issue its
+    itself just know later least let like line little local look made make many maybe mean might
+    more most much must need never new not nothing now off once one only org other our out over
+    own pip please possible probably problem put python question quite rather really recent reason
+    reproduce result run same say see seem set several should show simple simply since some
+    something still such sure system take than thank that the their them then there these they
+    thing think this those though through too traceback tried try trying two under until usage use
+    used user using version very via want was way well were what when where whether which while
+    who why will with within without won work would wrong www yes yet you your actual behavior
+    behaviour bit linux windows macos call last file module
+    """
+_EVERYDAY_STEMS = frozenset(part for word in _EVERYDAY.split() for part in parts(word))
 
 
-def _is_documentation(path: str) -> bool:
-    return _DOCUMENTATION.search(path) is not None
+@dataclass(frozen=True)
+class Query:
+    """The evidence in one text; all weights are positive.
+
+    Attributes:
+        stems: words and parts of identifiers, everyday words left out.
+        identifiers: as they stand, where they look like code.
+        qualified: names with the name before their dot: ``("Add", "flatten")``.
+        frames: file and function of each traceback line, innermost last.
+        asks_for_tests, asks_for_documentation: the title is about them.
+    """
+
+    stems: Mapping[str, float]
+    identifiers: Mapping[str, float]
+    qualified: tuple[tuple[str, str], ...]
+    frames: tuple[tuple[str, str], ...]
+    asks_for_tests: bool = False
+    asks_for_documentation: bool = False
+
+
+def read_query(text: str) -> Query:
+    """Return the evidence in ``text``; its first line counts as the title."""
+    title, _, body = text.strip().partition("\n")
+    stems: dict[str, float] = defaultdict(float)
+    identifiers: dict[str, float] = defaultdict(float)
+    without = _FENCED.sub(" ", text)
+    code = [*_FENCED.findall(text), *_QUOTED.findall(without), *_INDENTED.findall(without)]
+    called = set(_CALLED.findall(text))
+    marked = set(IDENTIFIER.findall(" ".join(code))) | called
+    for part, weight in ((title, _TITLE_WEIGHS), (body, 1.0)):
+        for word, count in Counter(IDENTIFIER.findall(part)).items():
+            found = [p for p in parts(word) if p not in _EVERYDAY_STEMS and len(p) > 1]
+            for stem in found:
+                stems[stem] += weight * count
+            if found and (word in marked or _LIKE_CODE.search(word)):
+                identifiers[word] += weight * count
+    return Query(
+        {stem: _damped(n) for stem, n in sorted(stems.items())},
+        {word: _damped(n) for word, n in sorted(identifiers.items())},
+        tuple(dict.fromkeys(_QUALIFIED.findall(text))),
+        tuple(dict.fromkeys(_FRAME.findall(text))),
+        asks_for_tests=_ASKS_TESTS.search(title) is not None,
+        asks_for_documentation=_ASKS_DOCUMENTATION.search(title) is not None,
+    )
+
+
+def _damped(count: float) -> float:
+    return 3.0 * count / (2.0 + count)
 
 
 # A name with more definitions than this does not identify one of them.
@@ -342,7 +418,14 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
     index = lexicon.index
     evidence = Fits(Fit.none(len(index.rows)), Fit.none(len(index.paths)))
     for stem, weight in query.stems.items():
-        _weigh_stem(lexicon, evidence, stem, weight)
+        units, files = evidence.units, evidence.files
+        held = lexicon.holding(stem)
+        if len(held):
+            _bm25(lexicon, held, weight, (units.words, files.words))
+            shares = np.repeat(1.0 / lexicon.stem_counts[held], lexicon.definers[held])
+            _spread((lexicon.defining(held), shares), weight, units.name_words)
+        if stem in lexicon.path_stems:
+            _spread(lexicon.path_stems[stem], weight, files.name_words)
     for word, weight in query.identifiers.items():
         _weigh_identifier(lexicon, evidence, word, weight)
     for before, name in query.qualified:
@@ -351,17 +434,6 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
                 evidence.units.qualified[unit] = 1.0
     _weigh_frames(lexicon, evidence, query)
     return evidence
-
-
-def _weigh_stem(lexicon: Lexicon, evidence: Fits, stem: str, weight: float) -> None:
-    units, files = evidence.units, evidence.files
-    held = lexicon.holding(stem)
-    if len(held):
-        _bm25(lexicon, held, weight, (units.words, files.words))
-        shares = np.repeat(1.0 / lexicon.stem_counts[held], lexicon.definers[held])
-        _spread((lexicon.defining(held), shares), weight, units.name_words)
-    if stem in lexicon.path_stems:
-        _spread(lexicon.path_stems[stem], weight, files.name_words)
 
 
 def _weigh_identifier(lexicon: Lexicon, evidence: Fits, word: str, weight: float) -> None:

@@ -58,7 +58,11 @@ class TagStore:
         Only the tags of one file are in memory: those of a large repository take much.
         """
         languages = {path: language_of(path) for path in blobs}
-        wanted = {path: _key(lang, blobs[path]) for path, lang in languages.items() if lang}
+        wanted = {
+            path: f"{SCANNER}:{grammars_version()}:{lang}:{blobs[path]}"
+            for path, lang in languages.items()
+            if lang
+        }
         found: set[str] = set()
         by_key = _inverted(wanted)
         for batch in _batches(sorted(by_key)):
@@ -137,10 +141,6 @@ def _insert(rows: Iterable[tuple[str, bytes]], database: sqlite3.Connection) -> 
     database.executemany("INSERT OR REPLACE INTO blobs VALUES (?, ?)", rows)
 
 
-def _key(language: str, blob: str) -> str:
-    return f"{SCANNER}:{grammars_version()}:{language}:{blob}"
-
-
 def _inverted(keys: Mapping[str, str]) -> dict[str, list[str]]:
     paths: dict[str, list[str]] = {}
     for path, key in sorted(keys.items()):
@@ -189,7 +189,10 @@ def scan(data: bytes, language: str) -> FileTags:
         )
         for span, parent in zip(spans, parents, strict=True)
     )
-    return FileTags(definitions, _words(data, spans, parents))
+    counts: list[Counter[str]] = [Counter() for _ in range(len(spans) + 1)]
+    for owner, start, end in _segments(len(data), spans, parents):
+        counts[owner + 1].update(IDENTIFIER.findall(data[start:end].decode("utf-8", "replace")))
+    return FileTags(definitions, tuple(map(dict, counts)))
 
 
 def _parents(spans: Sequence[Span]) -> list[int]:
@@ -200,15 +203,6 @@ def _parents(spans: Sequence[Span]) -> list[int]:
         parents.append(around[-1] if around else -1)
         around.append(number)
     return parents
-
-
-def _words(
-    data: bytes, spans: Sequence[Span], parents: Sequence[int]
-) -> tuple[dict[str, int], ...]:
-    counts: list[Counter[str]] = [Counter() for _ in range(len(spans) + 1)]
-    for owner, start, end in _segments(len(data), spans, parents):
-        counts[owner + 1].update(IDENTIFIER.findall(data[start:end].decode("utf-8", "replace")))
-    return tuple(map(dict, counts))
 
 
 def _segments(

@@ -53,7 +53,10 @@ class FileTags:
         names = sorted({word for unit in self.words for word in unit})
         number = {word: place for place, word in enumerate(names)}
         units = [[n for w in sorted(unit) for n in (number[w], unit[w])] for unit in self.words]
-        rows = [_row(definition) for definition in self.definitions]
+        rows = [
+            [d.name, d.kind, d.first, d.last, d.parent, d.signature, d.decorators, d.doc]
+            for d in self.definitions
+        ]
         return zlib.compress(json.dumps([rows, " ".join(names), units]).encode(), 1)
 
     @classmethod
@@ -63,20 +66,15 @@ class FileTags:
             rows, joined, units = json.loads(zlib.decompress(packed))
             names = joined.split(" ")
             definitions = tuple(map(_definition, rows))
-            words = tuple(_counts(names, unit) for unit in units)
+            words = tuple(
+                {names[n]: count for n, count in zip(unit[::2], unit[1::2], strict=True)}
+                for unit in units
+            )
         except (zlib.error, ValueError, TypeError, LookupError) as error:
             raise ValueError(f"not packed tags: {error}") from error
         return cls(definitions, words)
 
 
-def _row(d: Definition) -> list[object]:
-    return [d.name, d.kind, d.first, d.last, d.parent, d.signature, d.decorators, d.doc]
-
-
 def _definition(row: list[Any]) -> Definition:
     name, kind, first, last, parent, signature, decorators, doc = row
     return Definition(name, kind, first, last, parent, signature, tuple(decorators), doc)
-
-
-def _counts(names: list[str], unit: list[int]) -> dict[str, int]:
-    return {names[n]: count for n, count in zip(unit[::2], unit[1::2], strict=True)}

@@ -22,7 +22,10 @@ def blobs_below(root: Path) -> dict[str, str]:
     """
     if not root.is_dir():
         raise UserError(f"{root} is not a folder")
-    return _tracked(root) or _found(root)
+    return _tracked(root) or {
+        path: blob_hash((root / path).read_bytes()) if language_of(path) else ""
+        for path in sorted(_walk(root))
+    }
 
 
 def blob_hash(data: bytes) -> str:
@@ -48,13 +51,6 @@ def _tracked(root: Path) -> dict[str, str]:
         elif name in blobs:
             blobs[name] = blob_hash((root / name).read_bytes())
     return blobs
-
-
-def _found(root: Path) -> dict[str, str]:
-    return {
-        path: blob_hash((root / path).read_bytes()) if language_of(path) else ""
-        for path in sorted(_walk(root))
-    }
 
 
 def _walk(root: Path) -> Iterator[str]:
