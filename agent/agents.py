@@ -28,11 +28,7 @@ def load_agent(
 ) -> Agent:
     """Return the agent ``name``: ``builtin``, ``command:…``, an entry point, ``module:attribute``.
 
-    Args:
-        name: the value of ``--agent``.
-        env: names of the environment variables that a command gets.
-        seconds: the time limit of a command.
-        wrap: returns the command line that runs a command.
+    ``env`` names the environment variables that a command gets, ``seconds`` is its time limit.
 
     Raises:
         UserError: the name is unknown, or names something else than an agent.

@@ -44,7 +44,6 @@ class CommandAgent:
         argv: the words of the template, with placeholders.
         environment: variables of the command besides ``PATH``, ``HOME``, ``TMPDIR``, ``LANG``.
         seconds: the time limit; then the command and all its processes are killed.
-        wrap: returns the command line that is run.
     """
 
     argv: tuple[str, ...]
@@ -66,7 +65,8 @@ class CommandAgent:
         text = redact(errors.text())
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         output, last = redact(result.output), lines[-1][:_LONGEST_LINE] if lines else ""
-        notes = [note for note in (_ending(result, self.seconds, last), spent.note) if note]
+        ending, problem = _abnormal(result, self.seconds, last)
+        notes = [note for note in (problem, spent.note) if note]
         task.log(f"agent: {'; '.join(notes) or 'ended'} after {result.seconds:.1f} s")
         task.log(f"agent's output:\n{output}")
         task.transcript.messages.append(Message("assistant", output))
@@ -78,7 +78,7 @@ class CommandAgent:
             model=task.model_name,
         )
         task.transcript.calls.append(Call(request_sha256([asked]), reply))
-        return Work(None, "; ".join(notes), _abnormal(result))
+        return Work(None, "; ".join(notes), ending)
 
     def _run(self, task: Task, folder: Path, errors: Tail) -> tuple[CommandResult, Spent]:
         message, result_file = folder / "message.txt", folder / "result.json"
@@ -111,20 +111,12 @@ class CommandAgent:
         return result, read_spent(result_file) if asks else UNKNOWN
 
 
-def _as_it_is(argv: Sequence[str], root: Path, folder: Path) -> list[str]:
-    return list(argv)
-
-
 def command_agent(
     template: str, names: Sequence[str], seconds: float, wrap: Wrap | None = None
 ) -> CommandAgent:
-    """Return the agent that runs ``template``.
+    """Return the agent that runs ``template``, split as a shell splits words, without a shell.
 
-    Args:
-        template: split as a shell splits words; no shell runs it.
-        names: environment variables that the command gets.
-        seconds: the time limit.
-        wrap: see ``CommandAgent``.
+    ``names`` are environment variables that the command gets.
     """
     _refuse_secrets(template)
     try:
@@ -146,9 +138,8 @@ def command_agent(
     missing = [name for name in names if name not in os.environ]
     if missing:
         raise UserError(f"--agent-env {','.join(missing)}: not set; set it or leave it out")
-    return CommandAgent(
-        argv, {name: os.environ[name] for name in names}, seconds, wrap or _as_it_is
-    )
+    environment = {name: os.environ[name] for name in names}
+    return CommandAgent(argv, environment, seconds, wrap or (lambda argv, *_: list(argv)))
 
 
 def _refuse_secrets(template: str) -> None:
@@ -162,22 +153,13 @@ def _refuse_secrets(template: str) -> None:
         )
 
 
-def _abnormal(result: CommandResult) -> Ending | None:
+def _abnormal(result: CommandResult, seconds: float, last_error: str) -> tuple[Ending | None, str]:
+    said = f": {last_error}" if last_error else ""
     if result.timed_out:
-        return Ending.TIME
-    return Ending.FAILED if result.exit_code else None
-
-
-def _ending(result: CommandResult, seconds: float, last_error: str) -> str:
-    if result.timed_out:
-        return f"the agent was stopped after {seconds:.0f} s" + _said(last_error)
-    if not result.exit_code:
-        return ""
-    return f"the agent ended with exit code {result.exit_code}" + _said(last_error)
-
-
-def _said(last_error: str) -> str:
-    return f": {last_error}" if last_error else ""
+        return Ending.TIME, f"the agent was stopped after {seconds:.0f} s{said}"
+    if result.exit_code:
+        return Ending.FAILED, f"the agent ended with exit code {result.exit_code}{said}"
+    return None, ""
 
 
 _MOST_BYTES = 1_000_000
@@ -198,7 +180,7 @@ UNKNOWN = Spent()
 def read_spent(path: Path) -> Spent:
     """Return the content of ``path``: ``{"cost": dollars, "tokens": {"prompt": n, …}}``.
 
-    A missing file is no error; an unreadable file gives a note.
+    A missing file is not an error; an unreadable file gives a note.
     """
     if path.is_symlink() or not path.exists():
         return UNKNOWN

@@ -36,20 +36,14 @@ class Task:
 
     Attributes:
         root: the checkout, which the agent edits in place.
-        message: the issue, or another task.
         repo_map: a map of the repository within the run's budget; may be empty.
         files: the tracked files.
         model: answers requests, for agents that do not call models themselves.
         model_name: litellm's name of the model.
         edit_format: the name of the model's edit format; agents may ignore it.
-        temperature: sampling temperature of this try.
-        limits: the limits of a conversation.
         run_tests: runs the tests on the tree with these changes; None without tests.
         transcript: filled by the agent.
         log: writes a line to the instance's log.
-        linter: finds the problems that an edit introduces.
-        matching: how the lines of an edit are found.
-        on_failure: whether the good edits of a reply are kept when others fail.
         submodules: folders of other repositories; the checkout holds none of their files.
         brief: what the built-in agent's messages hold; other agents may ignore it.
         image_urls: addresses of the issue's images, for models that take them.
@@ -81,7 +75,6 @@ class Work:
 
     Attributes:
         result: the outcomes; None lets the harness check the tree.
-        error: the error; empty without one.
         ending: an abnormal end where ``result`` is None.
     """
 

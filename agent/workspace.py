@@ -16,7 +16,7 @@ from core.atomic import write_bytes_atomic
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined"})
-# Larger files are no sources, and several copies would not fit into memory.
+# Larger files are not sources, and several copies would not fit into memory.
 _LARGEST = 512 * 1024 * 1024
 OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE})
 """Error numbers that do not depend on the path."""
@@ -34,11 +34,8 @@ class ForeignPathError(UnsafePathError):
 class TextFile:
     """A file as text with ``\\n`` line ends, with the encoding and line ends for writing it back.
 
-    Attributes:
-        text: the content; only ``\\r\\n`` becomes ``\\n``, and only when every line ends so.
-        encoding: a Python codec name.
-        newline: ``\\n`` or ``\\r\\n``.
-        declared: the file names its encoding itself (PEP 263).
+    Only ``\\r\\n`` becomes ``\\n``, and only when every line ends so. With ``declared`` the file
+    names its encoding itself (PEP 263).
     """
 
     text: str
@@ -105,7 +102,6 @@ class Workspace:
     """One checkout's files; remembers what they held before the first edit.
 
     Attributes:
-        root: the checkout; nothing outside it is read or written.
         originals: by path, the bytes before the first write; None for new files.
         submodules: paths of other repositories; their files are in no patch of this one.
         writable: the paths that may be written; None for all.
@@ -125,7 +121,6 @@ class Workspace:
             return None
 
     def original(self, path: str) -> str | None:
-        """Return the text that ``path`` had before any edit."""
         if path not in self.originals:
             return self.read(path)
         data = self.originals[path]
@@ -140,12 +135,8 @@ class Workspace:
     ) -> None:
         """Write all of ``contents``; nothing is written when one of the paths is unsafe.
 
-        Args:
-            contents: texts by path; None removes the file.
-            moved: new path to old path; the encoding, line ends and mode come along.
-
-        Raises:
-            UnsafePathError: naming the path and what is wrong with it.
+        A text of None removes the file. ``moved`` is new path to old path: the encoding, line ends
+        and mode come along.
         """
         places = {path: self.check(path) for path in contents}
         models = {path: self._place((moved or {}).get(path, path)) for path in contents}
@@ -197,17 +188,14 @@ class Workspace:
         for submodule in self.submodules:
             if f"{path}/".startswith(f"{submodule}/"):
                 raise UnsafePathError(f"{path}: {submodule} is a submodule, another repository")
-        return self._inside(path, path.split("/"))
-
-    def _inside(self, path: str, parts: list[str]) -> Path:
         try:
-            return self._regular(path, parts)
+            return self._regular(path)
         except OSError as error:
             raise UnsafePathError(f"{path}: {error.strerror}") from error
 
-    def _regular(self, path: str, parts: list[str]) -> Path:
+    def _regular(self, path: str) -> Path:
         place = self.root
-        for part in parts:
+        for part in path.split("/"):
             place = place / part
             if place.is_symlink():
                 raise UnsafePathError(f"{path}: {part} is a symbolic link")

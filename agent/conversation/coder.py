@@ -45,15 +45,11 @@ from llm.tokens import Count, most_tokens, size
 
 @dataclass(frozen=True)
 class _Next:
-    """The next message and the topic whose budget pays for it.
-
-    Attributes:
-        text: the message; empty with ``prefill``: the model continues its own last message.
-    """
+    """The next message and the topic whose budget pays for it."""
 
     topic: Topic
     text: str = ""
-    prefill: bool = False
+    prefill: bool = False  # without a text: the model continues its own last message
 
 
 @dataclass
@@ -87,7 +83,6 @@ class Coder:
 
     @property
     def brief(self) -> Brief:
-        """The brief of the conversation."""
         return self.checks.brief
 
     @cached_property
@@ -124,7 +119,6 @@ class Coder:
         return self._ended(step)
 
     def _ended(self, step: _Next) -> Result:
-        """Send ``step``, continue until the end, and return the outcomes."""
         self._counts, self._unsent, self._partial = [], None, ""
         try:
             return self.result(self._lead(self._react(self._ask(step))))
@@ -134,7 +128,6 @@ class Coder:
             return self.result(Ending.CONTEXT)
 
     def _lead(self, step: _Next | None) -> Ending:
-        """Continue until no message is left or a budget is used up."""
         spending = ReflectionsUsed(self.limits.reflections)
         while True:
             if step is None and self.limits.until_exhausted:
@@ -191,7 +184,6 @@ class Coder:
         return [*self.messages, *received, Message("user", text, images=images)]
 
     def _with_changed(self, message: str) -> str:
-        """Return ``message`` with the files that changed since the model last had them."""
         if not self.brief.again or not (changed := self._shown.changed()):
             return message
         return fill(self.brief.again, message=message, files=self._shown.contents(changed))
@@ -249,7 +241,6 @@ class Coder:
         return _Next(Topic.LOCATE, render("name_files"))
 
     def _edit_lint_test(self, edits: Sequence[Edit]) -> _Next | None:
-        """Apply ``edits`` and check the result; return the reflection, None without a problem."""
         report, counts = apply_reply(
             edits, self.edit_format, self._shown, self._known, self.on_failure
         )
@@ -343,12 +334,7 @@ def fitted(
 ) -> list[Message]:
     """Return ``request``, without its oldest rounds when it does not fit the window.
 
-    Args:
-        request: the messages.
-        window: of the model that answers them.
-        count: the model's.
-        files: the files of the conversation, which come with the last message after a cut.
-        opening: the first message without the map.
+    After a cut ``files`` come with the last message. ``opening`` is the first one without the map.
     """
     if window.tokens is None or window.holds(request, count):
         return request
@@ -394,12 +380,8 @@ def show_files(
 ) -> str:
     """Return the files in fences; unreadable files, and those without room, are only named.
 
-    Args:
-        paths: the files, the most important first.
-        read: returns the text of a file, None where it is no text.
-        room: the limit, in the unit of ``count``; None for 320,000 characters.
-        count: the size of a text.
-        inside: the path is the first line in the fence, not the line above it.
+    The most important of ``paths`` come first. ``room`` is in the unit of ``count``; None stands
+    for 320,000 characters. With ``inside`` the path is the first line in the fence, not above it.
     """
     shown: dict[str, str] = {}
     notes: list[str] = []
@@ -418,21 +400,14 @@ def show_files(
             room -= needed
     fence = shortest_fence(shown.values())
     heads = {path: f"{fence}\n{path}" if inside else f"{path}\n{fence}" for path in shown}
-    blocks = [f"{heads[path]}\n{_end(text)}{fence}" for path, text in shown.items()]
+    ends = {path: "\n" * bool(text and text[-1] != "\n") for path, text in shown.items()}
+    blocks = [f"{heads[path]}\n{text}{ends[path]}{fence}" for path, text in shown.items()]
     return "\n\n".join([*blocks, *notes])
-
-
-def _end(text: str) -> str:
-    return text if not text or text.endswith("\n") else text + "\n"
 
 
 @dataclass
 class ShownFiles:
-    """The files of one conversation: those that the model was shown or has edited, in order.
-
-    Attributes:
-        inside: the path is the first line in a fence, not the line above it.
-    """
+    """The files of one conversation: those that the model was shown or has edited, in order."""
 
     workspace: Workspace
     model: ChatModel
@@ -441,7 +416,6 @@ class ShownFiles:
     _sent: dict[str, str | None] = field(default_factory=dict)
 
     def add(self, paths: Iterable[str]) -> list[str]:
-        """Add ``paths`` and return those that are new."""
         new = [path for path in dict.fromkeys(paths) if path not in self.paths]
         self.paths.update(dict.fromkeys(new))
         return new

@@ -41,7 +41,6 @@ class FileIndex:
 
     @classmethod
     def of(cls, paths: Iterable[str]) -> FileIndex:
-        """Index ``paths``."""
         paths = frozenset(paths)
         by_end: dict[str, str | None] = {}
         for path in paths:
@@ -116,7 +115,6 @@ def _ends(path: str) -> Iterator[str]:
 
 
 def _forms(token: str) -> Iterator[str]:
-    """Yield the ways to read ``token`` as a path: whole, then without surrounding marks."""
     bare = token.strip(".:?&%~").rstrip("-+/\\") if token[:1] != "." else token.rstrip(".:?&%-+/")
     yield bare
     path = _ORIGIN.sub("", bare.replace("\\", "/"))

@@ -52,7 +52,6 @@ class Reflections:
         return cls(**given)
 
     def of(self, topic: Topic) -> int:
-        """Return the budget of ``topic`` where it is not shared."""
         return {
             Topic.LOCATE: self.locate,
             Topic.EDIT: self.edit,
@@ -66,7 +65,6 @@ class Reflections:
         return sum(self.of(topic) for topic in Topic) if self.shared is None else self.shared
 
     def __str__(self) -> str:
-        """Return the text that ``parse`` reads."""
         if self.shared is not None:
             return str(self.shared)
         return ",".join(f"{topic.value}={self.of(topic)}" for topic in Topic)

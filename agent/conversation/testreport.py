@@ -98,7 +98,6 @@ def describe(
 
 
 def _changes(comparison: FailureChanges, before: int) -> str:
-    """Return the sentences on the changes since the last report."""
     gone, same, changed = comparison.gone, comparison.same, comparison.changed
     rows = [
         (f"no longer failing ({len(gone)} of {before})", _listed(gone)),

@@ -44,7 +44,6 @@ class EngineFormat(EditFormat):
     """A format whose edits ``apply_edits`` applies."""
 
     def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Apply ``edits``; see ``apply_edits``."""
         return apply_edits(edits, read)
 
 
@@ -79,8 +78,6 @@ def _runs(edits: Sequence[Edit]) -> Iterator[list[Numbered]]:
 
 @dataclass
 class _Session:
-    """The texts after the edits so far."""
-
     read: Reader
     texts: dict[str, str | None] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)

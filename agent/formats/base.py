@@ -131,8 +131,6 @@ class EditResult:
     """The result of one edit.
 
     Attributes:
-        path: the file that the edit names.
-        applied: whether the edit was carried out.
         landed_in: the changed file; not ``path`` when the lines were found in another file.
         problem: the reason for the model why it was not applied; empty when it was.
         step: the step of the matching that found the place; empty without a search.
@@ -163,7 +161,6 @@ class ApplyReport:
 
     @property
     def failed(self) -> tuple[EditResult, ...]:
-        """The edits that were not applied."""
         return tuple(result for result in self.results if not result.applied)
 
 
@@ -181,7 +178,6 @@ class ReplyScope:
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[str]]:
-        """The known paths by base name."""
         names: dict[str, list[str]] = {}
         for path in self.known:
             names.setdefault(path.rsplit("/", 1)[-1], []).append(path)

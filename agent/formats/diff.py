@@ -24,11 +24,9 @@ class DiffFormat(TextFormat):
     """The words at the opening and the closing marker."""
 
     def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
-        """Yield the blocks; see ``TextFormat.read``."""
         return read_blocks(lines, scope, self.words[1])
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return a block for each change; see ``EditFormat.render``."""
         if after is None:
             raise ValueError("SEARCH/REPLACE blocks cannot delete a file")
         return Reply("\n".join(self._render(path, s, r) for s, r in hunks(before or "", after)))
@@ -40,7 +38,6 @@ class DiffFormat(TextFormat):
         return "\n".join([*lines, fence, ""])
 
     def join(self, partial: str, reply: str) -> str:
-        """Return the reply to parse after one that was cut off; see ``EditFormat.join``."""
         before, after = _markers(partial), _markers(reply)
         open_block = bool(before) and not CLOSE.match(before[-1])
         goes_on = bool(after) and not OPEN.match(after[0])
@@ -61,7 +58,6 @@ class DiffFormat2023(DiffFencedFormat):
     words = ("ORIGINAL", "UPDATED")
 
     def instructions(self, fence: str) -> str:
-        """Return the instructions of ``diff-fenced`` with the markers of 2023."""
         text = DiffFencedFormat().instructions(fence)
         for word, old in zip(DiffFormat.words, self.words, strict=True):
             text = text.replace(word, old)

@@ -9,12 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.formats.apply import EngineFormat
-from agent.formats.base import (
-    Edit,
-    MalformedReplyError,
-    ReplyScope,
-    Unreadable,
-)
+from agent.formats.base import Edit, MalformedReplyError, ReplyScope, Unreadable
 from agent.formats.reading.calls import PATH_NAMES, arguments_of, calls_of, first_of
 from agent.formats.reading.names import clean_name
 from agent.formats.text import other_notations
@@ -32,7 +27,6 @@ class FunctionFormat(EngineFormat):
     """Names of an argument that holds a list of edits, the documented one first."""
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        """Return the edits of all calls of ``reply``, in order, or those that its text writes."""
         calls = calls_of(reply)
         if not calls:
             return other_notations(self, reply, scope)
@@ -89,7 +83,6 @@ class FunctionFormat(EngineFormat):
     ) -> Sequence[Mapping[str, object]]: ...
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return a call for each change; see ``EditFormat.render``."""
         items = self._arguments_for(path, before, self._existing(after))
         return Reply("", tool_calls=tuple(map(self._written, items)))
 
@@ -106,20 +99,17 @@ class FunctionFormat2023(FunctionFormat):
     """A function format of 2023: one call with an explanation and a list of edits."""
 
     def instructions(self, fence: str) -> str:
-        """Return the rules and the example for a call with a list."""
         from agent.prompts import render
 
         return render(f"2023/format_{self.name.replace('-', '_')}")
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        """Return the edits of all calls of ``reply``."""
         for call in calls_of(reply):
             if call.name != self.function:
                 raise MalformedReplyError(no_function(call.name, self.function))
         return super().parse(reply, scope)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return one call with every change; see ``EditFormat.render``."""
         items = self._arguments_for(path, before, self._existing(after))
         return Reply("", tool_calls=(self._written({"explanation": "", self.lists[0]: items}),))
 
@@ -140,13 +130,7 @@ def tool(name: str, description: str, arguments: Mapping[str, str]) -> Tool:
 
 
 def tool_2023(plain: Tool, description: str, several: str) -> Tool:
-    """Return the function of 2023 with the name and the arguments of ``plain``, as a list.
-
-    Args:
-        plain: the function of one edit.
-        description: the new description.
-        several: the name of the list; texts in it are strings or lists of lines.
-    """
+    """Return the function of 2023 with the arguments of ``plain`` in a list named ``several``."""
     text = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
     properties = {
         key: said if key == "path" else {"anyOf": text, "description": said["description"]}

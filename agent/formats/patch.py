@@ -18,11 +18,9 @@ class PatchFormat(TextFormat):
     name = "patch"
 
     def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
-        """Yield the edits in order; an action without a change is unreadable."""
         return read_patches(lines, scope)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return the patch for the change."""
         return Reply("\n".join([BEGIN, *_rendered(path, before, after), END, ""]))
 
 

@@ -35,11 +35,9 @@ class ReferenceDiffFormat(DiffFormat):
     plain_mentions = True
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
-        """Return the blocks of ``reply``; an unreadable block makes all of them fail."""
         return tuple(_blocks(reply.content.replace("\r\n", "\n").split("\n"), scope.known))
 
     def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
-        """Apply each block to its file, else to the first file of the chat that has its lines."""
         contents: dict[str, str | None] = {}
         results = []
 
@@ -120,7 +118,6 @@ def _until(
 
 
 def _name_above(lines: list[str], known: Collection[str]) -> str | None:
-    """Return the file name in the last lines before a block: above or inside its fence."""
     above = [line for line in lines[-4:] if line.strip()][-2:]
     if above and above[-1].lstrip().startswith(("```", "~~~")):
         return path_in_line(above[0], known) if len(above) == 2 else None

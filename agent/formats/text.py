@@ -32,7 +32,6 @@ class TextFormat(EngineFormat):
         """Yield the edits in ``lines``, and the lines before, between and after them as lists."""
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        """Return the edits of ``reply``; those in other notations too, where they are clear."""
         parts = list(self.read(lines_of(reply), scope))
         edits = _edits(self, reply, parts, scope)
         if not edits and (calls := calls_of(reply)):

@@ -19,11 +19,9 @@ class UnifiedDiffFormat(TextFormat):
     name = "udiff"
 
     def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
-        """Yield an edit for each hunk; see ``TextFormat.read``."""
         return read_diffs(lines, scope)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return the diff in a fence, with true counts."""
         found = hunks(before or "", after or "")
         body = "\n".join(line for s, r in found for line in (_head(before, s, r), *marked(s, r)))
         old = "/dev/null" if before is None else f"a/{path}"

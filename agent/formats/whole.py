@@ -18,14 +18,12 @@ class WholeFormat(TextFormat):
     joins = True
 
     def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
-        """Yield the files; see ``TextFormat.read``. Without a name a fence is one in doubt."""
         parts = list(read_listings(lines, scope))
         unread = all(isinstance(part, list) for part in parts)
         only = only_fence(lines, scope) if unread else None
         yield from [only] if only else parts
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        """Return the file in a fence that no line of it begins with."""
         if after is None:
             raise ValueError("the whole format cannot delete a file")
         fence = shortest_fence([after])
@@ -33,7 +31,6 @@ class WholeFormat(TextFormat):
         return Reply(f"{path}\n{fence}\n{after}{end}{fence}\n")
 
     def join(self, partial: str, reply: str) -> str:
-        """Return the reply to parse after one that was cut off; see ``EditFormat.join``."""
         lines = reply.split("\n")
         first = next((n for n, line in enumerate(lines) if fence_of(line)), None)
         if first is None or is_prose(reply):

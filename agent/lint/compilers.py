@@ -45,7 +45,6 @@ class OwnCompiler:
     version: str = ""
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        """Return the first syntax error of each file; see ``Compiler.check``."""
         return [self._one(path, text) for path, text in files]
 
     def _one(self, path: str, text: str) -> Finding | None:
@@ -68,7 +67,6 @@ class RememberingCompiler:
     _known: dict[tuple[str, str], Finding | None] = field(default_factory=dict)
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        """Return the first syntax error of each file; see ``Compiler.check``."""
         new = [file for file in dict.fromkeys(files) if file not in self._known]
         if new:
             self._known.update(zip(new, self.compiler.check(new), strict=True))
@@ -133,7 +131,6 @@ class InterpreterCompiler:
     seconds: float = 10.0
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        """Return the first syntax error of each file; see ``Compiler.check``."""
         data = [base64.b64encode(_as_saved(text)).decode() for _, text in files]
         try:
             result = subprocess.run(

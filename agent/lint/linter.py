@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Compiled:
-    """The findings of one compiler before (None also for a new file) and after an edit."""
-
     before: Finding | None
     after: Finding | None
 

@@ -28,7 +28,6 @@ class SourceText:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines, without their ends."""
         return self.text.split("\n")
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Store maps as texts between runs, by tree, text, budget and tokenizer."""
+"""Make the map of a tree: choose files and definitions, render them, and store the text."""
 
 from __future__ import annotations
 
@@ -144,7 +144,6 @@ class RepoMap:
         return cls(index)
 
     def ranked(self, text: str) -> tuple[RankedFile, ...]:
-        """Return all files: those that ``text`` names in its order, then by falling score."""
         return self._ranker.rank(text).ranked_files()
 
     def render(
@@ -171,7 +170,6 @@ class RepoMap:
         count: Count | None = None,
         chat: Collection[str] = (),
     ) -> tuple[FileEntry, ...]:
-        """Return the content of ``render`` as data."""
         ranking = self._ranker.rank(text)
         offered = self._offered(ranking, tokens * CHARACTERS_PER_TOKEN, chat)
         order = {file: place for place, file in enumerate(ranking.order)}
@@ -290,9 +288,8 @@ class MapChoice:
 class Material:
     """The files and definitions to choose from, best first.
 
-    Attributes:
-        files: numbers of files; ``units``: numbers of definitions, only of these files.
-        paths, file_of, definition: look-ups by these numbers.
+    ``files`` and ``units`` are numbers, the units only of these files; ``paths``, ``file_of`` and
+    ``definition`` are look-ups by these numbers.
     """
 
     files: Sequence[int]
@@ -383,12 +380,9 @@ class RenderedMaps:
 
     @cached_property
     def _tree(self) -> str:
-
         return tree_key(self.blobs)
 
     def _made(self, root: Path) -> RepoMap:
-        # Imported here because it loads numpy.
-
         if not self._maps:
             self._maps.append(RepoMap.of(self.blobs, root, self.store))
         return self._maps[0]

@@ -33,8 +33,7 @@ class Placement:
     """One edit and its place.
 
     Attributes:
-        found: the places of the last search, in the text at that time.
-        step: the step that found them.
+        found: the places of the last search, in the text at that time, which ``step`` found.
         span: the new lines as (first, end), once the edit is applied.
         looked: a search was made; False when the edits before it took too much time.
     """
@@ -59,8 +58,6 @@ def place_edits(lines: list[str], edits: Sequence[SearchReplace]) -> list[Placem
 
 @dataclass
 class _Effort:
-    """Limits the work of the search for the edits of one file."""
-
     compared: int = 0
     missed: int = 0
 
@@ -98,7 +95,9 @@ def _round(
         block.step, block.found = looked
         if _is_repeated(block, blocks):
             continue
-        if deciding and _apply_equals(lines, block, blocks):
+        if deciding and (pairs := _among_equals(lines, block, blocks)):
+            for equal, own in reversed(pairs):
+                _apply(lines, equal, own, blocks)
             return True
         place = _choose(lines, block, blocks, deciding=deciding)
         if place is not None:
@@ -224,13 +223,6 @@ def _is_repeated(block: Placement, blocks: Sequence[Placement]) -> bool:
             block.span, block.step = twin.span, twin.step
             return True
     return False
-
-
-def _apply_equals(lines: list[str], block: Placement, blocks: Sequence[Placement]) -> bool:
-    pairs = _among_equals(lines, block, blocks)
-    for equal, own in reversed(pairs):
-        _apply(lines, equal, own, blocks)
-    return bool(pairs)
 
 
 def _among_equals(

@@ -55,13 +55,8 @@ def counterparts(
     """Return for each line of ``search`` the corresponding lines of the file.
 
     Blank lines correspond to blank lines of the file while there are any; further blank lines of
-    the file belong to the line before.
-
-    Args:
-        have: the file.
-        search: the lines that the model meant to copy.
-        taken: the lines of the file that are not blank.
-        wanted: the corresponding lines of ``search``, one to one.
+    the file belong to the line before. ``taken`` are the numbers of lines of ``have`` that are not
+    blank, ``wanted`` those of the corresponding lines of ``search``, one to one.
     """
     parts: list[list[str]] = [[] for _ in search]
     for number, (index, line) in enumerate(zip(wanted, taken, strict=True)):
@@ -90,16 +85,10 @@ def carry_over(
     replace: Sequence[str],
     shifts: Sequence[IndentShift],
 ) -> tuple[str, ...]:
-    """Return the new lines for ``search``, which corresponds to ``parts`` of the file.
+    """Return the new lines for ``search``; ``parts`` and ``shifts`` have an entry for each line.
 
     Unchanged lines stay as they are in the file; new lines are shifted like the line that they
     replace.
-
-    Args:
-        parts: for each line of ``search`` the corresponding lines of the file.
-        search: the lines that the model meant to copy.
-        replace: the lines in their place.
-        shifts: for each line of ``search`` the shift of its indentation.
     """
     out: list[str] = []
     for kind, first, last, start, end in _opcodes(tuple(search), tuple(replace)):

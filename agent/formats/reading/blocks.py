@@ -61,8 +61,6 @@ def read_blocks(
 
 
 class _Blocks:
-    """Reads the blocks of one reply, from top to bottom."""
-
     def __init__(self, lines: list[str], scope: ReplyScope, closing: str) -> None:
         self.lines = lines
         self.scope = scope

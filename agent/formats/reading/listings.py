@@ -59,8 +59,6 @@ _ALONE = "write the path alone on the line before the fence of its complete cont
 
 
 class _Listings:
-    """Reads the files of one reply, from top to bottom."""
-
     def __init__(self, lines: list[str], scope: ReplyScope) -> None:
         self.lines = lines
         self.scope = scope
@@ -116,8 +114,6 @@ class _Listings:
 
 
 class _Fences:
-    """The fences of a reply, each read once."""
-
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
         self.all = [(n, *mark) for n, line in enumerate(lines) if (mark := fence_of(line))]

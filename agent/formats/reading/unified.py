@@ -41,7 +41,6 @@ class Hunk:
 
     @classmethod
     def of(cls, head: re.Match[str]) -> Hunk:
-        """Return the empty hunk of a header."""
         inserts = head[2] == "0"
         number = head[3] if inserts else head[1]
         return cls(int(number) if number else None, inserts, head[5].strip(" @"))

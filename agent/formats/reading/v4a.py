@@ -62,8 +62,6 @@ def _closing_fences(lines: Sequence[str]) -> set[int]:
 
 @dataclass
 class _Section:
-    """One action on one file, with its lines."""
-
     verb: str
     given: str
     lines: list[str] = field(default_factory=list)

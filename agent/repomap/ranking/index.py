@@ -63,7 +63,6 @@ class Index:
 
     @property
     def file_of(self) -> Ints:
-        """The file of each unit."""
         sizes = np.diff(self.first_unit)
         return np.repeat(np.arange(len(self.paths), dtype=np.int32), sizes)
 
@@ -72,7 +71,6 @@ class Index:
         return _definition(self.rows[unit])
 
     def definitions_of(self, file: int) -> tuple[Definition, ...]:
-        """Return the definitions of one file in their order."""
         rows = self.rows[self.first_unit[file] + 1 : self.first_unit[file + 1]]
         return tuple(map(_definition, rows))
 
@@ -85,7 +83,6 @@ class Index:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> Index:
-        """Return the index that ``pack`` packed."""
         try:
             values = {part.name: _unpacked(part.name, packed[part.name]) for part in fields(cls)}
             index = cls(**values)
@@ -135,7 +132,6 @@ class IndexBuilder:
     _files: dict[str, _File] = field(default_factory=dict)
 
     def add(self, path: str, tags: FileTags) -> None:
-        """Add the tags of ``path``."""
         numbers = self._numbers
         words, units, counts = array("i"), array("i"), array("B")
         for unit, found in enumerate(tags.words):

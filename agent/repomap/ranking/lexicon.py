@@ -30,17 +30,14 @@ class Lexicon:
 
     @cached_property
     def files(self) -> FileIndex:
-        """The index of all paths for finding them in texts."""
         return FileIndex.of(self.index.paths)
 
     @cached_property
     def file_numbers(self) -> dict[str, int]:
-        """Place of each path."""
         return {path: number for number, path in enumerate(self.index.paths)}
 
     @cached_property
     def identifier_numbers(self) -> dict[str, int]:
-        """Place of each identifier."""
         return {word: number for number, word in enumerate(self.index.identifiers)}
 
     @cached_property
@@ -49,27 +46,22 @@ class Lexicon:
 
     @cached_property
     def file_of(self) -> Ints:
-        """The file of each unit."""
         return self.index.file_of
 
     @cached_property
     def unit_lengths(self) -> Floats:
-        """Words in each unit."""
         return summed(self.index.units, self.index.counts, len(self.file_of))
 
     @cached_property
     def file_lengths(self) -> Floats:
-        """Words in each file."""
         return summed(self.file_of, self.unit_lengths, len(self.index.paths))
 
     @cached_property
     def unit_norms(self) -> Floats:
-        """BM25's discount for the length of each unit."""
         return _norms(self.unit_lengths)
 
     @cached_property
     def file_norms(self) -> Floats:
-        """BM25's discount for the length of each file."""
         return _norms(self.file_lengths)
 
     @cached_property
@@ -81,7 +73,6 @@ class Lexicon:
 
     @cached_property
     def definers(self) -> Ints:
-        """The number of units that each identifier names."""
         return np.diff(self._defining[1])
 
     @cached_property
@@ -92,12 +83,10 @@ class Lexicon:
         return np.maximum(counts, 1).astype(np.float64)
 
     def named(self, name: str) -> Ints:
-        """Return the units that define ``name``."""
         number = self.identifier_numbers.get(name)
         return self.defining(np.array([] if number is None else [number], np.int64))
 
     def defining(self, identifiers: NDArray[np.integer]) -> Ints:
-        """Return the units that ``identifiers`` name, in their order."""
         order, starts = self._defining
         units: Ints = order[_ranges(starts[identifiers], starts[identifiers + 1])]
         return units

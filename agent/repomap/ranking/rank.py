@@ -85,13 +85,11 @@ class Ranking:
     shares: Mapping[str, Floats]
 
     def units(self, most: int) -> list[int]:
-        """Return the ``most`` best definitions by falling score."""
         order = np.argsort(-self.unit_scores, kind="stable")
         best: list[int] = order[self.index.kinds[order] != FILE][:most].tolist()
         return best
 
     def ranked_files(self) -> tuple[RankedFile, ...]:
-        """Return all files in order with score and reasons."""
         return tuple(
             RankedFile(self.index.paths[n], round(float(self.file_scores[n]), 4), self._reasons(n))
             for n in self.order
@@ -110,17 +108,14 @@ class Ranker:
 
     @cached_property
     def lexicon(self) -> Lexicon:
-        """The index with its look-up tables."""
         return Lexicon(self.index)
 
     @cached_property
     def references(self) -> References:
-        """References between units."""
         return References.of(self.lexicon)
 
     @cached_property
     def graph(self) -> References:
-        """References between files."""
         return self.references.between_files(self.lexicon)
 
     @cached_property
@@ -134,7 +129,6 @@ class Ranker:
         )
 
     def rank(self, text: str) -> Ranking:
-        """Return the scores of all files and definitions for ``text``."""
         query = read_query(text)
         evidence = weigh(self.lexicon, query)
         named = [self.lexicon.file_numbers[p] for p in self.lexicon.files.mentioned(text)]
@@ -225,10 +219,8 @@ _LIKE_CODE = re.compile(r"^_|[a-z0-9][A-Z]|\w_\w|[A-Za-z]\d|^[A-Z]{2,}$|\w+(?=\(
 _CALLED = re.compile(r"([^\W\d]\w+)\(")
 _QUALIFIED = re.compile(r"(?=\b([^\W\d]\w*)\.([^\W\d]\w+))")
 _FRAME = re.compile(r"File \"([^\"\n]+)\", line \d+, in (\w+)")
-_ASKS_TESTS = re.compile(
-    r"\b(?:failing|broken|flaky|add|missing|write|new) (?:\w+ )?tests?\b", re.I
-)
-_ASKS_DOCUMENTATION = re.compile(r"\b(?:docs|documentation|tutorial|readme|changelog)\b", re.I)
+_ON_TESTS = re.compile(r"\b(?:failing|broken|flaky|add|missing|write|new) (?:\w+ )?tests?\b", re.I)
+_ON_DOCUMENTATION = re.compile(r"\b(?:docs|documentation|tutorial|readme|changelog)\b", re.I)
 _TITLE_WEIGHS = 3.0
 # Words of any issue. Rarity in code does not show that: there, "would" is a rare word.
 _EVERYDAY = """
@@ -292,8 +284,8 @@ def read_query(text: str) -> Query:
         {word: _damped(n) for word, n in sorted(identifiers.items())},
         tuple(dict.fromkeys(_QUALIFIED.findall(text))),
         tuple(dict.fromkeys(_FRAME.findall(text))),
-        asks_for_tests=_ASKS_TESTS.search(title) is not None,
-        asks_for_documentation=_ASKS_DOCUMENTATION.search(title) is not None,
+        asks_for_tests=_ON_TESTS.search(title) is not None,
+        asks_for_documentation=_ON_DOCUMENTATION.search(title) is not None,
     )
 
 
@@ -322,7 +314,6 @@ class References:
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> References:
-        """Find the uses of all names with few definitions."""
         lengths = np.array([len(word) for word in lexicon.index.identifiers])
         users, defined, weights = [], [], []
         for definers in range(1, _MOST_DEFINERS + 1):
@@ -401,7 +392,6 @@ class Fit:
 
     @classmethod
     def none(cls, number: int) -> Fit:
-        """Return no evidence for ``number`` units or files."""
         return cls(*(np.zeros(number) for _ in range(6)))
 
 

@@ -9,25 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.grammars import grammars_version, language_of, parser
+from agent.grammars import grammar, grammars_version, language_of, parser
 from agent.repomap.scanning.tags import SCANNER, Definition, FileTags
 from agent.repomap.scanning.words import IDENTIFIER
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-from functools import cache
-from typing import TYPE_CHECKING
-
-from agent.grammars import grammar
-
-if TYPE_CHECKING:
-    from tree_sitter import Query
-
+    from tree_sitter import Node, Query
 
 _BATCH = 200
 # Indexes of whole trees take up to 10 MB and soon expire: a run needs only its own trees.
@@ -64,7 +56,9 @@ class TagStore:
             if lang
         }
         found: set[str] = set()
-        by_key = _inverted(wanted)
+        by_key: dict[str, list[str]] = {}
+        for path, key in sorted(wanted.items()):
+            by_key.setdefault(key, []).append(path)
         for batch in _batches(sorted(by_key)):
             marks = ",".join("?" * len(batch))
             query = f"SELECT key, value FROM blobs WHERE key IN ({marks})"
@@ -76,8 +70,6 @@ class TagStore:
         missing = [key for key in sorted(by_key) if key not in found]
         if not missing:
             return
-        # Parsers take time to import, and are not needed where no file is new.
-
         for batch in _batches(missing):
             rows = []
             for key in batch:
@@ -92,8 +84,6 @@ class TagStore:
         return dict(self._query("SELECT part, value FROM trees WHERE tree = ?", [key]))
 
     def keep_tree(self, key: str, parts: Iterable[tuple[str, bytes]]) -> None:
-        """Store named ``parts`` as the newest tree."""
-
         def save(database: sqlite3.Connection) -> None:
             database.execute("DELETE FROM trees WHERE tree = ?", (key,))
             for part, value in parts:
@@ -110,7 +100,6 @@ class TagStore:
         return None
 
     def keep_text(self, key: str, text: str) -> None:
-        """Store ``text`` as the newest."""
         value = text.encode("utf-8", "surrogatepass")
 
         def save(database: sqlite3.Connection) -> None:
@@ -137,27 +126,19 @@ class TagStore:
                 save(database)
 
 
-def _insert(rows: Iterable[tuple[str, bytes]], database: sqlite3.Connection) -> None:
-    database.executemany("INSERT OR REPLACE INTO blobs VALUES (?, ?)", rows)
-
-
-def _inverted(keys: Mapping[str, str]) -> dict[str, list[str]]:
-    paths: dict[str, list[str]] = {}
-    for path, key in sorted(keys.items()):
-        paths.setdefault(key, []).append(path)
-    return paths
-
-
 def _batches(keys: list[str]) -> Iterator[list[str]]:
     return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))
 
 
 def _read(path: Path) -> bytes:
-    """Return the bytes of a file; none for an unreadable file."""
     try:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def _insert(rows: Iterable[tuple[str, bytes]], database: sqlite3.Connection) -> None:
+    database.executemany("INSERT OR REPLACE INTO blobs VALUES (?, ?)", rows)
 
 
 _MOST_BYTES = 4_000_000

@@ -19,10 +19,8 @@ class Definition:
     Attributes:
         kind: ``type`` (may hold others) or ``function``.
         first: line of its name's statement, decorators left out, counted from 1.
-        last: its last line.
         parent: index of the definition around it in its file, -1 when there is none.
         signature: its head on one line, without the body.
-        decorators: each on one line.
         doc: first line of its docstring or of the comment above it.
     """
 
@@ -49,7 +47,6 @@ class FileTags:
     words: tuple[Mapping[str, int], ...] = ({},)
 
     def pack(self) -> bytes:
-        """Return the tags as bytes for a store."""
         names = sorted({word for unit in self.words for word in unit})
         number = {word: place for place, word in enumerate(names)}
         units = [[n for w in sorted(unit) for n in (number[w], unit[w])] for unit in self.words]
@@ -61,7 +58,6 @@ class FileTags:
 
     @classmethod
     def unpack(cls, packed: bytes) -> FileTags:
-        """Return the tags that ``pack`` packed."""
         try:
             rows, joined, units = json.loads(zlib.decompress(packed))
             names = joined.split(" ")
