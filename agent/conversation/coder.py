@@ -177,16 +177,14 @@ class Coder:
         called = self.messages[-1].tool_calls
         received = [Message("tool", render("tool_received"), (), call.id) for call in called]
         reminded = self.model.traits.reminder in (Reminder.USER, Reminder.BOTH)
-        text = self._with_changed(step.text)
+        text = step.text
+        if self.brief.again and (changed := self._shown.changed()):
+            files = self._shown.contents(changed)
+            text = fill(self.brief.again, message=text, files=files)
         text = f"{text}\n\n{self._rules}" if reminded else text
         first = len(self.messages) == 1 and self.model.traits.images
         images = self.image_urls if first else ()
         return [*self.messages, *received, Message("user", text, images=images)]
-
-    def _with_changed(self, message: str) -> str:
-        if not self.brief.again or not (changed := self._shown.changed()):
-            return message
-        return fill(self.brief.again, message=message, files=self._shown.contents(changed))
 
     def _react(self, reply: Reply) -> _Next | None:
         text = self.edit_format.join(self._partial, reply.content)

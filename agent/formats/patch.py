@@ -21,16 +21,11 @@ class PatchFormat(TextFormat):
         return read_patches(lines, scope)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        return Reply("\n".join([BEGIN, *_rendered(path, before, after), END, ""]))
-
-
-def _rendered(path: str, before: str | None, after: str | None) -> list[str]:
-    if after is None:
-        return [f"*** Delete File: {path}"]
-    if not to_lines(before or ""):
-        verb = "Add" if before is None else "Update"
-        return [f"*** {verb} File: {path}", *(f"+{line}" for line in to_lines(after))]
-    lines = [f"*** Update File: {path}"]
-    for search, replace in hunks(before or "", after):
-        lines += ["@@", *marked(search, replace)]
-    return lines
+        verb = "Delete" if after is None else "Add" if before is None else "Update"
+        lines = [f"*** {verb} File: {path}"]
+        if after is not None and not to_lines(before or ""):
+            lines += [f"+{line}" for line in to_lines(after)]
+        elif after is not None:
+            for search, replace in hunks(before or "", after):
+                lines += ["@@", *marked(search, replace)]
+        return Reply("\n".join([BEGIN, *lines, END, ""]))

@@ -49,18 +49,20 @@ class Linter:
 
     def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
         """Return the fatal findings after the edits that were not there before, in order."""
-        checked = [change for change in map(_from_scratch, changes) if not is_exempt(change)]
+        fresh = (
+            change if (change.before or "").strip() else replace(change, before=None)
+            for change in changes
+        )
+        checked = [change for change in fresh if not is_exempt(change)]
         python = [change for change in checked if language_of(change.path) == "python"]
-        found = [*self._python(python)]
+        found: list[Finding] = []
+        own = _compiled(self.own, python)
+        for change, theirs, ours in zip(python, self._theirs(python) or own, own, strict=True):
+            found += _check_python(change, theirs, ours)
         for change in checked:
             if language_of(change.path) != "python" and not excuses_syntax(change):
                 found += new_errors(change)
         return tuple(sorted(found, key=lambda finding: (finding.path, finding.line)))
-
-    def _python(self, changes: Sequence[Change]) -> Iterator[Finding]:
-        own = _compiled(self.own, changes)
-        for change, theirs, ours in zip(changes, self._theirs(changes) or own, own, strict=True):
-            yield from _check_python(change, theirs, ours)
 
     def _theirs(self, changes: Sequence[Change]) -> list[_Compiled] | None:
         if self.compiler is None or not changes:
@@ -69,10 +71,6 @@ class Linter:
             return _compiled(self.compiler, changes)
         except CompilerFailedError:
             return None
-
-
-def _from_scratch(change: Change) -> Change:
-    return change if (change.before or "").strip() else replace(change, before=None)
 
 
 def _compiled(compiler: Compiler, changes: Sequence[Change]) -> list[_Compiled]:
@@ -183,7 +181,7 @@ _LONGEST_FORK = 200
 _MOST_PLACED = 300
 # Texts: each attempt edits the same few files and often restores an earlier text.
 _REMEMBERED = 256
-_Key = Callable[[Finding, SourceText], Hashable]
+_Place = Callable[[SourceText, int], Hashable]
 
 
 def new_names(change: Change) -> tuple[Finding, ...]:
@@ -199,9 +197,9 @@ def new_names(change: Change) -> tuple[Finding, ...]:
         return tuple(found)
     before = SourceText(change.path, change.before)
     old = list(_findings(change.path, change.before))
-    found, old = _without_pairs(found, after, old, before, _by_line)
+    found, old = _without_pairs(found, after, old, before, SourceText.line)
     if max(len(found), len(old)) <= _MOST_PLACED and old:
-        found, old = _without_pairs(found, after, old, before, _by_scope)
+        found, old = _without_pairs(found, after, old, before, SourceText.scope)
     return tuple(found)
 
 
@@ -244,30 +242,22 @@ def _is_of_python_2(message: messages.Message) -> bool:
     return undefined and message.message_args[0] in _PYTHON_2_BUILTINS
 
 
-def _by_line(finding: Finding, source: SourceText) -> Hashable:
-    return finding.problem, source.line(finding.line)
-
-
-def _by_scope(finding: Finding, source: SourceText) -> Hashable:
-    return finding.problem, source.scope(finding.line)
-
-
 def _without_pairs(
-    found: list[Finding], after: SourceText, old: list[Finding], before: SourceText, key: _Key
+    found: list[Finding], after: SourceText, old: list[Finding], before: SourceText, place: _Place
 ) -> tuple[list[Finding], list[Finding]]:
-    known = Counter(key(finding, before) for finding in old)
-    present = Counter(key(finding, after) for finding in found)
-    return _surplus(found, after, key, known), _surplus(old, before, key, present)
+    present = [(finding.problem, place(after, finding.line)) for finding in found]
+    known = [(finding.problem, place(before, finding.line)) for finding in old]
+    return _surplus(found, present, known), _surplus(old, known, present)
 
 
 def _surplus(
-    findings: list[Finding], source: SourceText, key: _Key, partners: Counter[Hashable]
+    findings: list[Finding], keys: Sequence[Hashable], partners: Sequence[Hashable]
 ) -> list[Finding]:
     left = Counter(partners)
     alone = []
-    for finding in findings:
-        left[key(finding, source)] -= 1
-        if left[key(finding, source)] < 0:
+    for finding, key in zip(findings, keys, strict=True):
+        left[key] -= 1
+        if left[key] < 0:
             alone.append(finding)
     return alone
 

@@ -64,7 +64,9 @@ def render_file(entry: FileEntry) -> list[str]:
     children: dict[int, list[int]] = {}
     for number in sorted(entry.visible()):
         children.setdefault(entry.definitions[number].parent, []).append(number)
-    lines = [f"{_printable(entry.path)}:"]
+    # One line, with `?` for bytes that are not UTF-8.
+    path = "?".join(entry.path.splitlines()).encode("utf-8", "replace").decode()
+    lines = [f"{path}:"]
     _render_level(entry, children, -1, " ", lines)
     return lines
 
@@ -103,11 +105,6 @@ def _wrapped(names: Sequence[str], indent: str) -> list[str]:
         else:
             lines.append(f"{indent}+ {name}")
     return lines
-
-
-def _printable(path: str) -> str:
-    """Return ``path`` for a model: on one line, with ``?`` for bytes that are no UTF-8."""
-    return "?".join(path.splitlines()).encode("utf-8", "replace").decode()
 
 
 def _clipped(line: str) -> str:

@@ -95,11 +95,6 @@ def _exact(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     return [_place(s, s + size, new) for s in starts_of(have, search)]
 
 
-def stands_exactly(have: Lines, search: Lines) -> bool:
-    """Return whether the first step finds a place."""
-    return next(starts_of(have, search), None) is not None
-
-
 def _trailing(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     bare = [line.rstrip() for line in have]
     return [
@@ -250,11 +245,11 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
     if len(wanted) * len(numbers) > _MOST_PAIRS or sum(map(len, have)) > _LARGEST_FILE:
         return []
     looked_for = [_plain(search[n]) for n in wanted]
-    plain = _plain_lines(tuple(have))
+    plain, known = _plain_lines(tuple(have))
     # Where most lines are nowhere in the file, the places are not compared.
-    if 2 * sum(line in plain.known for line in looked_for) < len(wanted) - 2:
+    if 2 * sum(line in known for line in looked_for) < len(wanted) - 2:
         return []
-    best = _best([plain.lines[n] for n in numbers], looked_for)
+    best = _best([plain[n] for n in numbers], looked_for)
     if best is None:
         return []
     taken = numbers[best : best + len(wanted)]
@@ -265,16 +260,10 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
     return [(taken[0], taken[-1] + 1 - taken[0], parts)]
 
 
-@dataclass(frozen=True)
-class _Plain:
-    lines: tuple[str, ...]
-    known: frozenset[str]
-
-
 @lru_cache(maxsize=2)
-def _plain_lines(have: tuple[str, ...]) -> _Plain:
+def _plain_lines(have: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
     lines = tuple(_plain(line) for line in have)
-    return _Plain(lines, frozenset(lines))
+    return lines, frozenset(lines)
 
 
 def _plain(line: str) -> str:

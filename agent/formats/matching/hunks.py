@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from agent.formats.base import SearchReplace
@@ -23,7 +22,11 @@ def hunks(before: str, after: str) -> list[tuple[str, str]]:
         return []
     if old:
         for context in (_CONTEXT, 4 * _CONTEXT):
-            found = _with_context(old, new, context)
+            matcher = SequenceMatcher(None, old, new, autojunk=False)
+            found = []
+            for group in matcher.get_grouped_opcodes(context):
+                (_, first, _, start, _), (_, _, last, _, end) = group[0], group[-1]
+                found.append((with_ends(old[first:last]), with_ends(new[start:end])))
             lines = list(old)
             edits = [
                 SearchReplace("", search, replace, blank_end=True) for search, replace in found
@@ -32,15 +35,6 @@ def hunks(before: str, after: str) -> list[tuple[str, str]]:
             if lines == list(new) and all(block.span is not None for block in blocks):
                 return found
     return [(with_ends(old), with_ends(new))]
-
-
-def _with_context(old: Sequence[str], new: Sequence[str], context: int) -> list[tuple[str, str]]:
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    found = []
-    for group in matcher.get_grouped_opcodes(context):
-        first, last = group[0], group[-1]
-        found.append((with_ends(old[first[1] : last[2]]), with_ends(new[first[3] : last[4]])))
-    return found
 
 
 def marked(search: str, replace: str) -> list[str]:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.formats.base import SearchReplace
-from agent.formats.matching.find_lines import MatchStep, Place, find_places, stands_exactly
-from agent.formats.matching.lines import indent_of, to_lines
+from agent.formats.matching.find_lines import MatchStep, Place, find_places
+from agent.formats.matching.lines import indent_of, starts_of, to_lines
 from agent.formats.matching.scopes import end_of_block, scope_of
 
 # The search for likeness takes time, and a model that errs this often does not copy at all.
@@ -140,8 +140,9 @@ def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str]
 
 
 def _stands_exactly(lines: Sequence[str], search: Sequence[str]) -> bool:
-    whole = list(search) == list(lines)
-    return whole or (any(map(str.strip, search)) and stands_exactly(lines, search))
+    if list(search) == list(lines):
+        return True
+    return any(map(str.strip, search)) and next(starts_of(lines, search), None) is not None
 
 
 def _without_blank_end(lines: list[str]) -> list[str]:

@@ -54,7 +54,13 @@ def _by_lines(whole: list[str], part: list[str], new: list[str]) -> str | None:
 
 
 def _by_indentation(whole: list[str], part: list[str], new: list[str]) -> str | None:
-    part, new = _outdent(part, new)
+    widths = [len(line) - len(line.lstrip()) for line in [*part, *new] if line.strip()]
+    width = min(widths, default=0)
+
+    def cut(lines: list[str]) -> list[str]:
+        return [line[width:] if line.strip() else line for line in lines]
+
+    part, new = cut(part), cut(new)
     stripped = [line.lstrip() for line in part]
     for start in starts_of([line.lstrip() for line in whole], stripped):
         pairs = zip(whole[start : start + len(part)], part, strict=True)
@@ -64,16 +70,6 @@ def _by_indentation(whole: list[str], part: list[str], new: list[str]) -> str | 
             indented = [indent + line if line.strip() else line for line in new]
             return "".join([*whole[:start], *indented, *whole[start + len(part) :]])
     return None
-
-
-def _outdent(part: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    widths = [len(line) - len(line.lstrip()) for line in [*part, *new] if line.strip()]
-    width = min(widths, default=0)
-
-    def cut(lines: list[str]) -> list[str]:
-        return [line[width:] if line.strip() else line for line in lines]
-
-    return cut(part), cut(new)
 
 
 def _by_elision(whole: str, part: str, new: str) -> str | None:

@@ -80,7 +80,10 @@ class _Section:
             if strays([line for line in self.lines if not line.startswith("+")]):
                 yield Unreadable(path, STRAY.format(path))
                 return
-            yield WholeFile(path, with_ends(_added(self.lines)), new=True)
+            while self.lines and not self.lines[-1].strip():
+                self.lines.pop()
+            content = with_ends([line.removeprefix("+") for line in self.lines])
+            yield WholeFile(path, content, new=True)
             return
         if not self.verb:
             yield DeleteFile(without_bogus_folders(path, scope))
@@ -89,13 +92,6 @@ class _Section:
         yield from _chunks(path, self.lines)
         if self.to:
             yield MoveFile(path, clean_name(self.to))
-
-
-def _added(lines: Sequence[str]) -> list[str]:
-    lines = list(lines)
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return [line[1:] if line.startswith("+") else line for line in lines]
 
 
 def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:

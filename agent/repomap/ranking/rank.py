@@ -422,7 +422,14 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
         for unit in lexicon.named(name).tolist():
             if before in lexicon.qualifiers(unit):
                 evidence.units.qualified[unit] = 1.0
-    _weigh_frames(lexicon, evidence, query)
+    for depth, (path, function) in enumerate(reversed(query.frames)):
+        value = 1.0 / np.sqrt(1 + depth)
+        for named in lexicon.files.mentioned(path):
+            file = lexicon.file_numbers[named]
+            _raise(evidence.files.traceback, file, value)
+            for unit in lexicon.named(function).tolist():
+                if lexicon.file_of[unit] == file:
+                    _raise(evidence.units.traceback, unit, value)
     return evidence
 
 
@@ -438,17 +445,6 @@ def _weigh_identifier(lexicon: Lexicon, evidence: Fits, word: str, weight: float
         rareness = np.log(1 + names / len(defining)) / np.sqrt(len(defining))
         units.names[defining] += weight * rareness
         files.names[np.unique(lexicon.file_of[defining])] += weight * rareness
-
-
-def _weigh_frames(lexicon: Lexicon, evidence: Fits, query: Query) -> None:
-    for depth, (path, function) in enumerate(reversed(query.frames)):
-        value = 1.0 / np.sqrt(1 + depth)
-        for named in lexicon.files.mentioned(path):
-            file = lexicon.file_numbers[named]
-            _raise(evidence.files.traceback, file, value)
-            for unit in lexicon.named(function).tolist():
-                if lexicon.file_of[unit] == file:
-                    _raise(evidence.units.traceback, unit, value)
 
 
 def _raise(values: Floats, at: int, value: float) -> None:
