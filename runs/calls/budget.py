@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from enum import Enum
-from fractions import Fraction
 from threading import Lock
 
 from core.options import option, option_group
 from runs.calls.amounts import parse_per_model, parse_usd
 
 MONEY = "Money and time"
-_ZERO = Fraction(0)
+_ZERO = Decimal()
+# A limit must be exact, and sums of decimals are rounded to 28 digits by default.
+_EXACT = Context(prec=1000)
 
 
 class LimitScope(str, Enum):
@@ -103,29 +104,17 @@ class Reservation:
     bound: Decimal | None
 
 
-@dataclass(frozen=True)
-class SpentSoFar:
-    """Dollars spent so far, as far as prices are known, and calls."""
-
-    usd: Decimal
-    by_model: Mapping[str, Decimal]
-    by_instance: Mapping[str, Decimal]
-    calls: int
-
-
 @dataclass
 class _Account:
-    """One limit. In fractions, because sums of decimals are rounded and a limit must be exact."""
+    limit: Decimal | None
+    spent: Decimal = _ZERO
+    reserved: Decimal = _ZERO
 
-    limit: Fraction | None
-    spent: Fraction = _ZERO
-    reserved: Fraction = _ZERO
+    def never(self, amount: Decimal) -> bool:
+        return self.limit is not None and _EXACT.add(self.spent, amount) > self.limit
 
-    def never(self, amount: Fraction) -> bool:
-        return self.limit is not None and self.spent + amount > self.limit
-
-    def not_now(self, amount: Fraction) -> bool:
-        return self.limit is not None and self.spent + self.reserved + amount > self.limit
+    def not_now(self, amount: Decimal) -> bool:
+        return self.never(_EXACT.add(self.reserved, amount))
 
 
 class Budget:
@@ -145,22 +134,15 @@ class Budget:
     def __init__(self, limits: BudgetLimits) -> None:
         self._limits = limits
         self._lock = Lock()
-        self._run = _Account(_fraction(limits.usd))
-        self._calls = _Account(None if limits.calls is None else Fraction(limits.calls))
+        self._run = _Account(limits.usd)
+        self._calls = _Account(None if limits.calls is None else Decimal(limits.calls))
         self._instances: dict[str, _Account] = {}
         self._models: dict[str, _Account] = {}
         self._open: set[Reservation] = set()
 
     def charge(self, instance_id: str, model: str, cost: Decimal | None, calls: int = 1) -> None:
-        """Count spending without a reservation: by earlier starts, or by outside agents.
-
-        Args:
-            instance_id: the instance it was spent on.
-            model: the model it was spent on.
-            cost: dollars; None, when unknown, counts the calls alone.
-            calls: their number.
-        """
-        amount = _fraction(cost) or _ZERO
+        """Count spending without a reservation; an unknown ``cost`` counts the calls alone."""
+        amount = _checked(cost or _ZERO)
         with self._lock:
             self._spend(instance_id, model, amount, calls)
 
@@ -171,7 +153,7 @@ class Budget:
         None (no known price) reserves the call alone, but still stops at an exceeded limit. Of
         several limits that refuse, the widest is named: calls, run, model, instance.
         """
-        amount = _fraction(bound) or _ZERO
+        amount = _checked(bound or _ZERO)
         with self._lock:
             wanted = list(self._wanted(instance_id, model, amount))
             for scope, account, part in wanted:
@@ -180,7 +162,7 @@ class Budget:
             if any(account.not_now(part) for _, account, part in wanted):
                 return None
             for _, account, part in wanted:
-                account.reserved += part
+                account.reserved = _EXACT.add(account.reserved, part)
             reservation = Reservation(instance_id, model, bound)
             self._open.add(reservation)
             return reservation
@@ -191,85 +173,61 @@ class Budget:
         A ``cost`` of None (no usage was reported) charges the bound: unknown is not 0. A call
         without a bound has no excess.
         """
-        bound = _fraction(reservation.bound)
-        amount = _fraction(cost)
-        if amount is None:
-            amount = bound or _ZERO
+        bound = reservation.bound
+        amount = _checked((bound or _ZERO) if cost is None else cost)
         with self._lock:
             self._close(reservation)
             self._spend(reservation.instance_id, reservation.model, amount, 1)
-        return _decimal(_ZERO if bound is None else max(_ZERO, amount - bound))
+        return _ZERO if bound is None else max(_ZERO, _EXACT.subtract(amount, bound))
 
     def cancel(self, reservation: Reservation) -> None:
         """Cancel the reservation of a call that was not made."""
         with self._lock:
             self._close(reservation)
 
-    @property
-    def spent(self) -> SpentSoFar:
-        """Charges so far, without reservations."""
-        with self._lock:
-            return SpentSoFar(
-                usd=_decimal(self._run.spent),
-                by_model=_amounts(self._models),
-                by_instance=_amounts(self._instances),
-                calls=int(self._calls.spent),
-            )
-
     def _wanted(
-        self, instance_id: str, model: str, amount: Fraction
-    ) -> Iterator[tuple[LimitScope, _Account, Fraction]]:
+        self, instance_id: str, model: str, amount: Decimal
+    ) -> Iterator[tuple[LimitScope, _Account, Decimal]]:
         per_instance = self._limits.usd_per_instance
         per_model = self._limits.usd_per_model.get(model)
-        yield LimitScope.CALLS, self._calls, Fraction(1)
+        yield LimitScope.CALLS, self._calls, Decimal(1)
         yield LimitScope.RUN, self._run, amount
-        yield LimitScope.MODEL, _account(self._models, model, per_model), amount
-        yield LimitScope.INSTANCE, _account(self._instances, instance_id, per_instance), amount
+        yield LimitScope.MODEL, self._models.setdefault(model, _Account(per_model)), amount
+        yield (
+            LimitScope.INSTANCE,
+            self._instances.setdefault(instance_id, _Account(per_instance)),
+            amount,
+        )
 
     def _close(self, reservation: Reservation) -> None:
         if reservation not in self._open:
             raise ValueError(f"{reservation} is not open: settled twice?")
         self._open.remove(reservation)
-        bound = _fraction(reservation.bound) or _ZERO
         of = reservation.instance_id, reservation.model
-        for _, account, part in self._wanted(*of, bound):
-            account.reserved -= part
+        for _, account, part in self._wanted(*of, reservation.bound or _ZERO):
+            account.reserved = _EXACT.subtract(account.reserved, part)
 
-    def _spend(self, instance_id: str, model: str, amount: Fraction, calls: int) -> None:
+    def _spend(self, instance_id: str, model: str, amount: Decimal, calls: int) -> None:
         for scope, account, _ in self._wanted(instance_id, model, amount):
-            account.spent += calls if scope is LimitScope.CALLS else amount
-
-
-def _account(accounts: dict[str, _Account], name: str, limit: Decimal | None) -> _Account:
-    return accounts.setdefault(name, _Account(_fraction(limit)))
+            part = Decimal(calls) if scope is LimitScope.CALLS else amount
+            account.spent = _EXACT.add(account.spent, part)
 
 
 def _over(
-    scope: LimitScope, account: _Account, amount: Fraction, instance_id: str, model: str
+    scope: LimitScope, account: _Account, amount: Decimal, instance_id: str, model: str
 ) -> OverBudgetError:
     limit = account.limit or _ZERO
     if scope is LimitScope.CALLS:
         words = f"{account.spent} of {limit} calls are made"
     else:
-        spent, whole, call = (f"${_decimal(x):.6f}" for x in (account.spent, limit, amount))
+        spent, whole, call = (f"${x:.6f}" for x in (account.spent, limit, amount))
         words = f"{spent} of {whole} are spent, and the next call may cost {call}"
-    of = {LimitScope.INSTANCE: f" for {instance_id}", LimitScope.MODEL: f" for {model}"}.get(
-        scope, ""
-    )
-    return OverBudgetError(scope, f"{scope.value}: {words}{of}; raise it to go on", _decimal(limit))
+    names = {LimitScope.INSTANCE: f" for {instance_id}", LimitScope.MODEL: f" for {model}"}
+    of = names.get(scope, "")
+    return OverBudgetError(scope, f"{scope.value}: {words}{of}; raise it to go on", limit)
 
 
-def _amounts(accounts: Mapping[str, _Account]) -> dict[str, Decimal]:
-    return {name: _decimal(account.spent) for name, account in accounts.items()}
-
-
-def _fraction(dollars: Decimal | None) -> Fraction | None:
-    if dollars is None:
-        return None
+def _checked(dollars: Decimal) -> Decimal:
     if not dollars.is_finite() or dollars < 0:
-        raise ValueError(f"{dollars} is no sum of dollars")
-    return Fraction(dollars)
-
-
-def _decimal(dollars: Fraction) -> Decimal:
-    return Decimal(dollars.numerator) / Decimal(dollars.denominator)
+        raise ValueError(f"{dollars} is not a sum of dollars")
+    return dollars

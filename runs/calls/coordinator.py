@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Protocol
 
 from core.errors import StoppedError
+from core.money import as_text
 from core.redaction import Redactor
 from core.shutdown import Shutdown
 from llm.chat import BudgetUsedError
 from llm.gate import Answered, Ask, Failed, Outcome
 from runs.calls.budget import Budget, LimitScope, OverBudgetError, Reservation
 from runs.calls.journal import (
-    InstanceEntry,
     Journal,
+    JournalEntry,
     asked_and_ended,
     asked_entry,
     bounds,
@@ -51,7 +52,7 @@ class Wait:
 class WorkerCalls(Protocol):
     """The coordinator as workers see it."""
 
-    def entries(self, instance_id: str) -> Sequence[InstanceEntry]:
+    def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         """Return the entries of the journal of ``instance_id``."""
 
     def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
@@ -69,7 +70,7 @@ class _Pending:
     """A request that was let through and has not ended."""
 
     instance_id: str
-    asked: InstanceEntry
+    asked: JournalEntry
     ask: Ask
     reservation: Reservation
 
@@ -90,7 +91,7 @@ class CallCoordinator:
     _pending: dict[str, _Pending] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def entries(self, instance_id: str) -> Sequence[InstanceEntry]:
+    def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         return self.journal(instance_id).entries()
 
     def journal(self, instance_id: str) -> Journal:
@@ -107,9 +108,9 @@ class CallCoordinator:
         reservation = self._reserve(instance_id, ask)
         if reservation is None:
             return Wait(_FOR_OTHERS)
-        asked: InstanceEntry | None = None
+        asked: JournalEntry | None = None
         try:
-            if seconds := self._admit(instance_id, ask):
+            if seconds := self.rate_limiter.admit(ask.model, ask.provider, ask.tokens, instance_id):
                 # Checked only here, where a worker waits: without requests no provider is down.
                 self._check_providers()
                 return Wait(seconds)
@@ -132,9 +133,6 @@ class CallCoordinator:
             self.journal(instance_id).append(denied_entry(error, ask.model))
             raise BudgetUsedError(str(error)) from error
 
-    def _admit(self, instance_id: str, ask: Ask) -> float:
-        return self.rate_limiter.admit(ask.model, ask.provider, ask.tokens, instance_id)
-
     def _check_providers(self) -> None:
         paused = self.rate_limiter.all_paused_for(self.providers) if self.providers else 0.0
         if paused >= self.give_up_after:
@@ -153,19 +151,16 @@ class CallCoordinator:
         try:
             self.journal(pending.instance_id).append(ended)
         finally:
-            self._settle(pending, line)
+            if line is None:
+                self.budget.cancel(pending.reservation)
+            elif excess := self.budget.settle(pending.reservation, line.cost):
+                self.say(
+                    f"{line.instance_id}: call {line.call} of {line.model} cost "
+                    f"${as_text(excess)} more than its bound of ${pending.ask.bound}: charged"
+                )
         if line is not None:
             self.ledger.add(line)
         return uses_try
-
-    def _settle(self, pending: _Pending, line: LedgerLine | None) -> None:
-        if line is None:
-            self.budget.cancel(pending.reservation)
-        elif excess := self.budget.settle(pending.reservation, line.cost):
-            self.say(
-                f"{line.instance_id}: call {line.call} of {line.model} cost ${excess} more than "
-                f"its bound of ${pending.ask.bound}: charged"
-            )
 
     def abandon(self, instance_id: str) -> None:
         """End the pending requests of a worker that died: they are charged with their bounds."""
@@ -175,14 +170,9 @@ class CallCoordinator:
             self.end(call, Failed("the worker died", transient=False, billed=True, reached=False))
 
     def recover(self, instance_id: str, journal: Journal | None = None) -> int:
-        """Add to the ledger what only the instance's journal has, after a process died.
+        """Add to the ledger what only a journal has; return how many calls were pending.
 
-        Args:
-            instance_id: the instance.
-            journal: a retired one, instead of the present one.
-
-        Returns:
-            The number of calls that were pending then.
+        ``journal`` is a retired one, instead of the present one.
         """
         journal, lost = journal or self.journal(instance_id), 0
         for asked, ended in asked_and_ended(journal.entries()):

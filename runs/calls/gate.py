@@ -10,9 +10,9 @@ from llm.chat import Reply, TimeUsedError
 from llm.gate import Ask, Outcome
 from llm.replay import exchange_of
 from runs.calls.coordinator import Ticket, WorkerCalls
-from runs.calls.journal import EntryKind, InstanceEntry, asked_and_ended, reply_of
+from runs.calls.journal import EntryKind, JournalEntry, asked_and_ended, reply_of
 
-PaidCall = tuple[InstanceEntry, InstanceEntry]
+PaidCall = tuple[JournalEntry, JournalEntry]
 """The journal's entries of a call that a provider answered or refused: its request and its end."""
 
 
@@ -31,14 +31,9 @@ class AttemptGate:
         self._started = self.clock()
 
     def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
-        """Return the first recorded reply, each once; see ``Gate``."""
         for number, (asked, ended) in enumerate(self.recorded_calls):
-            exchange = exchange_of(asked)
             same = asked["request_sha256"] == request_sha256
-            # Earlier versions recorded no exchange.
-            if exchange and exchange_sha256:
-                same = exchange == exchange_sha256
-            if same:
+            if exchange_of(asked) == exchange_sha256 if exchange_sha256 else same:
                 del self.recorded_calls[number]
                 return reply_of(asked, ended)
         return None
@@ -48,7 +43,8 @@ class AttemptGate:
 
     def begin(self, ask: Ask) -> str:
         while True:
-            self._check_time()
+            if self.seconds is not None and self.clock() - self._started > self.seconds:
+                raise TimeUsedError(f"the attempt's {self.seconds:g} s are used up")
             answer = self.coordinator.begin(self.instance_id, self.attempt, ask)
             if isinstance(answer, Ticket):
                 return answer.call
@@ -57,12 +53,8 @@ class AttemptGate:
     def end(self, ticket: str, outcome: Outcome) -> bool:
         return self.coordinator.end(ticket, outcome)
 
-    def _check_time(self) -> None:
-        if self.seconds is not None and self.clock() - self._started > self.seconds:
-            raise TimeUsedError(f"the attempt's {self.seconds:g} s are used up")
 
-
-def recorded_calls(entries: Sequence[InstanceEntry], attempt: int) -> list[PaidCall]:
+def recorded_calls(entries: Sequence[JournalEntry], attempt: int) -> list[PaidCall]:
     """Return the calls of ``attempt`` that need not be repeated."""
     final = (EntryKind.ANSWERED.value, EntryKind.REFUSED.value)
     return [

@@ -25,7 +25,7 @@ from llm.replay import exchange_of, reply_of_json
 from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
 from runs.storage.jsonlines import LineFormat, read_lines
 
-InstanceEntry = Mapping[str, Any]
+JournalEntry = Mapping[str, Any]
 
 
 class EntryKind(str, Enum):
@@ -45,7 +45,7 @@ class Journal:
 
     path: Path
 
-    def append(self, entry: InstanceEntry) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Write ``entry`` and wait until the disk has it.
 
         Raises:
@@ -53,7 +53,7 @@ class Journal:
         """
         append_entry(self.path, entry, durable=True)
 
-    def entries(self) -> list[InstanceEntry]:
+    def entries(self) -> list[JournalEntry]:
         """Return what was written, without damaged lines; nothing when there is no journal."""
         return list(read_lines(self.path, JOURNAL).whole)
 
@@ -67,7 +67,7 @@ class Journal:
         self.path.replace(aside)
 
 
-def append_entry(path: Path, entry: InstanceEntry, *, durable: bool) -> None:
+def append_entry(path: Path, entry: JournalEntry, *, durable: bool) -> None:
     """Append one line to ``path``, after a torn one on a line of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry, ensure_ascii=True).encode() + b"\n"
@@ -83,7 +83,7 @@ def _torn(descriptor: int) -> bool:
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
-def asked_entry(call: str, attempt: int, ask: Ask) -> InstanceEntry:
+def asked_entry(call: str, attempt: int, ask: Ask) -> JournalEntry:
     """Return the entry of a request that is about to be sent."""
     exchange = ask.exchange_sha256
     return {
@@ -98,7 +98,7 @@ def asked_entry(call: str, attempt: int, ask: Ask) -> InstanceEntry:
     }
 
 
-def ended_entry(call: str, outcome: Outcome, redact: Redactor) -> InstanceEntry:
+def ended_entry(call: str, outcome: Outcome, redact: Redactor) -> JournalEntry:
     """Return the entry that ends ``call``, redacted where providers quote keys: in errors."""
     if isinstance(outcome, Answered):
         kind = EntryKind.ANSWERED.value
@@ -111,18 +111,18 @@ def ended_entry(call: str, outcome: Outcome, redact: Redactor) -> InstanceEntry:
     return {"kind": EntryKind.FAILED.value, "call": call, **said, "error": error}
 
 
-def lost_entry(asked: InstanceEntry) -> InstanceEntry:
+def lost_entry(asked: JournalEntry) -> JournalEntry:
     """Return the end of a call that was pending when its process died: it may be billed."""
     return {"kind": EntryKind.LOST.value, "call": asked["call"], "cost": asked["bound"]}
 
 
-def denied_entry(error: OverBudgetError, model: str) -> InstanceEntry:
+def denied_entry(error: OverBudgetError, model: str) -> JournalEntry:
     """Return the entry of a request that ``error`` did not allow."""
     limit = {"limit": error.scope.value, "value": as_text(error.limit)}
     return {"kind": EntryKind.DENIED.value, "model": model, **limit}
 
 
-def _entry(raw: InstanceEntry) -> InstanceEntry:
+def _entry(raw: JournalEntry) -> JournalEntry:
     """Return an entry that has all values that its readers need.
 
     Raises:
@@ -149,7 +149,7 @@ def _entry(raw: InstanceEntry) -> InstanceEntry:
     return raw
 
 
-def _key(entry: InstanceEntry) -> tuple[str, bool] | None:
+def _key(entry: JournalEntry) -> tuple[str, bool] | None:
     kind = EntryKind(entry["kind"])
     return None if kind is EntryKind.DENIED else (entry["call"], kind is EntryKind.ASKED)
 
@@ -159,8 +159,8 @@ JOURNAL = LineFormat(_entry, _key)
 
 
 def asked_and_ended(
-    entries: Sequence[InstanceEntry],
-) -> list[tuple[InstanceEntry, InstanceEntry | None]]:
+    entries: Sequence[JournalEntry],
+) -> list[tuple[JournalEntry, JournalEntry | None]]:
     """Return each request with its end, in the order of the requests.
 
     A request without an end was pending when the process died: whether it is billed is unknown.
@@ -170,7 +170,7 @@ def asked_and_ended(
     return [(e, ends.get(e.get("call"))) for e in entries if e.get("kind") == asked]
 
 
-def reply_of(asked: InstanceEntry, ended: InstanceEntry) -> Reply:
+def reply_of(asked: JournalEntry, ended: JournalEntry) -> Reply:
     """Return the reply of a call that was answered.
 
     Raises:
@@ -207,7 +207,7 @@ class Denial:
         return now is not None and now <= self.value
 
 
-def last_denial(entries: Sequence[InstanceEntry]) -> Denial | None:
+def last_denial(entries: Sequence[JournalEntry]) -> Denial | None:
     """Return the last denial in the journal of an instance, None where there is none."""
     denied = [entry for entry in entries if entry.get("kind") == EntryKind.DENIED.value]
     if not denied:

@@ -18,7 +18,7 @@ from core import money
 from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
 from llm.chat import Call, Usage
-from runs.calls.journal import EntryKind, InstanceEntry, append_entry
+from runs.calls.journal import EntryKind, JournalEntry, append_entry
 from runs.storage.jsonlines import LineFormat, Lines, read_lines
 
 REPLAYED = "replayed"
@@ -46,7 +46,7 @@ class LedgerLine:
 
     @classmethod
     def of_call(
-        cls, instance_id: str, asked: InstanceEntry, ended: InstanceEntry
+        cls, instance_id: str, asked: JournalEntry, ended: JournalEntry
     ) -> LedgerLine | None:
         """Return the line of a call in a journal, None where no provider bills it.
 
@@ -150,7 +150,7 @@ class Ledger:
                     os.fsync(stream.fileno())
 
     def since_mark(self) -> tuple[LedgerLine, ...]:
-        """Return the lines that were added since ``begin``."""
+        """Return the lines that were added since ``mark``."""
         return self.lines()[self._before :]
 
     def lines(self) -> tuple[LedgerLine, ...]:

@@ -126,12 +126,12 @@ class RateLimiter:
     ) -> float:
         """Return 0.0 when the call may start, and count it; else seconds until asking again.
 
-        An admitted call must be followed by ``succeeded`` or ``failed``.
+        An admitted call must be followed by ``ended``.
 
         Args:
-            model: whose rates hold.
-            provider: whom the call goes to.
-            tokens: what the call may use, prompt and output.
+            model: its rates hold.
+            provider: receives the call.
+            tokens: of the prompt and of the longest output.
             caller: identifies the caller when it asks again; the thread when not given.
         """
         caller = threading.get_ident() if caller is None else caller
@@ -143,7 +143,8 @@ class RateLimiter:
                 grace = 2 * self._policy.first_wait
                 wait = self._window(model).wait(now, tokens, caller, grace)
             if wait is not None:
-                return wait + self._spread()
+                # The random delay is never 0, which would mean admitted.
+                return wait + self._policy.first_wait * (0.1 + 0.9 * self._random())
             self._window(model).count(now, tokens)
             if state.open:
                 state.probed_until = now + self._policy.probe_patience
@@ -179,11 +180,8 @@ class RateLimiter:
     def failed(self, provider: str, retry_after: float | None = None) -> None:
         """Note a failure that may be temporary: an error status, or no answer.
 
-        Calls that were pending when a pause started do not lengthen it.
-
-        Args:
-            provider: the provider that failed.
-            retry_after: seconds that it asked for.
+        Calls that were pending when a pause started do not lengthen it. ``retry_after`` has the
+        seconds that the provider asked for.
         """
         with self._lock:
             now, state = self._clock(), self._provider(provider)
@@ -192,18 +190,13 @@ class RateLimiter:
             state.failures += 1
             many = state.failures >= self._policy.failures
             opens = many and (not state.open or now >= state.blocked_until())
-            if retry_after is not None:
-                asked = now + self._believed(retry_after)
+            if retry_after is not None and retry_after > 0:  # not if it is no number
+                asked = now + min(retry_after, self._policy.longest_wait)
                 state.asked_until = max(state.asked_until, asked)
             if opens:
                 state.pauses += 1
                 state.paused_until = now + self._pause(state.pauses)
                 state.probed_until = -math.inf
-
-    def is_open(self, provider: str) -> bool:
-        """Tell whether the provider's circuit is open, so that a failure is expected."""
-        with self._lock:
-            return self._provider(provider).open
 
     def all_paused_for(self, providers: Collection[str]) -> float:
         """Return for how many seconds all ``providers`` have been paused; 0.0 when one is not.
@@ -229,13 +222,6 @@ class RateLimiter:
         doublings = min(number - 1, 60)
         whole = min(self._policy.first_wait * 2.0**doublings, self._policy.longest_wait)
         return whole * (1 + self._random()) / 2
-
-    def _believed(self, retry_after: float) -> float:
-        return min(retry_after, self._policy.longest_wait) if retry_after > 0 else 0.0
-
-    def _spread(self) -> float:
-        """Return a random delay of a waiting caller; never 0, which would mean admitted."""
-        return self._policy.first_wait * (0.1 + 0.9 * self._random())
 
     def _provider(self, name: str) -> _Provider:
         return self._providers.setdefault(name, _Provider())

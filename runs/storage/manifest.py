@@ -16,9 +16,7 @@ from llm.prices import Price
 from llm.registry import price_entry, price_map_version
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
-from runs.storage.versions import continues, versions
-
-InstanceEntry = Mapping[str, Any]
+from runs.storage.versions import versions
 
 
 def all_versions() -> dict[str, str]:
@@ -47,7 +45,7 @@ def _price(name: str, given: Price | None) -> dict[str, Any]:
 
 
 def note_start(
-    store: RunStore, prices: Mapping[str, InstanceEntry], api_base: str | None = None
+    store: RunStore, prices: Mapping[str, Mapping[str, Any]], api_base: str | None = None
 ) -> None:
     """Add the start of this process to ``run.json``.
 
@@ -126,8 +124,6 @@ def note_images(
         store.save_run({**described, "images": {**described.get("images", {}), **known}})
 
 
-# Recorded by versions before 0.6; a server may move to another port.
-_MAY_CHANGE = frozenset({"api_base"})
 _OPTIONS = {
     "dataset_sha256": "--dataset (its rows)",
     "exercises_sha256": "--exercises (its files)",
@@ -144,20 +140,18 @@ _SHOWN = 60
 
 
 def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
-    """Return in words, by option, how the recorded and the present options of a run differ."""
+    """Return in words, by option, how the recorded and the present options of a run differ.
+
+    Another version of the harness has other options, so of its run only the version is named.
+    """
     if not isinstance(recorded, dict):
         return ["run.json does not say how the run was started"]
-    keys = sorted({*recorded, *wanted} - _MAY_CHANGE)
+    keys = [k for k in sorted({*recorded, *wanted}) if recorded.get(k) != wanted.get(k)]
     return [
-        f"{_option(key)} {_value(recorded.get(key))}, now {_value(wanted.get(key))}"
-        for key in keys
-        if recorded.get(key) != wanted.get(key)
-        and not (key == "harness" and continues(recorded.get(key)))
+        f"{_OPTIONS.get(key, '--' + key.replace('_', '-'))} {_value(recorded.get(key))}, "
+        f"now {_value(wanted.get(key))}"
+        for key in (["harness"] if "harness" in keys else keys)
     ]
-
-
-def _option(key: str) -> str:
-    return _OPTIONS.get(key, f"--{key.replace('_', '-')}")
 
 
 def _value(value: object) -> str:

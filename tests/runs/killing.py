@@ -22,7 +22,7 @@ from environments.docker.engine import connect
 from environments.leftovers import remove_containers, remove_groups
 from llm.chat import Message, request_sha256
 from llm.replay import read_trajectory
-from runs.calls.journal import EntryKind, InstanceEntry, Journal, asked_and_ended
+from runs.calls.journal import EntryKind, Journal, JournalEntry, asked_and_ended
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
 from tests.preloaded import Preloaded, Started
@@ -169,7 +169,7 @@ class Left:
     def lines(self) -> list[LedgerLine]:
         return list(read_ledger(self.folder / "ledger.jsonl").whole)
 
-    def calls(self) -> list[tuple[str, InstanceEntry, InstanceEntry | None]]:
+    def calls(self) -> list[tuple[str, JournalEntry, JournalEntry | None]]:
         """Return instance, question and end of all calls in the journals."""
         paths = sorted((self.out / "logs/r/journals").glob("*.jsonl"))
         return [(p.stem, *pair) for p in paths for pair in asked_and_ended(Journal(p).entries())]

@@ -18,7 +18,7 @@ from ray.exceptions import RayError
 from core.errors import StoppedError
 from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
-from runs.calls.journal import InstanceEntry
+from runs.calls.journal import JournalEntry
 from runs.engines.base import Driver
 from runs.engines.ray.actor import DriverAnswer, JobStart, Request
 from runs.progress.state import WorkStep
@@ -86,7 +86,7 @@ class RunServer:
         with self._state(start) as state:
             state.open.close()
 
-    def entries(self, start: JobStart) -> Sequence[InstanceEntry]:
+    def entries(self, start: JobStart) -> Sequence[JournalEntry]:
         """Return the job's journal."""
         with self._state(start):
             return self.driver.coordinator.entries(start.key)

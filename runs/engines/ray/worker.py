@@ -23,7 +23,7 @@ from core.redaction import Redactor
 from core.shutdown import Shutdown
 from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
-from runs.calls.journal import InstanceEntry
+from runs.calls.journal import JournalEntry
 from runs.engines.ray.actor import DriverAnswer, JobStart, Request
 from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
 from runs.jobs import Finished, Job, JobAccess, WorkerAccess
@@ -201,8 +201,8 @@ class RemoteCalls:
     stop: Shutdown
     start: JobStart
 
-    def entries(self, instance_id: str) -> Sequence[InstanceEntry]:
-        return cast(Sequence[InstanceEntry], self.connection.ask("entries", self.start))
+    def entries(self, instance_id: str) -> Sequence[JournalEntry]:
+        return cast(Sequence[JournalEntry], self.connection.ask("entries", self.start))
 
     def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
         return cast("Ticket | Wait", self.connection.ask("begin", self.start, attempt, ask))

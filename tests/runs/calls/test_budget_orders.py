@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.calls.budget import Budget, BudgetLimits, LimitScope, OverBudgetError, Reservation
+from tests.runs.calls.spending import spent_of
 
 D = Decimal
 MODELS = ("gpt", "opus")
@@ -49,7 +50,7 @@ _LIMITS = st.builds(
 
 
 def within(budget: Budget, limits: BudgetLimits) -> bool:
-    spent = budget.spent
+    spent = spent_of(budget)
     dollars = [
         (spent.usd, limits.usd),
         *((usd, limits.usd_per_instance) for usd in spent.by_instance.values()),
@@ -91,8 +92,12 @@ def test_no_order_of_reserving_and_settling_passes_a_limit(
             expected, made = expected + settle(next(turns, 0)), made + 1
     while under_way:
         expected, made = expected + settle(0), made + 1
-    assert (budget.spent.usd, budget.spent.calls) == (expected, made)
-    assert sum(budget.spent.by_model.values()) == sum(budget.spent.by_instance.values()) == expected
+    assert (spent_of(budget).usd, spent_of(budget).calls) == (expected, made)
+    assert (
+        sum(spent_of(budget).by_model.values())
+        == sum(spent_of(budget).by_instance.values())
+        == expected
+    )
 
 
 @given(_LIMITS, st.lists(_CALLS, max_size=20), _MONEY)
@@ -152,7 +157,7 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
     for thread in threads:
         thread.join()
     assert not passed
-    spent = budget.spent
+    spent = spent_of(budget)
     assert (spent.usd, spent.calls) == (sum(done), len(done))
     # The limits were really tested: nearly all of a budget was spent.
     assert spent.calls > 250 or spent.usd > 2

@@ -151,11 +151,12 @@ def test_a_reply_is_served_to_its_exchange_alone() -> None:
     assert served.recorded("same", "seed 1") is None
 
 
-def test_a_journal_of_an_earlier_version_is_served_by_request() -> None:
-    older = entries("a", None, "one")
-    assert "exchange_sha256" not in older[0]
-    assert gate(older).recorded("other", "seed 1") is None
-    assert gate(older).recorded("same", "seed 1") == Reply("one")
+def test_a_request_without_an_exchange_is_served_by_itself() -> None:
+    known = entries("a", None, "one")
+    assert "exchange_sha256" not in known[0]
+    assert gate(known).recorded("same", "seed 1") is None
+    assert gate(known).recorded("other") is None
+    assert gate(known).recorded("same") == Reply("one")
 
 
 def test_the_journal_shows_the_exchange_of_every_call(tmp_path: Path, provider: Provider) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from llm.chat import Reply, RequestRefusedError, Usage
 from runs.calls.gate import AttemptGate, recorded_calls
-from runs.calls.journal import JOURNAL, InstanceEntry, Journal, asked_and_ended
+from runs.calls.journal import JOURNAL, Journal, JournalEntry, asked_and_ended
 from runs.calls.ledger import LEDGER, Ledger, LedgerLine, by_instance, read_ledger, total
 from runs.storage.jsonlines import read_lines, set_aside
 
@@ -22,7 +22,7 @@ def a_line(call: str, cost: str | None = "0.1", instance_id: str = "i") -> Ledge
     return LedgerLine(call, "answered", instance_id, 1, "m", value, Usage(3, 2, 1))
 
 
-def asked(call: str, **changes: object) -> InstanceEntry:
+def asked(call: str, **changes: object) -> JournalEntry:
     entry = {
         "kind": "asked", "call": call, "attempt": 1, "model": "m\nb\u2028\ud800",
         "request_sha256": "x", "bound": "0.5", "at": "",

@@ -34,3 +34,7 @@ def ask(throttle: RateLimiter, tokens: int = 1, caller: str = "w", model: str = 
 def opened(throttle: RateLimiter, provider: str = "p") -> None:
     for _ in range(POLICY.failures):
         throttle.failed(provider)
+
+
+def is_open(throttle: RateLimiter, provider: str) -> bool:
+    return throttle._provider(provider).open
