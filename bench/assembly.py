@@ -18,10 +18,10 @@ from bench.repos.mirrors import Mirrors
 from environments.base import EnvironmentKind
 from environments.choice import make_environment
 from environments.local.agentsandbox import sandboxed_agent
-from runs.calls.modelsource import LiveModels, ReplayedModels, replay_folder
 from runs.checks import check_models
 from runs.jobs import JobKind, WorkerAccess
 from runs.leftovers import run_key
+from runs.modelsource import LiveModels, ReplayedModels, replay_folder
 from runs.storage.store import RunStore
 
 Say = Callable[[str], None]

@@ -38,9 +38,9 @@ from demo.setup import build_mirrors
 from llm.chat import Message, Reply, Tool, Traits, Usage, estimate_tokens
 from llm.gate import Gate
 from llm.tokens import ESTIMATE, count_tokens, counter_name
-from runs.calls.modelsource import Turn
 from runs.engines.threads import ThreadEngine
 from runs.jobs import JobAccess, WorkerAccess
+from runs.modelsource import Turn
 from runs.options import Scale, Spending
 from runs.progress.display import make_display, stream_of
 from runs.progress.state import ProgressState

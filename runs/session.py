@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import resource
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -18,6 +15,7 @@ from core.shutdown import Shutdown
 from llm.registry import provider_of
 from runs.calls.budget import Budget
 from runs.calls.coordinator import CallCoordinator, charge_budget
+from runs.calls.damage import ledger_was_damaged, owner_of, set_damage_aside
 from runs.calls.journal import Journal
 from runs.calls.ledger import Ledger
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy
@@ -33,7 +31,7 @@ from runs.progress.summary_json import RunSummary
 from runs.redo import Plan
 from runs.run import Run
 from runs.signals import heeding_signals
-from runs.storage.damage import ledger_was_damaged, owner_of, set_damage_aside
+from runs.slots import prepare_process
 from runs.storage.manifest import note_start, prices_used
 from runs.storage.run_log import run_log
 from runs.storage.runlock import forget
@@ -43,8 +41,6 @@ from runs.storage.timings import Timings
 Say = Callable[[str], None]
 # A probe of a provider may take as long as a call may.
 _PATIENCE = 30.0
-_OPEN_FILES = 16384
-_SWITCH_SECONDS = 0.0005
 
 
 @dataclass(frozen=True)
@@ -221,18 +217,6 @@ def make_coordinator(
             coordinator.recover(name, Journal(path))
     charge_budget(coordinator)
     return coordinator
-
-
-def prepare_process() -> None:
-    """Prepare this process for hundreds of threads that mostly wait."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    # Each job in work needs a connection, a log and pipes.
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    # A thread that comes back from a system call waits this long for one that computes.
-    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 def _both(one: Say, two: Say) -> Say:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -16,6 +18,20 @@ from runs.progress.state import WorkStep
 
 _PATIENCE = 0.5
 """Seconds between two looks at whether the run is stopping."""
+_OPEN_FILES = 16384
+_SWITCH_SECONDS = 0.0005
+
+
+def prepare_process() -> None:
+    """Prepare this process for hundreds of threads that mostly wait."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    # Each job in work needs a connection, a log and pipes.
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    # A thread that comes back from a system call waits this long for one that computes.
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 @dataclass

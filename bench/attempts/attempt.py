@@ -43,8 +43,8 @@ from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256
 from llm.gate import Answered, Ask, Failed
 from runs.calls.gate import AttemptGate, PaidCall
-from runs.calls.modelsource import NotRecordedError, Turn
 from runs.jobs import JobAccess
+from runs.modelsource import NotRecordedError, Turn
 from runs.progress.state import WorkStep
 from runs.slots import Slot, WaitingModel
 

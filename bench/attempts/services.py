@@ -14,8 +14,8 @@ from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from environments import Environment
 from environments.docker.imagestore.store import ImageStore
-from runs.calls.modelsource import ModelSource
 from runs.jobs import WorkerAccess
+from runs.modelsource import ModelSource
 
 
 @dataclass(frozen=True)

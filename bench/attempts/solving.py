@@ -29,8 +29,8 @@ from core.processes import remove_tree
 from environments import Session, UnavailableError
 from environments.base import EnvironmentKind
 from runs.calls.gate import recorded_calls
-from runs.calls.modelsource import ReplayedModels
 from runs.jobs import Finished, JobAccess
+from runs.modelsource import ReplayedModels
 from runs.progress.state import WorkStep
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot

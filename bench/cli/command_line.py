@@ -45,10 +45,10 @@ from llm.options import LIMITS, MODELS, ModelBook, ModelChoice, names_of
 from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
 from llm.settings import ModelSettings, SettingsBook, load_settings
 from runs.calls.budget import MONEY
-from runs.calls.modelsource import LiveModels, Turn
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_models
 from runs.given import address_given, models_given
+from runs.modelsource import LiveModels, Turn
 from runs.options import RUN
 
 GROUPS = (RunConfig, ModelBook, TryAgent, Options, About)

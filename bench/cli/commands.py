@@ -45,9 +45,9 @@ from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import filled, missing_key
 from runs.calls.coordinator import CallCoordinator
-from runs.calls.modelsource import recorded_label, recorded_of, replay_folder
 from runs.checks import check_models
 from runs.leftovers import run_key
+from runs.modelsource import recorded_label, recorded_of, replay_folder
 from runs.options import Spending
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.redo import Plan, Redo, plan, prepare

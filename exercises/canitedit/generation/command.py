@@ -35,11 +35,11 @@ from llm.options import LIMITS, MODELS, names_of
 from llm.registry import place
 from runs.calls.budget import MONEY
 from runs.calls.coordinator import CallCoordinator
-from runs.calls.modelsource import LiveModels
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_models
 from runs.given import address_given
 from runs.jobs import Finished, JobKind, WorkerAccess
+from runs.modelsource import LiveModels
 from runs.options import RUN
 from runs.progress.overview import recorded_status
 from runs.progress.statuses import InstanceStatus

@@ -22,8 +22,8 @@ from llm.client import LiteLLMModel
 from llm.options import ModelChoice, Sampling
 from llm.registry import takes
 from runs.calls.gate import AttemptGate, recorded_calls
-from runs.calls.modelsource import LiveModels
 from runs.jobs import Finished, JobAccess, WorkerAccess
+from runs.modelsource import LiveModels
 from runs.progress.state import WorkStep
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot, WaitingModel

@@ -60,11 +60,11 @@ from runs.calls.budget import MONEY
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind
 from runs.calls.ledger import replayed_lines
-from runs.calls.modelsource import ReplayedModels, recorded_of, replay_folder
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_models
 from runs.given import address_given, models_given
 from runs.jobs import Finished, JobKind
+from runs.modelsource import ReplayedModels, recorded_of, replay_folder
 from runs.options import RUN
 from runs.progress.statuses import InstanceStatus
 from runs.progress.summary_json import summary_words

@@ -21,8 +21,8 @@ from exercises.exercism.running.store import job_key
 from exercises.exercism.testing.tester import ExerciseTester, make_tester
 from runs.calls.gate import AttemptGate, recorded_calls
 from runs.calls.journal import EntryKind
-from runs.calls.modelsource import LiveModels, ModelSource, NotRecordedError, ReplayedModels, Turn
 from runs.jobs import Finished, JobAccess, WorkerAccess
+from runs.modelsource import LiveModels, ModelSource, NotRecordedError, ReplayedModels, Turn
 from runs.progress.state import WorkStep
 from runs.progress.statuses import InstanceStatus
 from runs.slots import Slot, WaitingModel

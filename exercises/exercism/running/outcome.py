@@ -21,7 +21,7 @@ from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, Tr
 from exercises.exercism.running.config import RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation
 from llm.chat import Call, Message, Traits, Usage
-from runs.calls.modelsource import Turn
+from runs.modelsource import Turn
 from runs.storage.versions import HARNESS_VERSION, versions
 
 _ENDINGS = {

@@ -30,8 +30,7 @@ from runs.jobs import Finished, Job, JobAccess, WorkerAccess
 from runs.leftovers import mark_children
 from runs.progress.state import WorkStep
 from runs.progress.statuses import InstanceStatus
-from runs.session import prepare_process
-from runs.slots import Slots
+from runs.slots import Slots, prepare_process
 
 # Seconds in which requests of a worker's jobs gather, and at most until those without an answer are
 # sent: each message costs milliseconds here, in the actor and in the driver.

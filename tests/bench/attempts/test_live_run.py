@@ -17,7 +17,7 @@ from llm.chat import Traits
 from llm.client import RetryPolicy
 from llm.settings import load_settings
 from llm.tokens import count_tokens
-from runs.calls.modelsource import ReplayedModels
+from runs.modelsource import ReplayedModels
 from tests.bench.runs import EDIT, config, live, options, read
 from tests.provider import Answer, Provider
 

@@ -20,7 +20,7 @@ from exercises.exercism.testing.tester import TestedTry
 from exercises.exercism.verdict import TestCounts
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
-from runs.calls.modelsource import Turn
+from runs.modelsource import Turn
 from tests.agent.conversation.exercise import Scripted
 from tests.exercises.exercism.making import six
 from tests.exercises.exercism.running.provider import rendered
