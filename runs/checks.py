@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Iterator
 
 from agent.formats import get_format
 from core.address import has_password, recorded_address
@@ -34,11 +33,20 @@ def check_models(config: RunBasics, money: Spending) -> None:
     _check_addresses(config)
     for model in config.models:
         _check_tools(model, config)
-    unpriced = [model for model in config.models if _is_unpriced(model, money)]
+    unpriced = [m.given for m in config.models if _is_unpriced(m, money)]
     if unpriced:
-        _refuse_unpriced(unpriced)
+        options = " ".join(f"--price {given}=IN,OUT" for given in unpriced)
+        raise UserError(
+            f"no price is known for {', '.join(unpriced)}: give {options} (dollars per million "
+            "tokens), or --allow-unpriced"
+        )
     for model in config.models:
-        _check_output(model, config, money)
+        known = filled(model.settings, model.name, config.api_base)
+        if money.in_dollars and not (config.max_output_tokens or known.max_output):
+            raise UserError(
+                f"the longest reply of {model.given} is unknown, so a budget in dollars cannot "
+                "hold: give --max-output-tokens"
+            )
         limits = config.call_timeout, config.max_output_tokens, config.api_base
         quiet = LiteLLMModel(model.name, 0.0, *limits, model.settings, warn_once=lambda _: None)
         quiet.rehearse()
@@ -79,21 +87,3 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
 def _is_unpriced(model: ModelChoice, money: Spending) -> bool:
     known = money.prices.get(model.name) or dearest_price(model.name)
     return known is None and not money.allow_unpriced
-
-
-def _refuse_unpriced(models: Sequence[ModelChoice]) -> NoReturn:
-    names = ", ".join(model.given for model in models)
-    options = " ".join(f"--price {model.given}=IN,OUT" for model in models)
-    raise UserError(
-        f"no price is known for {names}: give {options} (dollars per million tokens), or "
-        "--allow-unpriced"
-    )
-
-
-def _check_output(model: ModelChoice, config: RunBasics, money: Spending) -> None:
-    known = filled(model.settings, model.name, config.api_base)
-    if money.in_dollars and not (config.max_output_tokens or known.max_output):
-        raise UserError(
-            f"the longest reply of {model.given} is unknown, so a budget in dollars cannot hold: "
-            "give --max-output-tokens"
-        )

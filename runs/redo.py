@@ -30,11 +30,7 @@ class Redo:
 
     @classmethod
     def parse(cls, text: str, ids: Collection[str]) -> Redo:
-        """Read a comma list of statuses and of ``ids``.
-
-        Raises:
-            UserError: a word is neither.
-        """
+        """Read a comma list of statuses and of ``ids``."""
         words = {word.strip() for word in text.split(",") if word.strip()}
         if unknown := sorted(words - {*WORDS, *ids}):
             raise UserError(
@@ -125,7 +121,8 @@ def prepare(
     }
     last = _LastRedo.read(store)
     if last is not None and last.redo == redo and (left := last.left(store)):
-        wanted = {name for name in ids if name in left or _is_unfinished(store, wanted, name)}
+        open_ = {name for name in wanted if not store.prediction(name).exists()}
+        wanted = {name for name in ids if name in left or name in open_}
         if last.put_aside:
             return [name for name in ids if name in wanted]
     chosen = [name for name in ids if name in wanted]
@@ -134,10 +131,6 @@ def prepare(
         _put_aside(store, coordinator, redo, name)
     _LastRedo(redo, tuple(chosen), put_aside=True).write(store)
     return chosen
-
-
-def _is_unfinished(store: RunStore, wanted: Collection[str], name: str) -> bool:
-    return name in wanted and not store.prediction(name).exists()
 
 
 def _put_aside(store: RunStore, coordinator: CallCoordinator, redo: Redo, name: str) -> None:

@@ -29,11 +29,7 @@ from runs.storage.timings import Timings
 
 @dataclass
 class Run:
-    """Has jobs worked on and saves them.
-
-    Attributes:
-        kind: of its jobs.
-    """
+    """Has jobs worked on and saves them."""
 
     store: RunStore
     coordinator: CallCoordinator
@@ -46,17 +42,16 @@ class Run:
     _errors: list[str] = field(default_factory=list)
 
     def execute(self, jobs: Sequence[Job], plan: Plan | None = None) -> RunSummary:
-        """Work on ``jobs`` of a run that is open, and return the summary.
+        """Work on ``jobs`` of a run that is open; ``plan`` names what is left alone."""
 
-        Args:
-            jobs: what is still to do.
-            plan: names what is left alone although it did not end well.
-        """
+        def may_start() -> bool:
+            return not self.coordinator.stopping() and not self.coordinator.budget_used
+
         started = time.monotonic()
         ordered = self.kind.order(jobs, self.timings.load())
         try:
             with self.display, self.kind.around(ordered, self.display.note):
-                for finished in self.engine.run(ordered, self._may_start):
+                for finished in self.engine.run(ordered, may_start):
                     self._take(finished)
         finally:
             self.coordinator.ledger.sync()
@@ -83,9 +78,6 @@ class Run:
             stopped=self.coordinator.stopping() or self.coordinator.budget_used,
             interrupted=bool(self.coordinator.stopping()),
         )
-
-    def _may_start(self) -> bool:
-        return not self.coordinator.stopping() and not self.coordinator.budget_used
 
     def _is_done(self, key: str) -> bool:
         return self.store.prediction(key).exists()

@@ -49,9 +49,9 @@ class ModelUse:
 
     Attributes:
         timeout: seconds that a call may take.
-        prices: by model, see ``runs.storage.manifest``.
+        prices: see ``runs.storage.manifest.prices_used``.
         address: of ``--api-base``, without a password.
-        assumed: lines on what is taken from litellm's map, for the user.
+        assumed: lines for the user on what is taken from litellm's map.
     """
 
     providers: Sequence[str] = ()
@@ -80,7 +80,6 @@ class Once:
     _said: set[str] = field(default_factory=set)
 
     def __call__(self, text: str) -> None:
-        """Show ``text`` unless it was shown before."""
         if text not in self._said:
             self._said.add(text)
             self.say(f"note: {text}")
@@ -88,19 +87,13 @@ class Once:
 
 @dataclass
 class Voice:
-    """Prints lines, above the bars while a display has the terminal; safe in a signal handler.
+    """Prints and logs lines, above the bars while a display has the terminal."""
 
-    Attributes:
-        say: prints a line and logs it.
-        log: logs it.
-    """
-
-    say: Say
+    say: Say  # logs, too
     log: Say
     display: Display | None = None
 
     def __call__(self, text: str) -> None:
-        """Print and log ``text``."""
         if self.display is None:
             self.say(text)
         else:
@@ -113,8 +106,7 @@ class RunSession:
     """One process's work on a run whose lock it holds.
 
     Attributes:
-        cache: the folder that runs share.
-        choose: opens the run, and returns the jobs that are to do and the plan that they are of.
+        choose: opens the run, and returns the jobs to do and the plan that they belong to.
     """
 
     store: RunStore
@@ -127,11 +119,6 @@ class RunSession:
     say: Say
 
     def run(self) -> RunSummary:
-        """Work on what is to do and return the summary.
-
-        Raises:
-            UserError: the user has to fix something; finished work is kept.
-        """
         prepare_process()
         stop = Shutdown()
         try:
@@ -142,7 +129,14 @@ class RunSession:
                 voice = Voice(_both(self.say, log.info), log.info)
                 for line in set_damage_aside(self.store):
                     voice(line)
-                with heeding_signals(stop, voice, lambda: self._end_at_once(voice)):
+
+                def end_at_once() -> None:
+                    if voice.display is not None:
+                        voice.display.close()
+                    self._clean()
+                    forget(self.store.folder)
+
+                with heeding_signals(stop, voice, end_at_once):
                     return self._execute(stop, log, voice)
         finally:
             self._clean()
@@ -181,12 +175,6 @@ class RunSession:
         finally:
             voice.display = None
             self.kind.finish()
-
-    def _end_at_once(self, voice: Voice) -> None:
-        if voice.display is not None:
-            voice.display.close()
-        self._clean()
-        forget(self.store.folder)
 
     def _clean(self) -> None:
         clean(self.store, self.cache, containers=self.kind.containers)

@@ -18,23 +18,16 @@ _LEAST = Decimal("1e-9")
 
 @dataclass(frozen=True)
 class PerModel:
-    """A number for each model: its own, else the number for all other models.
-
-    Attributes:
-        others: for every model that is not named; None is no limit.
-        named: by the model's name.
-    """
+    """A number for each model: its own, else the number for all others; None is no limit."""
 
     others: int | None = None
     named: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, model: str) -> int | None:
-        """Return the number for ``model``, None when it has no limit."""
         return self.named.get(model, self.others)
 
 
 def parse_usd(option: str, text: str) -> Decimal:
-    """Parse ``text`` as dollars."""
     amount = _dollars(text)
     if not amount:
         raise UserError(f"{option} {text!r}: give dollars above 0, as 12.50")
@@ -44,13 +37,7 @@ def parse_usd(option: str, text: str) -> Decimal:
 def parse_per_model(
     text: str, resolve: Resolve, option: str = "--budget-usd-per-model"
 ) -> dict[str, Decimal]:
-    """Parse ``MODEL=DOLLARS,MODEL=DOLLARS``.
-
-    Args:
-        text: the value of the option.
-        resolve: from the name that the user wrote to litellm's; may raise ``UserError``.
-        option: named in errors.
-    """
+    """Parse ``MODEL=DOLLARS,MODEL=DOLLARS``; ``resolve`` turns a user's name into litellm's."""
     return {
         model: parse_usd(f"{option} {given}", amount)
         for given, model, amount in _entries(option, text.split(","), resolve)

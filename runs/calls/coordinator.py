@@ -53,7 +53,7 @@ class WorkerCalls(Protocol):
     """The coordinator as workers see it."""
 
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
-        """Return the entries of the journal of ``instance_id``."""
+        """Return the entries of an instance's journal."""
 
     def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
         """Let a request through, or say when to ask again."""
@@ -95,7 +95,6 @@ class CallCoordinator:
         return self.journal(instance_id).entries()
 
     def journal(self, instance_id: str) -> Journal:
-        """Return the journal of an instance."""
         return Journal(self.journals / f"{instance_id}.jsonl")
 
     def stopping(self) -> str:
@@ -105,7 +104,13 @@ class CallCoordinator:
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
         # The budget comes first: a call that the rate limiter admits counts as sent.
-        reservation = self._reserve(instance_id, ask)
+        try:
+            reservation = self.budget.reserve(instance_id, ask.model, ask.bound)
+        except OverBudgetError as error:
+            if error.scope in (LimitScope.RUN, LimitScope.CALLS):
+                self.budget_used = str(error)
+            self.journal(instance_id).append(denied_entry(error, ask.model))
+            raise BudgetUsedError(str(error)) from error
         if reservation is None:
             return Wait(_FOR_OTHERS)
         asked: JournalEntry | None = None
@@ -123,15 +128,6 @@ class CallCoordinator:
         with self._lock:
             self._pending[asked["call"]] = _Pending(instance_id, asked, ask, reservation)
         return Ticket(asked["call"])
-
-    def _reserve(self, instance_id: str, ask: Ask) -> Reservation | None:
-        try:
-            return self.budget.reserve(instance_id, ask.model, ask.bound)
-        except OverBudgetError as error:
-            if error.scope in (LimitScope.RUN, LimitScope.CALLS):
-                self.budget_used = str(error)
-            self.journal(instance_id).append(denied_entry(error, ask.model))
-            raise BudgetUsedError(str(error)) from error
 
     def _check_providers(self) -> None:
         paused = self.rate_limiter.all_paused_for(self.providers) if self.providers else 0.0

@@ -13,7 +13,7 @@ from runs.storage.store import RunStore
 
 
 def damaged_lines(store: RunStore) -> Iterator[DamagedLine]:
-    """Yield the damaged lines of a run that no kill explains; change nothing."""
+    """Yield the damaged lines of a run that no kill explains."""
     for path, kind in _files(store):
         yield from read_lines(path, kind).broken
 

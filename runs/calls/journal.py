@@ -72,15 +72,12 @@ def append_entry(path: Path, entry: JournalEntry, *, durable: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry, ensure_ascii=True).encode() + b"\n"
     with path.open("ab+") as stream:
-        stream.write(b"\n" * _torn(stream.fileno()) + line)
+        size = os.fstat(stream.fileno()).st_size
+        torn = size > 0 and os.pread(stream.fileno(), 1, size - 1) != b"\n"
+        stream.write(b"\n" * torn + line)
         stream.flush()
         if durable:
             os.fsync(stream.fileno())
-
-
-def _torn(descriptor: int) -> bool:
-    size = os.fstat(descriptor).st_size
-    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
 def asked_entry(call: str, attempt: int, ask: Ask) -> JournalEntry:
@@ -123,11 +120,7 @@ def denied_entry(error: OverBudgetError, model: str) -> JournalEntry:
 
 
 def _entry(raw: JournalEntry) -> JournalEntry:
-    """Return an entry that has all values that its readers need.
-
-    Raises:
-        KeyError, TypeError, ValueError: it has not.
-    """
+    """Return an entry that has all values that its readers need; see ``LineFormat``."""
     kind = EntryKind(raw["kind"])
     if kind is EntryKind.DENIED:
         return raw
@@ -137,7 +130,7 @@ def _entry(raw: JournalEntry) -> JournalEntry:
         dollars_or_none(raw["bound"])
         exchange_of(raw)
         if type(raw["attempt"]) is not int or raw["attempt"] < 1:
-            raise ValueError("`attempt` is no number of an attempt")
+            raise ValueError("`attempt` is not the number of an attempt")
     elif kind is EntryKind.ANSWERED:
         reply_of_json(raw["reply"])
     elif kind is EntryKind.FAILED:
@@ -145,7 +138,7 @@ def _entry(raw: JournalEntry) -> JournalEntry:
     else:
         dollars_or_none(raw["cost"])
     if wrong := [key for key, value in texts.items() if not isinstance(value, str)]:
-        raise TypeError(f"`{wrong[0]}` is no text")
+        raise TypeError(f"`{wrong[0]}` is not a text")
     return raw
 
 

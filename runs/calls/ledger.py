@@ -19,7 +19,7 @@ from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
 from llm.chat import Call, Usage
 from runs.calls.journal import EntryKind, JournalEntry, append_entry
-from runs.storage.jsonlines import LineFormat, Lines, read_lines
+from runs.storage.jsonlines import JsonLines, LineFormat, read_lines
 
 REPLAYED = "replayed"
 _KINDS = frozenset({*(kind.value for kind in EntryKind), REPLAYED}) - {"asked", "denied"}
@@ -71,24 +71,18 @@ class LedgerLine:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the line as it stands in the file."""
-        plain = asdict(self)
-        return {**plain, "cost": as_text(self.cost)}
+        return {**asdict(self), "cost": as_text(self.cost)}
 
     @classmethod
     def of_json(cls, raw: Mapping[str, Any]) -> LedgerLine:
-        """Read a line of the file.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is none.
-        """
+        """Read a line of the file; see ``LineFormat``."""
         texts = {key: raw[key] for key in ("call", "kind", "instance_id", "model")}
         if wrong := [key for key, value in texts.items() if not isinstance(value, str)]:
-            raise TypeError(f"`{wrong[0]}` is no text")
+            raise TypeError(f"`{wrong[0]}` is not a text")
         if texts["kind"] not in _KINDS:
             raise ValueError(f"the kind {texts['kind']!a} is unknown")
         if type(raw["attempt"]) is not int or raw["attempt"] < 1:
-            raise ValueError("`attempt` is no number of an attempt")
+            raise ValueError("`attempt` is not the number of an attempt")
         return cls(
             **texts,
             attempt=raw["attempt"],
@@ -154,7 +148,6 @@ class Ledger:
         return self.lines()[self._before :]
 
     def lines(self) -> tuple[LedgerLine, ...]:
-        """Return all lines in their order."""
         with self._lock:
             return tuple(self._lines.values())
 
@@ -175,7 +168,7 @@ def replayed_lines(
         )
 
 
-def read_ledger(path: Path) -> Lines[LedgerLine]:
+def read_ledger(path: Path) -> JsonLines[LedgerLine]:
     """Return the lines of the ledger at ``path``, none when there is no such file.
 
     Raises:

@@ -60,25 +60,15 @@ class RateLimiterPolicy:
 
 @dataclass
 class _Provider:
-    """The state of a provider; times are those of the clock.
+    """The state of a provider; times are those of the clock."""
 
-    Attributes:
-        failures: since the last success.
-        pauses: of the open circuit, since the last success; 0 while it is closed.
-        asked_until: end of the longest Retry-After.
-        paused_until: end of the circuit's last pause.
-        probed_until: when the present probe counts as lost.
-        down_since: when the present outage started.
-        answered: whether it has ever answered.
-    """
-
-    failures: int = 0
-    pauses: int = 0
-    asked_until: float = -math.inf
+    failures: int = 0  # since the last success
+    pauses: int = 0  # of the open circuit; 0 while it is closed
+    asked_until: float = -math.inf  # the end of the longest Retry-After
     paused_until: float = -math.inf
-    probed_until: float = -math.inf
+    probed_until: float = -math.inf  # then the present probe counts as lost
     down_since: float = 0.0
-    answered: bool = False
+    answered: bool = False  # ever
 
     @property
     def open(self) -> bool:
@@ -137,8 +127,12 @@ class RateLimiter:
         caller = threading.get_ident() if caller is None else caller
         with self._lock:
             now, state = self._clock(), self._provider(provider)
-            wait = self._paused(state, now)
-            if wait is None:
+            wait = None
+            if now < state.blocked_until():
+                wait = state.blocked_until() - now
+            elif state.open and now < state.probed_until:
+                wait = 0.0  # the probe may end at any time
+            else:
                 # The head gets a random delay too, and needs time to ask again.
                 grace = 2 * self._policy.first_wait
                 wait = self._window(model).wait(now, tokens, caller, grace)
@@ -195,7 +189,10 @@ class RateLimiter:
                 state.asked_until = max(state.asked_until, asked)
             if opens:
                 state.pauses += 1
-                state.paused_until = now + self._pause(state.pauses)
+                # Pauses double, and their upper half is random.
+                doubled = self._policy.first_wait * 2.0 ** min(state.pauses - 1, 60)
+                pause = min(doubled, self._policy.longest_wait) * (1 + self._random()) / 2
+                state.paused_until = now + pause
                 state.probed_until = -math.inf
 
     def all_paused_for(self, providers: Collection[str]) -> float:
@@ -209,19 +206,6 @@ class RateLimiter:
             if not states or not all(state.down(now) for state in states):
                 return 0.0
             return now - max(state.down_since for state in states)
-
-    def _paused(self, state: _Provider, now: float) -> float | None:
-        """Return the seconds until the provider may be asked again, None when it may now."""
-        if now < state.blocked_until():
-            return state.blocked_until() - now
-        # A probe may end at any time, so waiting callers ask again soon.
-        return 0.0 if state.open and now < state.probed_until else None
-
-    def _pause(self, number: int) -> float:
-        """Return the seconds of the circuit's pause ``number``: doubling, its upper half random."""
-        doublings = min(number - 1, 60)
-        whole = min(self._policy.first_wait * 2.0**doublings, self._policy.longest_wait)
-        return whole * (1 + self._random()) / 2
 
     def _provider(self, name: str) -> _Provider:
         return self._providers.setdefault(name, _Provider())
@@ -259,9 +243,6 @@ class RateWindow:
     admitted, or fails to ask again in time, no other caller is admitted: otherwise small calls
     would fill each gap that a large call waits for.
 
-    Attributes:
-        requests: most calls in 60 seconds; None is no limit.
-        tokens: most tokens in 60 seconds; None is no limit.
     """
 
     requests: int | None = None
@@ -273,13 +254,10 @@ class RateWindow:
     def wait(self, now: float, tokens: int, caller: Hashable, grace: float) -> float | None:
         """Return the seconds until ``caller`` may ask again, None when its call may start.
 
-        Args:
-            now: seconds of a clock that never goes back.
-            tokens: what the call may use.
-            caller: identifies the caller when it asks again.
-            grace: seconds that the head may be late before it loses its place.
+        The head may be late by ``grace`` seconds before it loses its place.
         """
-        self._forget(now)
+        while self._calls and now - self._calls[0][0] >= MINUTE:
+            self._held -= self._calls.popleft()[1]
         if self._head and (self._head.caller == caller or self._head.until < now):
             self._head = None
         seconds = self._until_it_fits(now, tokens)
@@ -294,10 +272,6 @@ class RateWindow:
         self._calls.append((now, tokens))
         self._held += tokens
 
-    def _forget(self, now: float) -> None:
-        while self._calls and now - self._calls[0][0] >= MINUTE:
-            self._held -= self._calls.popleft()[1]
-
     def _until_it_fits(self, now: float, tokens: int) -> float | None:
         """Return the seconds until enough calls have left, None when it fits now.
 
@@ -305,13 +279,9 @@ class RateWindow:
         """
         calls, held, seconds = len(self._calls), self._held, None
         for started, size in self._calls:
-            if self._fits(calls, held, tokens):
+            by_requests = self.requests is None or calls < self.requests
+            if by_requests and (self.tokens is None or held + tokens <= self.tokens):
                 break
             seconds = started + MINUTE - now
             calls, held = calls - 1, held - size
         return seconds
-
-    def _fits(self, calls: int, held: int, tokens: int) -> bool:
-        by_requests = self.requests is None or calls < self.requests
-        by_tokens = self.tokens is None or held + tokens <= self.tokens
-        return by_requests and by_tokens

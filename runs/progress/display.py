@@ -11,13 +11,13 @@ from decimal import Decimal
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from types import TracebackType
-from typing import Protocol, TextIO, cast
+from typing import TextIO, cast
 
 from tqdm import tqdm
 
 from core.money import in_words
 from core.plaintext import one_line
-from runs.progress.state import ProgressSnapshot, ProgressState, headline, running_lines
+from runs.progress.state import ProgressState, headline, running_lines
 from runs.progress.statuses import InstanceStatus
 
 
@@ -41,7 +41,6 @@ def stream_of(say: Callable[[str], None]) -> TextIO:
     return sys.stdout if say is print else cast(TextIO, Spoken(say))
 
 
-Spending = Callable[[], Decimal | None]
 _EVERY = 0.5
 _CLOSING = 5.0
 # For terminals without a size, as on some build servers.
@@ -49,72 +48,19 @@ _USUAL_SIZE = os.terminal_size((80, 24))
 _ERASE_BELOW = "\r\x1b[J"
 
 
-class Display(Protocol):
-    """A context manager that shows progress; its methods may be called from any thread.
+class Display:
+    """A context manager that writes a line per finished instance and per note.
 
-    Text may come from models and repositories, so control characters are removed. When the stream
-    can no longer be written to, the display is silent and the run continues.
+    Its methods may be called from any thread. Text may come from models and repositories, so
+    control characters are removed. When the stream can no longer be written to, the display is
+    silent and the run continues.
     """
-
-    def __enter__(self) -> Display: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def finished(
-        self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
-    ) -> None:
-        """Note the end of an instance, and write its line."""
-
-    def note(self, text: str) -> None:
-        """Write a line, as a warning; safe in a signal handler."""
-
-    def close(self) -> None:
-        """Write pending lines and clear the bars; safe to call twice."""
-
-
-def make_display(
-    stream: TextIO, progress: ProgressState, spent: Spending, every: float = _EVERY
-) -> Display:
-    """Return the display for ``stream``: with bars on a terminal, unless it is a dumb one.
-
-    Args:
-        stream: receives all output.
-        progress: what to show.
-        spent: returns the dollars for these instances so far, None when unknown.
-        every: seconds from one drawing to the next.
-    """
-    if stream.isatty() and os.environ.get("TERM") != "dumb":
-        return TerminalDisplay(stream, progress, spent, every)
-    return PlainDisplay(stream, progress)
-
-
-def finished_line(
-    number: int,
-    total: int,
-    instance_id: str,
-    status: str,
-    reason: str,
-    cost: Decimal | None,
-) -> str:
-    """Return ``[3/300] id: status; reason; $cost``, free of control characters."""
-    parts = [status, reason, in_words(cost)]
-    said = "; ".join(part for part in parts if part)
-    return one_line(f"[{number}/{total}] {instance_id}: {said}")
-
-
-class PlainDisplay:
-    """A line per finished instance and per note."""
 
     def __init__(self, stream: TextIO, progress: ProgressState) -> None:
         self._stream = stream
         self._progress = progress
 
-    def __enter__(self) -> PlainDisplay:
+    def __enter__(self) -> Display:
         return self
 
     def __exit__(
@@ -123,47 +69,62 @@ class PlainDisplay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        return None
+        self.close()
 
     def finished(
         self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
     ) -> None:
-        number = self._progress.finished(instance_id, status)
-        self._write(
-            finished_line(
-                number,
-                self._progress.total,
-                self._progress.descriptions.get(instance_id, instance_id),
-                self._progress.word(status),
-                reason,
-                cost,
-            )
-        )
+        """Note the end of an instance, and write ``[3/300] id: status; reason; $cost``."""
+        progress = self._progress
+        number = progress.finished(instance_id, status)
+        shown = progress.descriptions.get(instance_id, instance_id)
+        said = "; ".join(filter(None, [progress.word(status), reason, in_words(cost)]))
+        self.note(f"[{number}/{progress.total}] {shown}: {said}")
 
     def note(self, text: str) -> None:
-        self._write(one_line(text))
-
-    def close(self) -> None:
-        """Do nothing: each line is written at once."""
-
-    def _write(self, line: str) -> None:
+        """Write a line, as a warning; safe in a signal handler."""
         with contextlib.suppress(OSError, ValueError):
             # In one write: lines of several threads must not mix.
-            self._stream.write(_encodable(line, self._stream) + "\n")
+            self._stream.write(_encodable(one_line(text), self._stream) + "\n")
             self._stream.flush()
 
+    def close(self) -> None:
+        """Write pending lines and clear the bars; safe to call twice."""
 
-class TerminalDisplay:
+
+def make_display(
+    stream: TextIO,
+    progress: ProgressState,
+    spent: Callable[[], Decimal | None],
+    every: float = _EVERY,
+) -> Display:
+    """Return the display for ``stream``: with bars on a terminal, unless it is a dumb one.
+
+    Args:
+        stream: receives all output.
+        progress: is shown.
+        spent: returns the dollars for these instances so far, None when unknown.
+        every: seconds from one drawing to the next.
+    """
+    if stream.isatty() and os.environ.get("TERM") != "dumb":
+        return TerminalDisplay(stream, progress, spent, every)
+    return Display(stream, progress)
+
+
+class TerminalDisplay(Display):
     """The bar, with running instances below it and finished ones above.
 
     Only one thread writes to the terminal, so that an interrupt cannot break a line.
     """
 
     def __init__(
-        self, stream: TextIO, progress: ProgressState, spent: Spending, every: float
+        self,
+        stream: TextIO,
+        progress: ProgressState,
+        spent: Callable[[], Decimal | None],
+        every: float,
     ) -> None:
-        self._stream = stream
-        self._progress = progress
+        super().__init__(stream, progress)
         self._spent = spent
         self._every = every
         self._lines: SimpleQueue[str] = SimpleQueue()
@@ -176,32 +137,10 @@ class TerminalDisplay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSING)
-
-    def finished(
-        self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
-    ) -> None:
-        number = self._progress.finished(instance_id, status)
-        line = finished_line(
-            number,
-            self._progress.total,
-            self._progress.descriptions.get(instance_id, instance_id),
-            self._progress.word(status),
-            reason,
-            cost,
-        )
-        self._lines.put(line)
 
     def note(self, text: str) -> None:
         self._lines.put(one_line(text))
@@ -221,29 +160,23 @@ class TerminalDisplay:
             self._close_bars()
             self._stream.write(_ERASE_BELOW)  # lines that the terminal has wrapped or cut
             self._size = size
-        self._write_lines()
+        with contextlib.suppress(Empty):
+            while True:
+                line = _encodable(self._lines.get_nowait(), self._stream)
+                _Bar.write(line, file=self._stream)
         seen = self._progress.snapshot(self._spent())
         running = running_lines(seen, size.lines, size.columns, self._progress.more())
         texts = [headline(seen), *running]
         while len(self._bars) > len(texts):
             self._bars.pop().close()
         for position, text in enumerate(texts):
-            self._draw_line(position, _encodable(text, self._stream), seen)
+            if position == len(self._bars):
+                self._bars.append(_bar(self._stream, position, seen.total, self._size))
+            bar = self._bars[position]
+            bar.n = seen.done
+            bar.set_description_str(_encodable(text, self._stream), refresh=False)
+            bar.refresh()
         self._stream.flush()
-
-    def _write_lines(self) -> None:
-        with contextlib.suppress(Empty):
-            while True:
-                line = _encodable(self._lines.get_nowait(), self._stream)
-                _Bar.write(line, file=self._stream)
-
-    def _draw_line(self, position: int, text: str, seen: ProgressSnapshot) -> None:
-        if position == len(self._bars):
-            self._bars.append(_bar(self._stream, position, seen.total, self._size))
-        bar = self._bars[position]
-        bar.n = seen.done
-        bar.set_description_str(text, refresh=False)
-        bar.refresh()
 
     def _close_bars(self) -> None:
         while self._bars:

@@ -43,11 +43,8 @@ def overview(
 ) -> RunStatus:
     """Return the status of a run, with the names of its broken files.
 
-    Args:
-        store: the run's files.
-        dollars: spent by instance; for an instance that it lacks, the cost in its file counts.
-        damaged: damaged lines of its files.
-        status_of: gives the status of a finished job from its file; else as recorded.
+    For an instance that ``dollars`` lacks, the cost in its file counts. ``status_of`` gives the
+    status of a finished job from its file.
 
     Raises:
         UserError: there is no such run.
@@ -55,11 +52,15 @@ def overview(
     if not store.folder.is_dir():
         raise UserError(f"there is no run {store.folder}; give the name of one with --run")
     reading = _Reading(store, status_of)
-    working, process = _process(store)
-    entries = {
-        name: InstanceEntry(name, _without_result(store, name, working=working), cost=Decimal(0))
-        for name in reading.selected()
-    }
+    owner, working = last_owner(store.folder), is_locked(store.folder)
+    process = f"{owner} did not end this run by itself" if owner else ""
+    if working:
+        process = f"in work by {owner or 'another process'}"
+    entries = {}
+    for name in reading.selected():
+        started = (store.logs / f"{name}.log").exists()
+        status = (IN_WORK if working else KILLED) if started else NOT_STARTED
+        entries[name] = InstanceEntry(name, status, cost=Decimal(0))
     for path in sorted(store.logs.glob(f"*{_SUFFIX}")):
         name = path.name.removesuffix(_SUFFIX)
         # Of an instance that was redone, only the prediction counts.
@@ -70,19 +71,6 @@ def overview(
         entries[name] = reading.entry(name, path, reading.prediction)
     broken = [*reading.broken, *map(str, damaged)]
     return summed(store.run, store.folder, entries.values(), dollars, broken, process)
-
-
-def _process(store: RunStore) -> tuple[bool, str]:
-    owner = last_owner(store.folder)
-    if is_locked(store.folder):
-        return True, f"in work by {owner or 'another process'}"
-    return False, f"{owner} did not end this run by itself" if owner else ""
-
-
-def _without_result(store: RunStore, name: str, *, working: bool) -> str:
-    if not (store.logs / f"{name}.log").exists():
-        return NOT_STARTED
-    return IN_WORK if working else KILLED
 
 
 @dataclass

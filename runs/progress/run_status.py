@@ -29,8 +29,6 @@ class InstanceEntry:
         status: of ``InstanceStatus``, or ``NOT_STARTED``, ``IN_WORK``, ``KILLED`` when its process
             was killed, ``BROKEN`` when its file is broken.
         finished: whether it has a prediction.
-        attempts: attempts started.
-        reason: why it has this status.
         cost: dollars by its own file, None where unknown.
     """
 
@@ -65,8 +63,6 @@ class RunStatus:
     """The status of a run.
 
     Attributes:
-        statuses: a row for each status that occurs.
-        total: the sum of all rows.
         unfinished: instances that were started and have no prediction, by id.
         broken: the problems of files of the run, in words.
         process: the process that works on the run, or was killed during it; empty for neither.
@@ -104,16 +100,7 @@ def summed(
     broken: Sequence[str],
     process: str = "",
 ) -> RunStatus:
-    """Return the status of the run of ``entries``.
-
-    Args:
-        run: its name.
-        folder: its folder.
-        entries: all its instances.
-        dollars: spent by instance; for an instance that it lacks, the cost in its file counts.
-        broken: see ``RunStatus``.
-        process: see ``RunStatus``.
-    """
+    """Return the status of the run of ``entries``; ``dollars`` as in ``overview``."""
     every = sorted(entries, key=lambda entry: entry.instance_id)
     by_status: dict[str, list[InstanceEntry]] = {status: [] for status in _ORDER}
     for entry in every:

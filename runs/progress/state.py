@@ -17,11 +17,12 @@ from core.plaintext import one_line
 from runs.progress.statuses import InstanceStatus
 
 _MINUTE = 60.0
-_PREDICTED = (
+_NOT_FAILED = (
     InstanceStatus.PLAUSIBLE,
     InstanceStatus.FALLBACK,
     InstanceStatus.EMPTY,
     InstanceStatus.BUDGET,
+    InstanceStatus.INTERRUPTED,
 )
 
 
@@ -52,13 +53,10 @@ class ProgressSnapshot:
     """The run at one moment.
 
     Attributes:
-        done: instances that ended, of ``total``.
         failed: instances that ended without a prediction, unless the user interrupted them.
         spent: dollars, None when unknown.
         projected: dollars for all at the mean of those done; None before one is done.
         good: the word for ``plausible``.
-        calls_per_minute: model calls answered in the last minute.
-        seconds_left: None before an instance is done.
         running: the longest running instance first.
     """
 
@@ -77,8 +75,7 @@ class ProgressSnapshot:
 class Steps(Protocol):
     """Takes the progress of workers."""
 
-    def started(self, instance_id: str) -> None:
-        """Note that a worker has started an instance."""
+    def started(self, instance_id: str) -> None: ...
 
     def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
         """Note the step of an attempt; ``attempt`` is 0 before the first."""
@@ -88,7 +85,6 @@ class ProgressState:
     """Collects the events of workers; each method may be called from any thread.
 
     Attributes:
-        total: number of instances to work on.
         descriptions: what is shown in place of an id.
         words: what is shown in place of a status.
         more: returns further lines on the run.
@@ -108,7 +104,6 @@ class ProgressState:
         self._widest = 1
 
     def started(self, instance_id: str) -> None:
-        """Note that a worker has started an instance."""
         with self._lock:
             shown = self.descriptions.get(instance_id, instance_id)
             new = Running(shown, 0, "", WorkStep.WAITING, 0.0)
@@ -116,7 +111,6 @@ class ProgressState:
             self._widest = max(self._widest, len(self._running))
 
     def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
-        """Note the step of a running instance; ignore an instance that does not run."""
         with self._lock:
             if instance_id in self._running:
                 since, old = self._running[instance_id]
@@ -154,7 +148,7 @@ class ProgressState:
                 done=done,
                 total=self.total,
                 plausible=statuses.count(InstanceStatus.PLAUSIBLE),
-                failed=sum(_failed(status) for status in statuses),
+                failed=sum(status not in _NOT_FAILED for status in statuses),
                 spent=spent,
                 projected=spent / done * self.total if done and spent is not None else None,
                 calls_per_minute=len(self._calls),
@@ -181,18 +175,16 @@ class ProgressState:
             self._calls.popleft()
 
 
-def _failed(status: InstanceStatus) -> bool:
-    return status not in _PREDICTED and status is not InstanceStatus.INTERRUPTED
-
-
 def headline(seen: ProgressSnapshot) -> str:
     """Return the progress in one line, without values that are unknown."""
     parts = [
         f"{seen.done}/{seen.total} done",
         f"{seen.plausible} {seen.good}",
         f"{seen.failed} failed",
-        _money(seen),
+        "cost unknown" if seen.spent is None else f"${seen.spent:.2f}",
     ]
+    if seen.projected is not None:
+        parts[-1] += f" of ~${seen.projected:.2f}"
     if seen.seconds_left is not None and seen.done < seen.total:
         parts.append(f"{duration(seen.seconds_left)} left")
     return ", ".join([*parts, f"{seen.calls_per_minute} calls/min"])
@@ -223,14 +215,6 @@ def _line(running: Running) -> str:
     if running.model:
         parts.append(one_line(running.model))
     return "  " + "  ".join([*parts, running.step.value, duration(running.seconds)])
-
-
-def _money(seen: ProgressSnapshot) -> str:
-    if seen.spent is None:
-        return "cost unknown"
-    if seen.projected is None:
-        return f"${seen.spent:.2f}"
-    return f"${seen.spent:.2f} of ~${seen.projected:.2f}"
 
 
 def duration(seconds: float) -> str:

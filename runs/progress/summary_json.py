@@ -25,9 +25,9 @@ class RunSummary:
             the option of the limit.
         errors: ids of the selected instances whose attempts all broke, of earlier starts too.
         dollars: of the whole run so far, from its ledger; None when a price is unknown.
-        calls: number of calls in the ledger.
+        calls: in the ledger.
         tokens: of these calls, as their providers counted them.
-        seconds: wall-clock time of this start.
+        seconds: of this start.
         unfinished: ids of instances that were worked on and have no prediction.
         broken: ids of the selected instances whose predictions cannot be read, with the reason.
         stopped: why the run ended early; empty when it did not.
@@ -88,7 +88,10 @@ def _outcome(summary: RunSummary, words: Mapping[InstanceStatus, str]) -> Iterat
     ended = ((count, words.get(status, status.value)) for status, count in summary.counts.items())
     counts = ", ".join(f"{count} {word}" for count, word in ended)
     yield f"this start: {counts or 'nothing to do'}"
-    yield f"run so far: cost {in_words(summary.dollars)}, {_used(summary)}"
+    used = summary.tokens
+    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
+    said = f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"
+    yield f"run so far: cost {in_words(summary.dollars)}, {said}"
     if summary.over_budget:
         yield over_budget_words(summary.over_budget)
     if summary.errors:
@@ -105,9 +108,3 @@ def over_budget_words(stopped: Mapping[str, str]) -> str:
     """Say how many jobs limits stopped; ``stopped`` has the option of the limit by key."""
     options = ", ".join(sorted({*stopped.values()}))
     return f"{len(stopped)} over budget ({options}): raise the limit and repeat the command"
-
-
-def _used(summary: RunSummary) -> str:
-    used = summary.tokens
-    read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
-    return f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"

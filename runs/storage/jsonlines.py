@@ -45,17 +45,12 @@ class DamagedLine:
     problem: str
     torn: bool = False
 
-    @property
-    def words(self) -> str:
-        """The line number and the problem."""
-        return f"line {self.number}: {self.problem}"
-
     def __str__(self) -> str:
-        return f"{self.path}, {self.words}"
+        return f"{self.path}, line {self.number}: {self.problem}"
 
 
 @dataclass(frozen=True)
-class Lines(Generic[T]):
+class JsonLines(Generic[T]):
     """A file's whole lines, in order, and its damaged ones."""
 
     whole: tuple[T, ...]
@@ -67,10 +62,10 @@ class Lines(Generic[T]):
         return tuple(damage for damage in self.damaged if not damage.torn)
 
 
-def read_lines(path: Path, kind: LineFormat[T]) -> Lines[T]:
+def read_lines(path: Path, kind: LineFormat[T]) -> JsonLines[T]:
     """Return the lines of the file at ``path``, none where there is no such file."""
     found = [value for _, value in _lines(path, kind)]
-    return Lines(
+    return JsonLines(
         tuple(value for value in found if not isinstance(value, DamagedLine)),
         tuple(value for value in found if isinstance(value, DamagedLine)),
     )
@@ -84,22 +79,23 @@ def set_aside(path: Path, kind: LineFormat[T]) -> tuple[DamagedLine, ...]:
     found: list[tuple[bytes, T | DamagedLine]] = [*_lines(path, kind)]
     damaged = [raw for raw, value in found if isinstance(value, DamagedLine)]
     if damaged:
-        _append(path.with_name(path.name + DAMAGED), b"".join(raw + b"\n" for raw in damaged))
+        with path.with_name(path.name + DAMAGED).open("ab") as stream:
+            stream.write(b"".join(raw + b"\n" for raw in damaged))
+            stream.flush()
+            os.fsync(stream.fileno())
         whole = (raw for raw, value in found if not isinstance(value, DamagedLine))
         write_bytes_atomic(path, b"".join(raw + b"\n" for raw in whole))
     return tuple(value for _, value in found if isinstance(value, DamagedLine))
 
 
-def _append(path: Path, data: bytes) -> None:
-    with path.open("ab") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
 def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | DamagedLine]]:
     seen: dict[Hashable, int] = {}
-    lines = _data(path).split(b"\n")
+    try:
+        lines = read_bytes(path).split(b"\n")
+    except FileNotFoundError:
+        return
+    except DamagedError as error:
+        raise DamagedFileError(path, f"is broken ({error})", _FIX) from error
     for number, raw in enumerate(lines, 1):
         if not raw.strip():
             continue
@@ -121,19 +117,10 @@ def _parsed(raw: bytes, kind: LineFormat[T]) -> T:
         # The parser saw one line alone, so its line number means nothing.
         raise DamagedError(str(error).removeprefix("line 1").lstrip(":, ")) from error
     if not isinstance(data, dict):
-        raise DamagedError("it is no JSON object")
+        raise DamagedError("it is not a JSON object")
     try:
         return kind.parse(data)
     except KeyError as error:
         raise DamagedError(f"it lacks {error}") from error
     except (TypeError, ValueError, ArithmeticError) as error:
         raise DamagedError(str(error)) from error
-
-
-def _data(path: Path) -> bytes:
-    try:
-        return read_bytes(path)
-    except FileNotFoundError:
-        return b""
-    except DamagedError as error:
-        raise DamagedFileError(path, f"is broken ({error})", _FIX) from error

@@ -136,12 +136,12 @@ def test_an_earlier_run_with_such_a_prediction_is_refused(tmp_path: Path, cache:
     ("content", "words"),
     [
         ("[" * 100_000, "nested"),
-        ('{"starts": 5}', "`starts` is no list of objects"),
-        ('{"starts": [5]}', "`starts` is no list of objects"),
-        ('{"versions": "1"}', "`versions` is no object"),
-        ('{"dataset": {"name": []}}', "`dataset`: `name` is no text"),
-        ('{"selected": ["../../x"]}', "`selected` is no list of instances"),
-        ('{"models_returned": {"m": 5}}', "`models_returned` holds no lists"),
+        ('{"starts": 5}', "`starts` is not a list of objects"),
+        ('{"starts": [5]}', "`starts` is not a list of objects"),
+        ('{"versions": "1"}', "`versions` is not an object"),
+        ('{"dataset": {"name": []}}', "`dataset`: `name` is not a text"),
+        ('{"selected": ["../../x"]}', "`selected` is not a list of instances"),
+        ('{"models_returned": {"m": 5}}', "`models_returned` does not hold lists"),
     ],
 )
 def test_a_damaged_description_of_a_run_is_named(tmp_path: Path, content: str, words: str) -> None:

@@ -66,8 +66,8 @@ DAMAGED: list[tuple[bytes, str]] = [
     (b'{"kind":"answered","call":"b","reply":{"content":5}}', "`content` is no text"),
     (b'{"kind":"asled","call":"b"}', "'asled' is not a valid"),
     (b'{"kind":"lost","call":"b","cost":-1}', "is not an amount of dollars"),
-    (json.dumps(asked("b", attempt=0)).encode(), "`attempt` is no number"),
-    (json.dumps(asked("b", model=None)).encode(), "`model` is no text"),
+    (json.dumps(asked("b", attempt=0)).encode(), "`attempt` is not the number"),
+    (json.dumps(asked("b", model=None)).encode(), "`model` is not a text"),
     (json.dumps(asked("a")).encode(), "the same call as line 1"),
     (b'{"kind": "asked", \xff', "not UTF-8"),
     (b"7", "no JSON object"),
@@ -110,7 +110,7 @@ def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
         ({"kind": "asked"}, "kind 'asked' is unknown"),
         ({"usage": {"prompt_tokens": "3"}}, "no counts"),
         ({"usage": {"else": 3}}, "other names"),
-        ({"instance_id": 5}, "`instance_id` is no text"),
+        ({"instance_id": 5}, "`instance_id` is not a text"),
     ],
 )
 def test_a_line_of_a_ledger_that_is_none(
