@@ -1,4 +1,4 @@
-"""What a command line says of models and their server, read in the same way by each benchmark."""
+"""Read ``--models`` and ``--api-base`` in the same way for each benchmark."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from llm.settings import SettingsBook
 
 
 def address_given(text: str | None) -> Address | None:
-    """Return the address of ``--api-base``; what is secret in it is redacted from here on.
-
-    Raises:
-        UserError: it is no address.
-    """
+    """Return the address of ``--api-base``; its secret is redacted from here on."""
     address = parse_address("--api-base", text) if text else None
     if address is not None and address.secret:
         # As a secret of the environment it is redacted everywhere, also in worker processes.
@@ -26,17 +22,7 @@ def address_given(text: str | None) -> Address | None:
 def models_given(
     text: str | None, book: SettingsBook, *, any_name: bool, replay: bool
 ) -> tuple[ModelChoice, ...]:
-    """Return the models of ``--models``, by default ours.
-
-    Args:
-        text: as it was typed.
-        book: the settings of models.
-        any_name: see ``ModelChoice.parse``.
-        replay: likewise.
-
-    Raises:
-        UserError: a model or an edit format is unknown.
-    """
+    """Return the models of ``--models``, by default ours; see ``ModelChoice.parse``."""
     given = DEFAULT_MODELS if text is None else text
     return tuple(
         ModelChoice.parse(

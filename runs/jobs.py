@@ -97,11 +97,8 @@ def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
     """Return ``jobs``, the longest expected first; equals keep their order.
 
     Longest processing time first ends at most a third later than the best order (Graham, 1969).
-
-    Args:
-        jobs: what is to do.
-        seconds: that jobs took before, by key, of this run or others. A job without an entry counts
-            as the median of its group, else of all.
+    ``seconds`` are those that jobs took before, by key. A job without an entry counts as the median
+    of its group, else of all.
     """
     if not seconds:
         return list(jobs)
@@ -127,13 +124,12 @@ class JobKind:
         save: writes the result of a job, in the process that holds the run's lock. A job whose
             prediction file exists afterwards is done.
         finish: called after the last job, also after an exception.
-        packages: that a worker on another machine imports for it, beside those of the runs.
-        cpus: that Ray reserves for a job.
-        containers: a worker that was killed may leave containers.
-        words: what the display calls a status of these jobs, where it is not the status's name.
-        order: of the jobs, from the seconds that they and others took before, by key.
-        around: holds meanwhile what jobs use, of the jobs in their order; is given what takes a
-            line for the user.
+        packages: imported by a worker on another machine, beside those of the runs.
+        cpus: reserved by Ray for a job.
+        containers: whether a worker that was killed may leave containers.
+        words: the display's words for statuses, where they are not the statuses' names.
+        order: orders the jobs by the seconds that they and others took before.
+        around: a context for the jobs in their order; it may show lines to the user.
         more: lines on the run as a whole, which a terminal shows below the first.
     """
 

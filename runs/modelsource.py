@@ -117,12 +117,7 @@ class LiveModels:
 
 @dataclass
 class ReplayedModels:
-    """Replies from a folder of trajectories; no model is called.
-
-    Attributes:
-        aliases: what the models' short names mean today.
-        read: what was read of the folder, by instance and attempt.
-    """
+    """Replies from a folder of trajectories; no model is called."""
 
     folder: Path
     aliases: Mapping[str, str] = field(default_factory=lambda: our_settings().aliases)
@@ -147,35 +142,27 @@ class ReplayedModels:
             )
         if recorded.edit_format not in format_names():
             raise UserError(
-                f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is no edit format: "
-                "what an outside agent did cannot be replayed"
+                f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is not an edit "
+                "format: what an outside agent did cannot be replayed"
             )
-        turn = _replay(recorded)
+        counter, model = ESTIMATE, ReplayModel(recorded)
+        if recorded.traits is not None:  # with them, a replay takes the same decisions
+            counter = counter_name(recorded.model)
+            count = partial(count_tokens, recorded.model)
+            model = ReplayModel(recorded, recorded.traits, count)
+        name, edit_format = recorded.model, recorded.edit_format
+        turn = Turn(model, name, edit_format, counter, recorded.temperature)
         return replace(turn, architect=turn.model) if choice.architect else turn
 
     def attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
-        """Return what is recorded of an instance, by attempt."""
         if instance_id not in self.read:
             path = self.folder / f"{instance_id}.json"
             self.read[instance_id] = read_trajectory(path) if path.exists() else {}
         return self.read[instance_id]
 
 
-def _replay(recorded: RecordedAttempt) -> Turn:
-    """Return the recorded model; with recorded traits, a replay takes the same decisions."""
-    name, edit_format = recorded.model, recorded.edit_format
-    if recorded.traits is None:
-        return Turn(ReplayModel(recorded), name, edit_format, ESTIMATE, recorded.temperature)
-    model = ReplayModel(recorded, recorded.traits, partial(count_tokens, name))
-    return Turn(model, name, edit_format, counter_name(name), recorded.temperature)
-
-
 def replay_folder(given: Path) -> Path:
-    """Return the folder of trajectories: ``given`` itself, or the one in the run ``given``.
-
-    Raises:
-        UserError: there is no such folder, or no trajectory in it.
-    """
+    """Return the folder of trajectories: ``given`` itself, or the one in the run ``given``."""
     folder = given / "trajectories" if (given / "trajectories").is_dir() else given
     if not folder.is_dir() or not any(folder.glob("*.json")):
         raise UserError(f"--replay {given}: no trajectories there; give a run or a folder of them")
@@ -183,11 +170,7 @@ def replay_folder(given: Path) -> Path:
 
 
 def recorded_of(folder: Path, ids: Collection[str]) -> set[str]:
-    """Return those of ``ids`` that the trajectories in ``folder`` are about.
-
-    Raises:
-        UserError: there are none.
-    """
+    """Return those of ``ids`` that have a trajectory in ``folder``; a UserError if none has."""
     found = {name for name in ids if (folder / f"{name}.json").exists()}
     if ids and not found:
         raise UserError(

@@ -23,8 +23,6 @@ RUN = "The run"
 
 
 class EngineKind(str, Enum):
-    """Where instances are worked on."""
-
     LOCAL = "local"
     RAY = "ray"
 
@@ -113,7 +111,6 @@ class RunBasics(EnvironmentChoice, ModelOptions):
 
     Attributes:
         replay: folder of trajectories or a run that replies come from, None to call models.
-        max_seconds_per_attempt: after which an attempt asks its model nothing more.
     """
 
     replay: Path | None = option(
@@ -124,7 +121,7 @@ class RunBasics(EnvironmentChoice, ModelOptions):
     )
     max_seconds_per_attempt: float | None = option(
         None,
-        "After which an attempt asks nothing more.",
+        "Stop calling the model this many seconds after an attempt started.",
         "--max-seconds-per-attempt",
         panel=MONEY,
         least=1,

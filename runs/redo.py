@@ -55,14 +55,13 @@ class Redo:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a start works on, and what it leaves alone although it did not end well.
+    """The ids that a start works on, and those left alone although they did not end well.
 
     Attributes:
-        todo: ids, in the order of the selection.
-        done: how many have a prediction that stands.
+        done: number of ids with a prediction that is kept.
         over_budget: ids that a limit stopped which is no higher now, with the option that sets it.
         errors: ids whose attempts all broke; ``--redo error`` repeats them.
-        broken: what is wrong with the predictions of ids that are left alone, by id.
+        broken: the faults of unreadable predictions, by id.
     """
 
     todo: tuple[str, ...]
@@ -145,16 +144,11 @@ def _put_aside(store: RunStore, coordinator: CallCoordinator, redo: Redo, name: 
 
 @dataclass(frozen=True)
 class _LastRedo:
-    """The redo that was started last, on disk.
-
-    Attributes:
-        chosen: ids of what it redoes.
-        put_aside: whether the old files of all of them are out of the way, and work has started.
-    """
+    """The redo that was started last, on disk."""
 
     redo: Redo
     chosen: tuple[str, ...]
-    put_aside: bool
+    put_aside: bool  # the old files are out of the way, and work has started
 
     def left(self, store: RunStore) -> set[str]:
         return {n for n in self.chosen if not (self.put_aside and store.prediction(n).exists())}

@@ -110,13 +110,9 @@ def open_run(
     """Write ``run.json``, or compare with the one that is there; note what is selected.
 
     Args:
-        store: the run's files.
         description: of a new run; what it has under ``deciding`` must not change.
         selected: keys of jobs, added to those of earlier starts.
         given: options as they were chosen, for ``--continue``; None keeps those of before.
-
-    Raises:
-        UserError: the recorded run differs.
     """
     recorded = store.read_run()
     differ = recorded_differences(store, description["deciding"])
@@ -133,11 +129,7 @@ def open_run(
 
 
 def check_remains(store: RunStore) -> None:
-    """Refuse to mix a new run with what another one left.
-
-    Raises:
-        UserError: there are predictions or journals, and no ``run.json``.
-    """
+    """Refuse predictions or journals without a ``run.json``: they are of another run."""
     if store.read_run() is not None:
         return
     if store.has_results():

@@ -52,15 +52,10 @@ def sigterm_as_interrupt() -> Iterator[None]:
 def heeding_signals(
     stop: Shutdown, say: Callable[[str], None], clean_up: Callable[[], None]
 ) -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM into a stop; at the second end the process at once.
+    """Turn the first SIGINT or SIGTERM into a stop; at the second clean up and exit with 130.
 
-    Args:
-        stop: requested at the first signal.
-        say: prints a line.
-        clean_up: ends what is running, before the process ends with code 130.
-
-    All three are called in a thread: a handler runs in the middle of what the main thread does, and
-    would wait forever for a lock that the main thread holds.
+    The arguments are used in a thread: a handler runs in the middle of what the main thread does,
+    and would wait forever for a lock that the main thread holds.
 
     A SIGINT that was ignored when the process started stays so, as shells expect of jobs in the
     background.

@@ -51,11 +51,7 @@ class Slots:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, *, heeding: bool = True) -> None:
-        """Wait for a slot.
-
-        Args:
-            heeding: raise ``StoppedError`` when the run stops.
-        """
+        """Wait for a slot; while ``heeding``, raise ``StoppedError`` when the run stops."""
         self._wait(heeding)
         if heeding and self.stop.reason:
             self.give_back()
@@ -69,16 +65,12 @@ class Slots:
                 return
             self._waiting.append(turn)
         while not turn.wait(_PATIENCE):
-            if heeding and self.stop.reason and self._left(turn):
+            if heeding and self.stop.reason:
+                with self._lock:
+                    if turn.is_set():  # the slot was given already
+                        return
+                    self._waiting.remove(turn)
                 raise StoppedError(self.stop.reason)
-
-    def _left(self, turn: threading.Event) -> bool:
-        """Leave the queue, unless the slot was given already."""
-        with self._lock:
-            if turn.is_set():
-                return False
-            self._waiting.remove(turn)
-            return True
 
     @contextmanager
     def spare(self, wanted: int) -> Iterator[int]:
@@ -124,11 +116,7 @@ class Slot:
 
     @contextmanager
     def given_back(self) -> Iterator[None]:
-        """Let others work meanwhile.
-
-        Raises:
-            StoppedError: the run is stopping.
-        """
+        """Let others work meanwhile; a StoppedError if the run is stopping."""
         self._give_back()
         try:
             yield
@@ -149,17 +137,12 @@ class Slot:
 
 @dataclass(frozen=True)
 class WaitingModel:
-    """A model that is waited for without a slot.
-
-    Attributes:
-        step: called at each step.
-        settle: waits for what must have happened before a reply is used.
-    """
+    """A model that is waited for without a slot."""
 
     model: ChatModel
     slot: Slot
     step: Callable[[WorkStep], None]
-    settle: Callable[[], None]
+    settle: Callable[[], None]  # waits for what must have happened before a reply is used
 
     @property
     def traits(self) -> Traits:

@@ -1,11 +1,11 @@
-"""What every command on a run needs: hold it, print its status, and clean up after it."""
+"""Hold a run, print its status, and clean up after it."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,11 +25,7 @@ Say = Callable[[str], None]
 
 @contextmanager
 def held_run(store: RunStore, cache: Path, say: Say, *, containers: bool) -> Iterator[None]:
-    """Hold a run's lock; what a killed process of it left is removed first.
-
-    Raises:
-        UserError: another process works on the run.
-    """
+    """Hold a run's lock; what a killed process of it left is removed first."""
     with run_lock(store.folder) as died:
         if died is not None:
             say(f"{died} did not end this run by itself: continuing from what it left")
@@ -41,11 +37,7 @@ def held_run(store: RunStore, cache: Path, say: Say, *, containers: bool) -> Ite
 def status_command(
     store: RunStore, say: Say, status_of: StatusOf = recorded_status, *, as_json: bool = False
 ) -> int:
-    """Print the table of a run, without starting anything; return 1 when a file is broken.
-
-    Raises:
-        UserError: there is no such run.
-    """
+    """Print the table of a run, without starting anything; return 1 when a file is broken."""
     dollars = by_instance(read_ledger(store.checked().ledger).whole)
     seen = overview(store, dollars, damaged_lines(store), status_of)
     for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
@@ -56,18 +48,7 @@ def status_command(
 def clean_command(
     store: RunStore, cache: Path, say: Say, *, everything: bool = False, yes: bool = False
 ) -> int:
-    """Remove what a killed process of a run left, or the whole run.
-
-    Args:
-        store: the run's files.
-        cache: the folder that runs share.
-        say: takes a line for each thing that is removed.
-        everything: remove predictions and logs as well.
-        yes: do not ask first.
-
-    Raises:
-        UserError: there is no such run, a process works on it, or no terminal can ask the user.
-    """
+    """Remove what a killed process of a run left, or ``everything`` of it; ``yes``: do not ask."""
     places = [place for place in (store.folder, store.logs) if place.is_dir()]
     if not places:
         raise UserError(f"there is no run {store.folder}; check --run and --out")
@@ -76,9 +57,13 @@ def clean_command(
             f"there is no run {store.folder}, but {store.logs} is left of it; --clean --all "
             "removes it"
         )
-    if everything and not (yes or _confirmed(places)):
-        say("nothing was removed")
-        return 0
+    if everything and not yes:
+        names = " and ".join(map(str, places))
+        if not sys.stdin.isatty():
+            raise UserError(f"--clean --all removes {names}: give --yes to confirm")
+        if not typer.confirm(f"Remove {names}?"):
+            say("nothing was removed")
+            return 0
     with run_lock(store.folder):
         found = clean(store, cache, containers=True)
         if everything:
@@ -89,10 +74,3 @@ def clean_command(
     for thing in found or ["nothing: no process of this run left anything"]:
         say(f"removed {thing}")
     return 0
-
-
-def _confirmed(places: Sequence[Path]) -> bool:
-    what = " and ".join(map(str, places))
-    if not sys.stdin.isatty():
-        raise UserError(f"--clean --all removes {what}: give --yes to confirm")
-    return typer.confirm(f"Remove {what}?")

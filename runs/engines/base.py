@@ -32,10 +32,7 @@ class Engine(Protocol):
 class Driver:
     """The process that holds the run's lock, with what only this process has.
 
-    Attributes:
-        run_key: see ``runs.leftovers.run_key``.
-        warn_once: shows a text to the user, each text once.
-        log: the run's log.
+    ``warn_once`` shows a text to the user, each text once.
     """
 
     kind: JobKind

@@ -19,10 +19,8 @@ from runs.slots import Slots
 class ThreadEngine:
     """Threads of this process.
 
-    Attributes:
-        workers: how many jobs are in work at once.
-        work: works on one job; an exception of it ends the run.
-        failed: called at once with such an exception, so that the other jobs can end.
+    An exception of ``work`` ends the run; ``failed`` is called with it at once, so that the other
+    jobs can end.
     """
 
     workers: int
@@ -31,7 +29,6 @@ class ThreadEngine:
 
     @classmethod
     def of(cls, driver: Driver) -> ThreadEngine:
-        """Return the engine for a run."""
         slots = Slots(driver.scale.jobs, driver.stop)
         access = WorkerAccess(driver.cache, driver.run_key, slots, driver.stop, driver.warn_once)
         services = driver.kind.services(access)
@@ -73,17 +70,14 @@ class ThreadEngine:
         ended: queue.SimpleQueue[Finished[Any] | BaseException | None],
     ) -> None:
         try:
-            while may_start() and (job := _next(waiting)):
+            while may_start():
+                try:
+                    job = waiting.popleft()
+                except IndexError:
+                    break
                 ended.put(self.work(job))
         except BaseException as error:
             self.failed(error)
             ended.put(error)
         finally:
             ended.put(None)
-
-
-def _next(waiting: deque[Job]) -> Job | None:
-    try:
-        return waiting.popleft()
-    except IndexError:
-        return None

@@ -134,7 +134,12 @@ def lines(seen: RunStatus) -> Iterator[str]:
     yield one_line(f"{seen.run}: {seen.folder}")
     if seen.process:
         yield one_line(seen.process)
-    yield from table(_HEADINGS, _cells([*seen.statuses, seen.total]), numbers=(1, 2, 3))
+    rows = [*seen.statuses, seen.total]
+    cells = [
+        (row.status, str(row.instances), str(row.attempts), dollars)
+        for row, dollars in zip(rows, column([row.dollars for row in rows]), strict=True)
+    ]
+    yield from table(_HEADINGS, cells, numbers=(1, 2, 3))
     if seen.unfinished:
         yield f"unfinished: {len(seen.unfinished)}"
         for entry in seen.unfinished:
@@ -144,8 +149,3 @@ def lines(seen: RunStatus) -> Iterator[str]:
     if seen.broken:
         yield f"broken files: {len(seen.broken)}"
         yield from (f"  {one_line(words)}" for words in seen.broken)
-
-
-def _cells(rows: Sequence[StatusTotals]) -> Iterator[tuple[str, ...]]:
-    for row, dollars in zip(rows, column([row.dollars for row in rows]), strict=True):
-        yield row.status, str(row.instances), str(row.attempts), dollars

@@ -79,13 +79,7 @@ def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
 
 
 def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None:
-    """Add which instances a validity file kept out of the run, and why; none that is selected.
-
-    Args:
-        store: the run's files.
-        file: its name.
-        states: of the instances, by id.
-    """
+    """Add the states of the instances that a validity file kept out of the run, by id."""
     described = store.read_run() or {}
     before = described.get("only_valid", {}).get("left_out")
     every = {**(before if isinstance(before, dict) else {}), **states}

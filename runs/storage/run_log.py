@@ -19,11 +19,6 @@ def run_log(path: Path, redact: Redactor, level: int = logging.INFO) -> Iterator
     """Yield the logger of a run, which appends to ``path``; safe to use from many threads.
 
     A record is one line ``time level instance message``, in UTC; its further lines are indented.
-
-    Args:
-        path: ``predictions/<run>/harness.log``; the records of earlier starts are kept.
-        redact: removes secrets.
-        level: the lowest level that is written.
     """
     logger = logging.Logger(_NO_INSTANCE, level)
     with _written_to(logger, path, redact, "%(asctime)s %(levelname)s %(name)s %(message)s", level):
@@ -50,7 +45,11 @@ def _written_to(
     logger: logging.Logger, path: Path, redact: Redactor, style: str, level: int
 ) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    _end_last_line(path)
+    if path.exists() and path.stat().st_size:
+        with path.open("r+b") as stream:
+            stream.seek(-1, 2)
+            if stream.read(1) != b"\n":  # torn by a kill
+                stream.write(b"\n")
     handler = _File(path, encoding="utf-8", errors="backslashreplace")
     handler.setLevel(level)
     handler.setFormatter(_OneRecordOneLine(redact, style))
@@ -61,14 +60,6 @@ def _written_to(
         logger.removeHandler(handler)
         with suppress(OSError):  # a full disk
             handler.close()
-
-
-def _end_last_line(path: Path) -> None:
-    if path.exists() and path.stat().st_size:
-        with path.open("r+b") as stream:
-            stream.seek(-1, 2)
-            if stream.read(1) != b"\n":
-                stream.write(b"\n")
 
 
 class _File(logging.FileHandler):

@@ -87,7 +87,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def last_owner(folder: Path) -> Owner | None:
-    """Return the process that works on the run, or was killed during it; None for neither."""
+    """Return the process that works on the run, or was killed during it."""
     try:
         return Owner(**read_object(folder / _OWNER, "delete it"))
     except (OSError, UserError, TypeError):

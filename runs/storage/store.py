@@ -39,8 +39,6 @@ class RunStore:
 
     Attributes:
         out: the folder that holds ``predictions/`` and ``logs/``.
-        run: the run's name.
-        redact: removes secrets from all that is written.
         reader: the command that reads the run; empty for ``harness.py`` and ``report.py``.
     """
 
@@ -51,11 +49,7 @@ class RunStore:
 
     @classmethod
     def of_folder(cls, folder: Path, reader: str = "") -> RunStore:
-        """Return the store of an existing run, given its folder ``…/predictions/<run>``.
-
-        Raises:
-            UserError: there is no such folder, or another command reads it.
-        """
+        """Return the store of an existing run; a UserError if another command reads it."""
         folder = folder.expanduser().resolve()
         if not folder.is_dir():
             raise UserError(f"there is no run {folder}; give a folder under predictions/")
@@ -70,21 +64,17 @@ class RunStore:
 
     @property
     def folder(self) -> Path:
-        """The run's folder under ``predictions/``."""
         return self.out / "predictions" / self.run
 
     @property
     def run_file(self) -> Path:
-        """The manifest, ``run.json``."""
         return self.folder / RUN_FILE
 
     @property
     def logs(self) -> Path:
-        """The run's folder under ``logs/``."""
         return self.out / "logs" / self.run
 
     def prediction(self, instance_id: str) -> Path:
-        """Return the path of an instance's prediction."""
         return self.folder / f"{instance_id}.json"
 
     def name_of(self, prediction: Path) -> str:
@@ -92,17 +82,14 @@ class RunStore:
         return prediction.stem
 
     def trajectory(self, instance_id: str) -> Path:
-        """Return the path of an instance's trajectory."""
         return self.folder / "trajectories" / f"{instance_id}.json"
 
     @property
     def journals(self) -> Path:
-        """The folder of the run's journals."""
         return self.logs / "journals"
 
     @property
     def ledger(self) -> Path:
-        """The run's ledger."""
         return self.folder / "ledger.jsonl"
 
     @property
@@ -112,15 +99,12 @@ class RunStore:
 
     @property
     def log_file(self) -> Path:
-        """The log of the whole run."""
         return self.folder / "harness.log"
 
     def unfinished(self, instance_id: str) -> Path:
-        """Return the path of the unfinished trajectory of an instance."""
         return self.logs / f"{instance_id}.unfinished.json"
 
     def transcript(self, instance_id: str) -> Path:
-        """Return the path of an instance's transcript."""
         return self.prediction(instance_id).with_suffix(".md")
 
     def verdict(self, instance_id: str) -> Path:
@@ -147,11 +131,7 @@ class RunStore:
         write_json_atomic(self.unfinished(instance_id), self.redact.of(trajectory))
 
     def result(self, instance_id: str) -> dict[str, Any] | None:
-        """Return an instance's prediction, else its unfinished trajectory, else None.
-
-        Raises:
-            UserError: the prediction is broken.
-        """
+        """Return an instance's prediction, else its unfinished trajectory, else None."""
         if self.prediction(instance_id).exists():
             return self.read_prediction(self.prediction(instance_id))
         try:
@@ -160,27 +140,18 @@ class RunStore:
             return None
 
     def read_unfinished(self, instance_id: str) -> dict[str, Any]:
-        """Return the trajectory of an instance that has to be redone.
-
-        Raises:
-            FileNotFoundError: there is none.
-            UserError: it is broken.
-        """
+        """Return the trajectory of an instance that has to be redone (FileNotFoundError: none)."""
         path, fix = self.unfinished(instance_id), "delete it"
         data = read_object(path, fix)
         attempts = data.get("attempts", [])
         if not isinstance(data.get("status"), str) or not are_objects(attempts):
-            raise damage_at(path, ("status",), "tells of no unfinished instance", fix)
+            raise damage_at(path, ("status",), "does not describe an unfinished instance", fix)
         if (name := data.get("instance_id", instance_id)) != instance_id:
             raise damage_at(path, ("instance_id",), f"is about {shown(name)}", fix)
         return data
 
     def read_trajectory(self, instance_id: str) -> dict[str, Any]:
-        """Return an instance's trajectory (docs/trajectory.md), empty where there is none.
-
-        Raises:
-            UserError: it is broken.
-        """
+        """Return an instance's trajectory (docs/trajectory.md), empty where there is none."""
         path = self.trajectory(instance_id)
         try:
             data = read_object(path, _FIX_TRAJECTORY)
@@ -214,18 +185,14 @@ class RunStore:
                 path.replace(place / f"{kind}{path.suffix}")
 
     def read_prediction(self, path: Path) -> dict[str, Any]:
-        """Return a prediction without what only reports may know; of any layout.
-
-        Raises:
-            UserError: the file is not JSON, or not a prediction.
-        """
+        """Return a prediction of any layout without what only reports may know."""
         return without_evaluation(self.read_as_written(path))
 
     def read_as_written(self, path: Path) -> dict[str, Any]:
-        """Return a prediction as it stands in the file, with what only reports may know.
+        """Return a prediction with what only reports may know.
 
         Raises:
-            UserError: the file is not JSON, or not a prediction.
+            UserError: the file is not JSON, or not a prediction of its instance.
         """
         try:
             data = read_object(path, _FIX_PREDICTION)
@@ -238,11 +205,7 @@ class RunStore:
         return data
 
     def _check_name(self, path: Path, name: str) -> None:
-        """Check that the prediction at ``path`` has the name of its instance.
-
-        Raises:
-            UserError: it has another name, so two files may be about one instance; names both.
-        """
+        # With another name, two files may be about one instance.
         if name == path.stem:
             return
         if not is_safe_key(name):
@@ -265,11 +228,7 @@ class RunStore:
         yield from (path for path in names if path.name not in OWN_FILES)
 
     def read_run(self) -> dict[str, Any] | None:
-        """Return ``run.json``, None when there is none (a new run, or another harness's).
-
-        Raises:
-            UserError: it is broken, or another command reads the run.
-        """
+        """Return ``run.json``, None when there is none (a new run, or another harness's)."""
         path = self.run_file
         if not path.exists():
             return None
@@ -284,7 +243,6 @@ class RunStore:
         return data
 
     def save_run(self, description: Mapping[str, Any]) -> None:
-        """Write ``run.json``."""
         write_json_atomic(self.run_file, self.redact.of(description))
 
 

@@ -23,7 +23,6 @@ class Timings:
     path: Path
 
     def load(self) -> dict[str, float]:
-        """Return the seconds by instance, without values that are no seconds."""
         try:
             data = read_object(self.path, "delete it")
         except (OSError, UserError):

@@ -32,13 +32,8 @@ class JobStart:
 
 
 @dataclass(frozen=True)
-class Request:
-    """A call of a worker, for the driver.
-
-    Attributes:
-        method: of ``RunServer``.
-        answered: whether the worker waits for an answer.
-    """
+class WorkerRequest:
+    """A call of a method of ``RunServer`` by a worker, which may wait for the answer."""
 
     method: str
     arguments: tuple[Any, ...]

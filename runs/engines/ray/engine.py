@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,21 +78,17 @@ class RayEngine:
             return
         driver = self.driver
         rooms = rooms_of(driver.scale, driver.kind, len(jobs))
-        with self._ray(rooms):
+        address, packages = driver.scale.ray_address, driver.kind.packages
+        own = not address
+        with own_ray(len(rooms)) if own else connected(address, rooms[0].cpus, packages):
             actor = make_run_actor(driver.scale.workers)
             server = RunServer(driver, may_start)
-            kind, own = driver.kind, not driver.scale.ray_address
+            kind = driver.kind
             plan = WorkerPlan(
                 kind.services, kind.containers, driver.cache, driver.run_key, own, actor
             )
             with serving(actor, server):
                 yield from _Workers(driver, server, actor, ray.put(plan), rooms).run(jobs)
-
-    def _ray(self, rooms: Sequence[Room]) -> AbstractContextManager[None]:
-        address, packages = self.driver.scale.ray_address, self.driver.kind.packages
-        if address:
-            return connected(address, rooms[0].cpus, packages)
-        return own_ray(len(rooms))
 
 
 def rooms_of(scale: Scale, kind: JobKind, jobs: int) -> list[Room]:
@@ -112,19 +108,11 @@ def _split(number: int, parts: int) -> list[int]:
 
 @dataclass
 class _Workers:
-    """The workers of one run.
-
-    Attributes:
-        actor: the handle of the run's actor.
-        plan: the reference of the workers' ``WorkerPlan``.
-        rooms: of workers that may be started.
-    """
-
     driver: Driver
     server: RunServer
-    actor: Any
-    plan: Any
-    rooms: list[Room]
+    actor: Any  # the handle of the run's actor
+    plan: Any  # the reference of the workers' ``WorkerPlan``
+    rooms: list[Room]  # of workers that may be started
     _hired: list[_Hired] = field(default_factory=list)
     _waiting: deque[Job] = field(default_factory=deque)
     _resting: list[tuple[float, Job]] = field(default_factory=list)
@@ -136,15 +124,12 @@ class _Workers:
     _stopped: bool = False
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Finished[Any]]:
-        """Yield each job as it ends.
-
-        Raises:
-            UserError: a node lacks something.
-        """
         self._waiting.extend(jobs)
         while True:
             if self.server.may_start():
-                self._wake()
+                now = time.monotonic()
+                self._waiting.extendleft(job for until, job in self._resting if until <= now)
+                self._resting = [(until, job) for until, job in self._resting if until > now]
                 self._hire()
                 self._hand_out()
             else:
@@ -173,11 +158,6 @@ class _Workers:
             return ()
         ready, _ = ray.wait(list(self._pending), timeout=_LOOK)
         return tuple(ready)
-
-    def _wake(self) -> None:
-        now = time.monotonic()
-        self._waiting.extendleft(job for until, job in self._resting if until <= now)
-        self._resting = [(until, job) for until, job in self._resting if until > now]
 
     def _hire(self) -> None:
         free = sum(worker.free for worker in self._hired)
@@ -233,7 +213,7 @@ class _Workers:
             self._failed_starts += 1
             error = _unusable(failure)
             if not error and self._failed_starts >= _STARTS:
-                error = f"{_STARTS} workers died before they were ready ({_why(failure)})"
+                error = f"{_STARTS} workers died before they were ready ({type(failure).__name__})"
         else:
             self._failed_starts, worker.ready = 0, not error
         if error:
@@ -250,7 +230,7 @@ class _Workers:
             returned = Returned(user_error=_unusable(failure))
         except RayError as failure:
             self._dismiss(worker)
-            yield from self._lost(job, _why(failure))
+            yield from self._lost(job, type(failure).__name__)
             return
         if returned.user_error:
             self._fail(returned.user_error)
@@ -282,10 +262,6 @@ def _unusable(failure: RayError) -> str:
     else:
         return ""
     return f"a node cannot run the harness ({why}): install requirements-ray.txt there"
-
-
-def _why(failure: RayError) -> str:
-    return type(failure).__name__
 
 
 _TOP = Path(__file__).resolve().parents[3]

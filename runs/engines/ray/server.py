@@ -20,7 +20,7 @@ from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
 from runs.engines.base import Driver
-from runs.engines.ray.actor import DriverAnswer, JobStart, Request
+from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
 from runs.progress.state import WorkStep
 
 # Each waits for the disk now and then; requests of one job wait for each other.
@@ -33,33 +33,23 @@ class ReplacedError(StoppedError):
 
 @dataclass
 class _JobState:
-    """A job that was given to a worker.
+    """A job that was given to a worker."""
 
-    Attributes:
-        number: of the start that counts; 0 while none does.
-        open: what ends with the work on the job.
-    """
-
-    number: int = 0
+    number: int = 0  # of the start that counts; 0 while none does
     log: logging.Logger | None = None
-    open: ExitStack = field(default_factory=ExitStack)
+    open: ExitStack = field(default_factory=ExitStack)  # ends with the work on the job
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass
 class RunServer:
-    """Has the methods of ``RunActor`` that concern a job; safe to use from many threads.
-
-    Attributes:
-        may_start: whether a job may start now.
-    """
+    """Does for the run what its workers ask for; safe to use from many threads."""
 
     driver: Driver
     may_start: Callable[[], bool]
     _jobs: dict[str, _JobState] = field(default_factory=dict)
 
     def start(self, key: str) -> JobStart:
-        """Return a new start of a job."""
         state = self._jobs.setdefault(key, _JobState())
         with state.lock:
             state.number += 1
@@ -87,33 +77,27 @@ class RunServer:
             state.open.close()
 
     def entries(self, start: JobStart) -> Sequence[JournalEntry]:
-        """Return the job's journal."""
         with self._state(start):
             return self.driver.coordinator.entries(start.key)
 
     def begin(self, start: JobStart, attempt: int, ask: Ask) -> Ticket | Wait:
-        """Let a call begin, or name the seconds to wait."""
         with self._state(start):
             return self.driver.coordinator.begin(start.key, attempt, ask)
 
     def end(self, start: JobStart, call: str, outcome: Outcome) -> bool:
-        """Keep the outcome of a call."""
         with self._state(start):
             return self.driver.coordinator.end(call, outcome)
 
     def step(self, start: JobStart, attempt: int, model: str, step: WorkStep) -> None:
-        """Show a job's progress."""
         with self._state(start):
             self.driver.progress.step(start.key, attempt, model, step)
 
     def record(self, start: JobStart, record: logging.LogRecord) -> None:
-        """Write to the job's log."""
         with self._state(start) as state:
             if state.log is not None:
                 state.log.handle(record)
 
     def warn(self, text: str) -> None:
-        """Show a text to the user, once."""
         self.driver.warn_once(text)
 
     @contextmanager
@@ -131,13 +115,20 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
     closing = threading.Event()
     answers: SimpleQueue[tuple[int, bytes] | None] = SimpleQueue()
 
+    def answer(number: int, requests: Sequence[WorkerRequest]) -> None:
+        answers.put((number, pickle.dumps([_done(request, server) for request in requests])))
+
     def serve() -> None:
         with ThreadPoolExecutor(_THREADS, "server") as threads:
             try:
                 while True:
                     for number, pickled in ray.get(actor.requests.remote()):
-                        awaited = _told(pickle.loads(pickled), server)
-                        threads.submit(_answer, number, awaited, server, answers)
+                        requests: list[WorkerRequest] = pickle.loads(pickled)
+                        for request in requests:
+                            if not request.answered:
+                                _done(request, server)
+                        awaited = [request for request in requests if request.answered]
+                        threads.submit(answer, number, awaited)
             except RayError as error:
                 if not closing.is_set():
                     server.driver.stop.request(f"the Ray cluster failed: {error}")
@@ -156,22 +147,6 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
         sending.join()
 
 
-def _told(requests: Sequence[Request], server: RunServer) -> list[Request]:
-    for request in requests:
-        if not request.answered:
-            _done(request, server)
-    return [request for request in requests if request.answered]
-
-
-def _answer(
-    number: int,
-    requests: Sequence[Request],
-    server: RunServer,
-    answers: SimpleQueue[tuple[int, bytes] | None],
-) -> None:
-    answers.put((number, pickle.dumps([_done(request, server) for request in requests])))
-
-
 def _send(answers: SimpleQueue[tuple[int, bytes] | None], actor: Any) -> None:  # noqa: ANN401
     """Send answers until None comes; those that are ready go together."""
     ended = False
@@ -184,7 +159,7 @@ def _send(answers: SimpleQueue[tuple[int, bytes] | None], actor: Any) -> None:  
         ended = None in found
 
 
-def _done(request: Request, server: RunServer) -> DriverAnswer:
+def _done(request: WorkerRequest, server: RunServer) -> DriverAnswer:
     try:
         return DriverAnswer(getattr(server, request.method)(*request.arguments))
     except Exception as error:

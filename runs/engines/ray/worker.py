@@ -24,7 +24,7 @@ from core.shutdown import Shutdown
 from llm.gate import Ask, Outcome
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
-from runs.engines.ray.actor import DriverAnswer, JobStart, Request
+from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
 from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
 from runs.jobs import Finished, Job, JobAccess, WorkerAccess
 from runs.leftovers import mark_children
@@ -39,35 +39,22 @@ _GATHER, _EVERY = 0.025, 0.2
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What all workers of a run need.
-
-    Attributes:
-        services: see ``JobKind``; so is ``containers``.
-        cache: the folder that runs share.
-        key: of the run, see ``runs.leftovers``.
-        own_ray: the worker shares the driver's machine, and so its folders and its key.
-        actor: the handle of the run's ``RunActor``.
-    """
+    """What all workers of a run need; see ``JobKind`` and ``Driver``."""
 
     services: Callable[[WorkerAccess], Any]
     containers: bool
     cache: Path
     key: str
-    own_ray: bool
-    actor: Any
+    own_ray: bool  # the worker shares the driver's machine, and so its folders and its key
+    actor: Any  # the handle of the run's ``RunActor``
 
 
 @dataclass(frozen=True)
 class Returned:
-    """How the work on a job ended.
+    """How the work on a job ended."""
 
-    Attributes:
-        finished: None when the job did not start.
-        user_error: what the user has to fix; no other job starts then.
-    """
-
-    finished: Finished[Any] | None = None
-    user_error: str = ""
+    finished: Finished[Any] | None = None  # None when the job did not start
+    user_error: str = ""  # what the user has to fix; no other job starts then
 
 
 class Worker:
@@ -140,20 +127,20 @@ class Connection:
     """
 
     actor: Any
-    _waiting: list[tuple[Request, Future[Any] | None]] = field(default_factory=list)
+    _waiting: list[tuple[WorkerRequest, Future[Any] | None]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _asked: threading.Event = field(default_factory=threading.Event)
 
     def tell(self, method: str, *arguments: object) -> None:
         """Have a method called soon; no answer is awaited."""
         with self._lock:
-            self._waiting.append((Request(method, arguments, answered=False), None))
+            self._waiting.append((WorkerRequest(method, arguments, answered=False), None))
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Have a method called and return what it returns."""
         future: Future[Any] = Future()
         with self._lock:
-            self._waiting.append((Request(method, arguments), future))
+            self._waiting.append((WorkerRequest(method, arguments), future))
         self._asked.set()
         return future.result()
 
