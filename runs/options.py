@@ -1,4 +1,4 @@
-"""The options of a run: how much at once, what it may spend, where it lies, what is asked of it."""
+"""The options of a run: its scale, spending, folders, and actions on it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def workers_option(
 class Scale:
     """How much at once; nothing here decides a result."""
 
-    workers: int = workers_option(4, "Instances in work: calls in flight.", SCALE)
+    workers: int = workers_option(
+        4, "Number of instances that are worked on at the same time.", SCALE
+    )
     jobs: int = option(
         None,
-        "Checkouts, maps, lints and tests at once; default: cores.",
+        "Number of checkouts, maps, lints and tests at the same time; default: cores.",
         "--jobs",
         panel=SCALE,
         least=1,
@@ -62,14 +64,14 @@ class Scale:
     )
     cpus_per_instance: float | None = option(
         None,
-        "CPUs that Ray reserves for one; default: 1 with tests, else 0.25.",
+        "CPUs that Ray reserves for an instance; default: 1 with tests, else 0.25.",
         "--cpus-per-instance",
         panel=SCALE,
     )
     rates: Rates = field(default_factory=Rates)
     give_up_after: float = option(
         1800.0,
-        "Seconds without any answer of any model after which the run ends.",
+        "End the run when no model has answered for this many seconds.",
         "--give-up-after",
         panel=SCALE,
         least=1,
@@ -78,11 +80,7 @@ class Scale:
 
 @option_group
 class Spending:
-    """What may be spent.
-
-    Attributes:
-        prices: the user's, by litellm's name of the model.
-    """
+    """Limits of what a run spends; ``prices`` are the user's, by litellm's names of models."""
 
     limits: BudgetLimits = field(default_factory=BudgetLimits)
     prices: Mapping[str, Price] = option(
@@ -167,7 +165,7 @@ class CallRetries:
 
     retries: RetryPolicy = option(
         None,
-        "Calls again after a transient error.",
+        "How often a call is repeated after a transient error.",
         "--call-retries",
         panel=LIMITS,
         factory=RetryPolicy,

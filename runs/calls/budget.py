@@ -52,11 +52,16 @@ class BudgetLimits:
     """The most dollars and calls; None, or a model that is not named, means no limit."""
 
     usd: Decimal | None = option(
-        None, "Dollars for the run.", LimitScope.RUN.value, panel=MONEY, given=str, read=_read_usd
+        None,
+        "Most dollars for the run.",
+        LimitScope.RUN.value,
+        panel=MONEY,
+        given=str,
+        read=_read_usd,
     )
     usd_per_instance: Decimal | None = option(
         None,
-        "Dollars for an instance.",
+        "Most dollars for an instance.",
         LimitScope.INSTANCE.value,
         panel=MONEY,
         given=str,
@@ -64,7 +69,7 @@ class BudgetLimits:
     )
     usd_per_model: Mapping[str, Decimal] = option(
         None,
-        "As gpt-4o=50,opus=200.",
+        "Most dollars for a model, as gpt-4o=50,opus=200.",
         LimitScope.MODEL.value,
         panel=MONEY,
         factory=dict,
@@ -74,7 +79,7 @@ class BudgetLimits:
     # A limit of 0 is sound, but on a command line it is a slip.
     calls: int | None = option(
         None,
-        "Requests of the run.",
+        "Most requests of the run.",
         LimitScope.CALLS.value,
         panel=MONEY,
         least=1,

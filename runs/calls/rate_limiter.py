@@ -23,7 +23,7 @@ class Rates:
 
     requests_per_minute: PerModel = option(
         None,
-        "Requests a minute: a number, or MODEL=N,MODEL=N.",
+        "Most requests per minute: a number, or MODEL=N,MODEL=N.",
         "--rpm",
         panel=SCALE,
         factory=PerModel,
@@ -32,7 +32,7 @@ class Rates:
     )
     tokens_per_minute: PerModel = option(
         None,
-        "Tokens a minute, in the same way.",
+        "Most tokens per minute, in the same form.",
         "--tpm",
         panel=SCALE,
         factory=PerModel,
