@@ -184,7 +184,7 @@ class RateLimiter:
             state.failures += 1
             many = state.failures >= self._policy.failures
             opens = many and (not state.open or now >= state.blocked_until())
-            if retry_after is not None and retry_after > 0:  # not if it is no number
+            if retry_after is not None and retry_after > 0:  # false where it is not a number
                 asked = now + min(retry_after, self._policy.longest_wait)
                 state.asked_until = max(state.asked_until, asked)
             if opens:

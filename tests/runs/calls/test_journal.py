@@ -70,7 +70,7 @@ DAMAGED: list[tuple[bytes, str]] = [
     (json.dumps(asked("b", model=None)).encode(), "`model` is not a text"),
     (json.dumps(asked("a")).encode(), "the same call as line 1"),
     (b'{"kind": "asked", \xff', "not UTF-8"),
-    (b"7", "no JSON object"),
+    (b"7", "not a JSON object"),
 ]
 
 
