@@ -54,7 +54,7 @@ from reports.verification.difference import (
     readable,
 )
 from reports.verification.instances import OUTSIDE, InstanceCheck
-from runs.calls.journal import InstanceEntry, Journal, asked_and_ended, journals_of, reply_of
+from runs.calls.journal import Journal, JournalEntry, asked_and_ended, journals_of, reply_of
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
 from runs.storage.layouts import RESULTS_FILE, STATS_FILE
 from runs.storage.store import RunStore
@@ -285,8 +285,8 @@ def ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
 
 def _unasked(
     place: Path,
-    entries: Sequence[tuple[InstanceEntry, InstanceEntry | None]],
-    attempts: Sequence[InstanceEntry],
+    entries: Sequence[tuple[JournalEntry, JournalEntry | None]],
+    attempts: Sequence[JournalEntry],
 ) -> Iterator[Difference]:
     known = []
     for asked, ended in entries:
