@@ -10,9 +10,9 @@ from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.attempts.saving import Saver
 from bench.attempts.services import Services
-from bench.cli.config import RunConfig, TestChoice
-from bench.cli.options import Options as Options
+from bench.config import RunConfig, TestChoice
 from bench.imageuse import ImageUse
+from bench.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from environments.base import EnvironmentKind

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bench.attempts.solving import InstanceJob
-from bench.cli.config import RunConfig, TestChoice
-from bench.cli.options import Options
+from bench.config import RunConfig, TestChoice
 from bench.instances.instance import Instance
 from bench.instances.project import shown_names
+from bench.options import Options
 from core.plaintext import counted
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect

@@ -25,12 +25,12 @@ import typer
 from bench.assembly import Options, ServicesFactory, make_kind
 from bench.attempts.solving import InstanceJob
 from bench.cli.commands import describe_run
-from bench.cli.config import ModelChoice, RunConfig
-from bench.cli.selection import Selection
+from bench.config import ModelChoice, RunConfig
 from bench.instances.dataset import Dataset, load_dataset
 from bench.instances.instance import Instance
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path
+from bench.selection import Selection
 from core.git import git
 from core.shutdown import Shutdown
 from demo import register

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.workspace import Workspace
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.instances.project import project_of
 from bench.regression.suite import RegressionTests, TestLimits

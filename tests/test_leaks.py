@@ -14,7 +14,7 @@ import pytest
 
 from bench.assembly import Options
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice, RunConfig, TestChoice
+from bench.config import ModelChoice, RunConfig, TestChoice
 from bench.instances.dataset import load_dataset
 from core.processes import run_limited
 from demo.images import build_images

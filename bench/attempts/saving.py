@@ -10,7 +10,7 @@ from typing import Any
 from bench.attempts.records import AttemptRecord, total_cost
 from bench.attempts.solving import InstanceWork, Solved
 from bench.attempts.transcript import title_of, transcript
-from bench.cli.config import RunConfig
+from bench.config import RunConfig
 from core.money import as_number
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.ledger import replayed_lines

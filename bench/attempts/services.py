@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from agent.builtin import BuiltinAgent
 from agent.protocol import Agent
 from agent.repomap import TagStore
-from bench.cli.config import RunConfig
+from bench.config import RunConfig
 from bench.instances.instance import Instance
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors

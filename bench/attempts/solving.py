@@ -17,7 +17,7 @@ from bench.attempts.attempt import Attempt, linter_for
 from bench.attempts.candidates import AttemptStatus, CandidateChoice, choose
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits

@@ -21,17 +21,17 @@ from agent.protocol import Task, Transcript, Work
 from agent.repomap import RenderedMaps, TagStore
 from bench.assembly import make_agent, make_mirrors
 from bench.cli.cli import About
-from bench.cli.config import RunConfig, validated
 from bench.cli.configfile import options_given
-from bench.cli.options import Options, TryAgent
-from bench.cli.selection import INSTANCES
+from bench.config import RunConfig, validated
 from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import ALIASES, load_dataset
 from bench.instances.instance import Instance
+from bench.options import Options, TryAgent
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch
 from bench.repos.snapshots import Snapshot
+from bench.selection import INSTANCES
 from core import plaintext
 from core.address import Address, without_logins
 from core.errors import UserError

@@ -25,13 +25,13 @@ from bench.assembly import (
 )
 from bench.attempts.prior import plausible_instances
 from bench.attempts.solving import InstanceJob
-from bench.cli.config import ModelChoice, RunConfig, validated
-from bench.cli.selection import dated
+from bench.config import ModelChoice, RunConfig, validated
 from bench.imageuse import ImageUse
 from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
 from bench.instances.instance import Instance
 from bench.instances.validity import Validity, not_valid
 from bench.repos.mirrors import Mirrors, has_commit
+from bench.selection import dated
 from core.address import recorded_address
 from core.atomic import check_folder
 from core.errors import UserError

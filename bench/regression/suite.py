@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from agent.conversation.testreport import Failure, TestReport
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.regression.baselines import ALL_TESTS, Baseline, Baselines, TestFiles, died, no_spare
 from bench.regression.commands import find_runner

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from bench.cli.selection import INSTANCES, Selection, read_ids
 from bench.repos.mirrors import GITHUB, Mirrors
+from bench.selection import INSTANCES, Selection, read_ids
 from core.errors import UserError
 from core.git import git, git_result
 from core.options import option, option_group

@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from bench.cli.selection import Selection
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import split_row
 from bench.instances.validity import VALIDITY_FIX, VALIDITY_SCHEMA, Validity, read_validity
+from bench.selection import Selection
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import damage_at, read_object

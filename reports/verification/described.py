@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agent.conversation.reflections import Reflections
-from bench.cli.config import RunConfig
+from bench.config import RunConfig
 from reports.data.jsonvalues import mapping, objects
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.assembly import Options
-from bench.cli.config import ModelChoice, RunConfig
-from bench.cli.selection import Selection
+from bench.config import ModelChoice, RunConfig
+from bench.selection import Selection
 from core.options import built
 from demo.setup import DEMO_DATASET
 from llm.client import RetryPolicy

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from bench.assembly import Options
-from bench.cli.selection import Selection
 from bench.instances.dataset import load_dataset
+from bench.selection import Selection
 from demo.__main__ import _run
 from demo.setup import REPOSITORIES, build_mirrors
 from environments.local.environment import NO_SANDBOX, LocalEnvironment

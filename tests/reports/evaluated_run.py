@@ -11,7 +11,7 @@ import yaml
 
 from bench.assembly import Options
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice, RunConfig
+from bench.config import ModelChoice, RunConfig
 from bench.instances.dataset import Dataset, load_dataset
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind

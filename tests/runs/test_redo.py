@@ -231,7 +231,7 @@ def test_unpriced_models_need_a_price_or_leave(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
 
-    from bench.cli.config import ModelChoice
+    from bench.config import ModelChoice
     from runs.options import Spending
 
     mine = (ModelChoice.parse("my-own", any_name=True),)

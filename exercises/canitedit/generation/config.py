@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.formats import format_names
 from agent.prompts import prompts_hash
-from bench.cli.config import model_slug
+from bench.config import model_slug
 from core.address import recorded_address
 from core.errors import UserError
 from core.options import option, option_group

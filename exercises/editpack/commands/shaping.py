@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from tqdm import tqdm
 
-from bench.cli.selection import seed_option
+from bench.selection import seed_option
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.cli.selection import seed_option
+from bench.selection import seed_option
 from core.errors import UserError
 from core.options import Folder, option, option_group
 from core.plaintext import counted

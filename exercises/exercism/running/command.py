@@ -16,7 +16,7 @@ import typer
 
 from agent.formats import format_names
 from bench.attempts.transcript import SeenTexts, fenced, message_block
-from bench.cli.selection import INSTANCES
+from bench.selection import INSTANCES
 from core.address import recorded_address, without_logins
 from core.atomic import check_folder
 from core.errors import DamagedFileError, UserError

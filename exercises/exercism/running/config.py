@@ -11,8 +11,8 @@ from typing import Any
 from agent.formats import format_names
 from agent.formats.base import Notation
 from agent.prompts import prompts_hash
-from bench.cli.config import folder_sha256, model_slug
-from bench.cli.selection import INSTANCES
+from bench.config import folder_sha256, model_slug
+from bench.selection import INSTANCES
 from core.address import recorded_address
 from core.errors import UserError
 from core.options import option, option_group

@@ -16,7 +16,7 @@ from agent.conversation.reflections import Reflections
 from agent.formats import get_format
 from agent.workspace import Workspace
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice
+from bench.config import ModelChoice
 from llm.chat import RequestRefusedError, WindowExceededError
 from llm.provider_errors import RetryPolicy
 from tests.agent.conversation.test_long_conversations import BAD, FILES, GOOD

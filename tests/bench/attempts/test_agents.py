@@ -14,7 +14,7 @@ import pytest
 
 from agent.protocol import Task, Work
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice, RunConfig, validated
+from bench.config import ModelChoice, RunConfig, validated
 from bench.repos.checkout import Checkout
 from bench.repos.patches import patch_paths
 from core.errors import UserError

@@ -8,7 +8,7 @@ import pytest
 
 from agent.formats import format_names, get_format
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice
+from bench.config import ModelChoice
 from demo.setup import DEMO_DATASET
 from tests.bench.runs import live, options, read
 from tests.provider import Answer, Provider

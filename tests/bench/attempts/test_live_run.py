@@ -11,7 +11,7 @@ import runs.checks
 from agent.formats import format_names
 from agent.formats.diff import DiffFormat
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice
+from bench.config import ModelChoice
 from core.errors import UserError
 from llm.chat import Traits
 from llm.client import RetryPolicy

@@ -16,7 +16,7 @@ from agent.protocol import Task, Work
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import Examined, examine, files_in_submodules
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice
+from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from bench.regression.configuration.testconfig import ConfigurationEdits, tree_under_test
 from bench.repos.checkout import Checkout, Snapshots, make_checkout

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice, TestChoice, validated
+from bench.config import ModelChoice, TestChoice, validated
 from bench.repos.snapshots import Snapshot
 from core.errors import UserError
 from environments.base import EnvironmentKind

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice, RunConfig, validated
+from bench.config import ModelChoice, RunConfig, validated
 from tests.bench.runs import EDIT, config, live, options, read
 from tests.provider import Provider
 

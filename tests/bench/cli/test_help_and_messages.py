@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.selection import read_ids
+from bench.selection import read_ids
 from runs.storage.versions import HARNESS_VERSION
 from tests.bench.cli.test_options import ID, NOWHERE, Run, replayed, run
 from tests.bench.cli.test_options import here as here  # a fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.selection import Selection, dated, read_ids
 from bench.instances.dataset import load_dataset
 from bench.instances.evalscript import bare_command, bare_setup
 from bench.instances.instance import split_row
 from bench.instances.sets import DatasetName
+from bench.selection import Selection, dated, read_ids
 from core.errors import UserError
 from tests.conftest import an_instance
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.conversation.testreport import describe
 from agent.workspace import Workspace
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.instances.instance import Instance, TestSetup, split_row
 from bench.instances.project import project_of, shown_names, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits

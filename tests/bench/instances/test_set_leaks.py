@@ -11,7 +11,7 @@ import pytest
 from bench.assembly import Options
 from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice, RunConfig
+from bench.config import ModelChoice, RunConfig
 from bench.instances.instance import instance_id_of, split_row
 from core.git import git
 from environments.base import EnvironmentKind

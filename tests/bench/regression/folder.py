@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from core.processes import run_limited
 from environments import (

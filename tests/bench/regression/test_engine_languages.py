@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.workspace import Workspace
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.instances.instance import split_row
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.conversation.testreport import TestReport
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.regression.junit import report_results, split_report, with_report
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits

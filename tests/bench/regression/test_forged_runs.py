@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.attempts.predicted import base_reader
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.instances.instance import split_row
 from bench.instances.project import project_of
 from bench.regression.suite import RegressionTests, TestLimits

@@ -16,7 +16,7 @@ from typing import Any
 import docker.errors
 import pytest
 
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.regression.baselines import TestFiles
 from bench.regression.proof import Package, edited_packages
 from bench.regression.runners import Runner

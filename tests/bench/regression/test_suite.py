@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.conversation.testreport import describe
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits

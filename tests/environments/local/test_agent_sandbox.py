@@ -15,7 +15,7 @@ import pytest
 from bench.assembly import make_agent
 from bench.cli.command_line import try_agent
 from bench.cli.commands import run_command
-from bench.cli.config import RunConfig, validated
+from bench.config import RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox
 from environments.local.bubblewrap import bubblewrap_works

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice
+from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from bench.instances.hub import revision_of
 from environments.base import EnvironmentKind

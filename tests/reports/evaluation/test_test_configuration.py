@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice
+from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES
 from environments.base import EnvironmentKind

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from bench.cli.selection import Selection
+from bench.selection import Selection
 from core.errors import UserError
 from demo.images import build_images
 from demo.setup import build_mirrors

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice
+from bench.config import ModelChoice
 from llm.client import RetryPolicy
 from llm.settings import ModelSettings
 from runs.calls.journal import JOURNAL

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice, RunConfig
-from bench.cli.selection import Selection
+from bench.config import ModelChoice, RunConfig
 from bench.instances.dataset import load_dataset
+from bench.selection import Selection
 from core.errors import UserError
 from demo.setup import build_mirrors
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total

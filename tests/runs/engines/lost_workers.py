@@ -18,7 +18,7 @@ import pytest
 
 from bench.assembly import Options
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice, RunConfig
+from bench.config import ModelChoice, RunConfig
 from runs.calls.ledger import LedgerLine, read_ledger, total
 from tests.bench.runs import EDIT, live
 from tests.provider import Answer, Provider

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from bench.cli.commands import run_command
-from bench.cli.config import ModelChoice
+from bench.config import ModelChoice
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
 from core.shutdown import Shutdown
