@@ -30,7 +30,6 @@ _PACKAGES = ("bench", "demo")
 
 
 def make_mirrors(options: Options) -> Mirrors:
-    """Return the mirrors that a run reads."""
     if bundled := options.bundled.get(options.dataset):
         return Mirrors(bundled.build_mirrors(options.cache / f"{options.dataset}-mirrors"))
     return Mirrors(options.repos or options.cache / "mirrors")
@@ -44,7 +43,6 @@ class ServicesFactory:
     options: Options
 
     def __call__(self, worker: WorkerAccess) -> Services:
-        """Build them."""
         config, cache = self.config, worker.cache
         options = replace(self.options, cache=cache)
         check_models(config, options.money)
@@ -80,14 +78,12 @@ def make_kind(config: RunConfig, options: Options, store: RunStore, say: Say) ->
 
 
 def make_recordings(config: RunConfig, options: Options) -> ReplayedModels | None:
-    """Return the recordings that a run replays, None where it calls models."""
     if config.replay is None:
         return None
     return ReplayedModels(replay_folder(config.replay), options.settings.aliases)
 
 
 def make_agent(config: RunConfig) -> Agent:
-    """Return the agent of a run; raises as ``sandboxed_agent``."""
     return sandboxed_agent(
         config.agent,
         config.agent_env,

@@ -144,7 +144,6 @@ class RunConfig(RunOptions):
         return self.label or f"retry--{model_slug(self.models)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the configuration as it stands in ``run.json``."""
         plain = {name: _plain(getattr(self, name)) for name in _RECORDED}
         # A replay calls no model, and needs no litellm to say what it would know.
         plain["models"] = [

@@ -23,8 +23,6 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ImageUse:
-    """The images of a run."""
-
     config: RunConfig
     options: Options
 
@@ -40,13 +38,7 @@ class ImageUse:
     def store(
         self, key: str, say: Say, check: Callable[[], None] = lambda: None
     ) -> ImageStore | None:
-        """Return the images of the engine; None where no test runs in one, or no engine answers.
-
-        Args:
-            key: of the run.
-            say: takes lines for the user.
-            check: raises when the run stops.
-        """
+        """Return the images of the engine; None where no test runs in one, or no engine answers."""
         client = connect() if self._any else None
         if client is None:
             return None
@@ -91,12 +83,10 @@ class ImageUse:
 
 
 def _shown(instances: Sequence[Instance], say: Say) -> Say:
-    """Return ``say`` with the names of images that may be shown: some hold the gold commit."""
     return lambda text: say(shown_names(text, instances))
 
 
 def used_images(todo: Sequence[Instance], say: Say) -> list[str]:
-    """Return the image of each instance whose tests can run at all."""
     untestable = sum(instance.test_setup is None for instance in todo)
     if untestable:
         which = counted(untestable, "instance")

@@ -67,8 +67,6 @@ class Options(Start, RunFolders, CallRetries):
 
 @option_group
 class TryAgent:
-    """Whether to run an agent once, by itself."""
-
     try_agent: str | None = option(
         None,
         "Run this agent once on a demo instance and show what it did.",

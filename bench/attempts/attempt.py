@@ -15,8 +15,6 @@ from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
 from agent.lint import (
     Change,
-    Compiler,
-    Finding,
     InterpreterCompiler,
     Linter,
     OwnCompiler,
@@ -26,14 +24,14 @@ from agent.protocol import Task, Transcript, Work
 from agent.repomap import RenderedMaps
 from agent.workspace import TextFile
 from bench.attempts.candidates import BROKEN, AttemptStatus, Candidate, attempt_status
-from bench.attempts.predicted import Examined, examine, files_in_submodules
+from bench.attempts.predicted import Examined, base_reader, examine, files_in_submodules
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
 from bench.instances.instance import Instance
 from bench.regression.configuration.testconfig import ConfigurationEdits
 from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout
-from bench.repos.lefttree import Dropped, UnusableTreeError, take_over
+from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.git import git
@@ -55,11 +53,8 @@ class Attempt:
 
     Attributes:
         number: from 1 over the whole instance.
-        files: the tracked files.
         repo_map: maps of the base commit; None where no model reads them.
-        tests: the pre-existing tests, None where none can run.
         linter: checks edited files with the compiler of the instance's Python.
-        save: takes the record of an attempt that ends in an exception.
         slot: given back while a model is waited for.
         recorded: calls that an earlier process made for this attempt.
         ran: the changes of each tree whose tests ran, in their order.
@@ -120,17 +115,26 @@ class Attempt:
     def _task(self, record: AttemptRecord, turn: Turn) -> Task:
         config = self.services.config
         replay_on = config.replay is not None and config.environment is EnvironmentKind.NONE
+        repo_map = ""
+        if self.repo_map is not None:
+            repo_map = self.repo_map.render(
+                self.checkout.root,
+                self.instance.problem_statement,
+                config.map_tokens,
+                count=turn.model.count,
+                counter=turn.counter,
+            )
         return Task(
             root=self.checkout.root,
             message=self.instance.problem_statement,
-            repo_map=self._rendered_map(turn),
+            repo_map=repo_map,
             files=self.files,
             model=WaitingModel(
                 turn.model, self.slot, partial(self._step, turn.name), self.checkout.settle
             ),
             model_name=turn.name,
             edit_format=turn.edit_format,
-            temperature=self.services.config.temperature(record.try_),
+            temperature=config.temperature(record.try_),
             limits=ConversationLimits(config.max_reflections, until_exhausted=replay_on),
             run_tests=partial(self._tested, turn.name) if self.tests else None,
             linter=self.linter,
@@ -140,17 +144,6 @@ class Attempt:
             transcript=Transcript(),
             log=self.access.log.info,
             image_urls=self.instance.image_urls,
-        )
-
-    def _rendered_map(self, turn: Turn) -> str:
-        if self.repo_map is None:
-            return ""
-        return self.repo_map.render(
-            self.checkout.root,
-            self.instance.problem_statement,
-            self.services.config.map_tokens,
-            count=turn.model.count,
-            counter=turn.counter,
         )
 
     def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
@@ -207,12 +200,14 @@ class Attempt:
 
     def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
         try:
-            left = () if work.result else self._taken_over()
+            left = () if work.result else take_over(self.checkout)
         except UnusableTreeError as error:
             early = ended_early(work.ending or Ending.FAILED, task.limits)
             status = early or AttemptStatus.ERROR
             words = "; ".join(filter(None, (work.error, str(error))))
             return replace(_said(record, task.transcript, status), error=words)
+        for one in left:
+            self.access.log.info("dropped: %s", one)
         result = work.result or check_outcomes(self.checkout, task.linter, task.run_tests)
         if work.ending is not None:
             result = replace(result, ending=work.ending)
@@ -248,12 +243,6 @@ class Attempt:
             error="; ".join(filter(None, (work.error, faults))),
         )
 
-    def _taken_over(self) -> tuple[Dropped, ...]:
-        dropped = take_over(self.checkout)
-        for found in dropped:
-            self.access.log.info("dropped: %s", found)
-        return dropped
-
 
 def _said(record: AttemptRecord, said: Transcript, status: AttemptStatus) -> AttemptRecord:
     full = replace(record, messages=tuple(said.messages), calls=tuple(said.calls))
@@ -272,15 +261,11 @@ def linter_for(instance: Instance) -> Linter:
     Any interpreter of that version on this machine is enough, because code is only compiled.
     Without one the harness's own compiler is used.
     """
-    compiler = _compiler(instance.spec.python if instance.spec else "")
-    return Linter(RememberingCompiler(compiler) if compiler else None)
-
-
-def _compiler(version: str) -> Compiler | None:
+    version = instance.spec.python if instance.spec else ""
     if version == ".".join(map(str, sys.version_info[:2])):
-        return OwnCompiler(version)  # no process has to be started
+        return Linter(RememberingCompiler(OwnCompiler(version)))  # no process has to be started
     python = find_python(version) if version else None
-    return InterpreterCompiler(python) if python else None
+    return Linter(RememberingCompiler(InterpreterCompiler(python)) if python else None)
 
 
 _NAMED = 3
@@ -333,8 +318,10 @@ def check_outcomes(
 
     ``take_over`` must have prepared the tree.
     """
-    changes = changes_of(checkout)
-    clean = not _findings(checkout, linter, changes) if changes else None
+    changes, base = changes_of(checkout), base_reader(checkout)
+    kept = [(path, data) for path, data in changes.items() if data is not None]
+    texts = [Change(path, base(path), TextFile.decode(data).text) for path, data in kept]
+    clean = not linter.new_findings(texts) if changes else None
     test = run_tests(changes).outcome if clean and run_tests else None
     return Result(
         ending=Ending.DONE,
@@ -364,23 +351,3 @@ def changes_of(checkout: Checkout) -> Changes:
         there = status != "D" and place.is_file() and not place.is_symlink()
         changes[path] = place.read_bytes() if there else None
     return changes
-
-
-def _findings(checkout: Checkout, linter: Linter, changes: Changes) -> tuple[Finding, ...]:
-    tracked = set(checkout.tracked_files())
-    return linter.new_findings(
-        [
-            Change(
-                path,
-                _base_text(checkout, path) if path in tracked else None,
-                TextFile.decode(data).text,
-            )
-            for path, data in changes.items()
-            if data is not None
-        ]
-    )
-
-
-def _base_text(checkout: Checkout, path: str) -> str:
-    data = git("cat-file", "blob", f"{checkout.base_commit}:{path}", cwd=checkout.root)
-    return TextFile.decode(data).text

@@ -55,12 +55,11 @@ class Candidate:
     """An attempt's patch with its outcomes; None is an unknown outcome.
 
     Attributes:
-        attempt: from 1, over the whole instance.
-        fit_patch: the patch to predict, without edits to tests and other excluded files.
-        applies: whether ``fit_patch`` applies to the clean base commit.
+        submittable_patch: the patch to predict, without edits to tests and other excluded files.
+        applies: whether it applies to the clean base commit.
         status: set where the attempt ended otherwise than by its outcomes.
-        edits_test_configuration: part of ``fit_patch`` changes how existing tests run; the outcome
-            of its tests is that without this part.
+        edits_test_configuration: part of it changes how existing tests run; the outcome of its
+            tests is that without this part.
         untested: why the test outcome is unknown, where more is to be said than that.
         test_note: what limits the test outcome.
     """
@@ -78,7 +77,6 @@ class Candidate:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a patch that can be predicted."""
         return bool(self.submittable_patch.strip()) and self.applies
 
     @property

@@ -48,10 +48,8 @@ class Examined:
 def examine(checkout: Checkout, raw: str, patch: str, ran: Changes | None) -> Examined:
     """Return what can be said of a patch that was taken from ``checkout``.
 
-    Args:
-        raw: the patch as it was taken.
-        patch: what of it may be predicted.
-        ran: what the tested tree differed in from the base commit; None where no test ran.
+    ``raw`` is the whole patch, ``patch`` the part that may be predicted. ``ran`` is what the tested
+    tree differed in from the base commit; None where no test ran.
     """
     if ran is None and not any(map(may_configure_tests, patch_paths(raw))):
         return Examined(not patch or applies(checkout.root, patch))
@@ -64,17 +62,16 @@ def examine(checkout: Checkout, raw: str, patch: str, ran: Changes | None) -> Ex
         edits = ConfigurationEdits.SOME
     if ran is None:
         return Examined(True, edits)
-    return Examined(True, edits, _differing(checkout, made.changes, ran, tree.others))
+    one, two = _blobs(checkout, made.changes), _blobs(checkout, ran)
+    paths = {path for path in one.keys() | two.keys() if one.get(path, "") != two.get(path, "")}
+    return Examined(True, edits, tuple(sorted(paths | {*tree.others})))
 
 
 def files_in_submodules(checkout: Checkout) -> tuple[str, ...]:
     """Return what lies in the folders of submodules, which no patch can hold, sorted."""
-    folders = [name for name in checkout.snapshot.submodules if _is_folder(checkout.root / name)]
-    return tuple(sorted(f"{f}/{path}" for f in folders for path in stamps(checkout.root / f)))
-
-
-def _is_folder(place: Path) -> bool:
-    return place.is_dir() and not place.is_symlink()
+    places = {name: checkout.root / name for name in checkout.snapshot.submodules}
+    held = {name: p for name, p in places.items() if p.is_dir() and not p.is_symlink()}
+    return tuple(sorted(f"{name}/{path}" for name, p in held.items() for path in stamps(p)))
 
 
 def base_reader(checkout: Checkout) -> Callable[[str], str | None]:
@@ -91,8 +88,6 @@ def base_reader(checkout: Checkout) -> Callable[[str], str | None]:
 
 @dataclass(frozen=True)
 class _Tree:
-    """What differs from the base commit: files by path, and paths of links and submodules."""
-
     files: Changes
     others: tuple[str, ...]
 
@@ -106,10 +101,11 @@ def _tree(checkout: Checkout, patch: str) -> _Tree | None:
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder, "index")
         index.write_bytes((root / BASE_INDEX).read_bytes())
+        objects = str(root / ".git/objects").replace("\\", "\\\\").replace('"', '\\"')
         env = {
             "GIT_INDEX_FILE": str(index),
             "GIT_OBJECT_DIRECTORY": folder,
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(root / ".git/objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{objects}"',
         }
         data = patch.encode("utf-8", "surrogateescape")
         argv = ("apply", "--cached", "--whitespace=nowarn", "-")
@@ -119,11 +115,6 @@ def _tree(checkout: Checkout, patch: str) -> _Tree | None:
             "diff-index", "--cached", "--no-renames", "-z", checkout.base_commit, cwd=root, env=env
         )
         return _read(listed, root, env)
-
-
-def _quoted(path: Path) -> str:
-    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _read(listing: bytes, root: Path, env: Mapping[str, str]) -> _Tree:
@@ -156,23 +147,14 @@ def _contents(blobs: Sequence[str], root: Path, env: Mapping[str, str]) -> list[
     return found
 
 
-def _differing(
-    checkout: Checkout, made: Changes, ran: Changes, others: Sequence[str]
-) -> tuple[str, ...]:
-    one, two = _blobs(checkout, made), _blobs(checkout, ran)
-    paths = {path for path in one.keys() | two.keys() if one.get(path, "") != two.get(path, "")}
-    return tuple(sorted(paths | {*others}))
-
-
 def _blobs(checkout: Checkout, changes: Changes) -> dict[str, str | None]:
     base = checkout.snapshot.entries
-    blobs = {path: None if data is None else _blob(data) for path, data in changes.items()}
-    return {
-        path: blob
-        for path, blob in blobs.items()
-        if blob != (base[path].blob if path in base else None)
-    }
-
-
-def _blob(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    blobs: dict[str, str | None] = {}
+    for path, data in changes.items():
+        blob = None
+        if data is not None:
+            whole = b"blob %d\0" % len(data) + data
+            blob = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+        if blob != (base[path].blob if path in base else None):
+            blobs[path] = blob
+    return blobs

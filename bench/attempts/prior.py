@@ -26,7 +26,7 @@ def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
 
 
 def status_of(prediction: Mapping[str, Any]) -> str:
-    """Return a prediction's status; files of the older layout have none."""
+    """Return a prediction's status; files of other harnesses have none."""
     if "status" in prediction:
         return recorded_status(prediction)
     if is_plausible(prediction):

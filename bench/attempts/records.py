@@ -19,14 +19,12 @@ class AttemptRecord:
     """One attempt: its model, its messages and its outcomes.
 
     Attributes:
-        candidate: what the choice among attempts depends on.
         try_: from 1, per model.
         temperature: that was sent; None where none was.
         traits: what the conversation knew of its model.
         model_patch: raw, as the agent left the tree, edits to tests included.
         dropped_files: files of ``model_patch`` that are not predicted.
         added_files: files that were in the conversation.
-        error: the traceback or the provider's words when the attempt ended in one.
         seconds: wall-clock time; differs from run to run, so no prediction holds it.
     """
 
@@ -49,12 +47,10 @@ class AttemptRecord:
 
     @property
     def attempt(self) -> int:
-        """The attempt's number, from 1 over the whole instance."""
         return self.candidate.attempt
 
     @property
     def cost(self) -> Decimal | None:
-        """Dollars of all calls, None when one of them has no known price."""
         return total_cost([self])
 
     def as_prediction(self, instance_id: str, model_name_or_path: str) -> dict[str, Any]:

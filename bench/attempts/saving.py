@@ -21,11 +21,7 @@ from runs.storage.store import RunStore
 
 @dataclass(frozen=True)
 class Saver:
-    """Saves the results of one start of a run.
-
-    Attributes:
-        say: prints a line for the user.
-    """
+    """Saves the results of one start of a run."""
 
     store: RunStore
     config: RunConfig
@@ -33,7 +29,6 @@ class Saver:
     _returned: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(self, finished: Finished[InstanceWork], coordinator: CallCoordinator) -> None:
-        """Save what was done on an instance."""
         work = finished.value or InstanceWork((), None)
         try:
             if work.solved is None:
@@ -95,17 +90,12 @@ def prediction(solved: Solved, model_name_or_path: str) -> dict[str, Any]:
     name = solved.instance.instance_id
     results = [record.as_prediction(name, model_name_or_path) for record in solved.attempts]
     winner = solved.winner
-    chosen = winner.as_prediction(name, model_name_or_path) if winner else _nothing(results[0])
+    nothing = {"model_patch": "", "edited_files": [], "edits_test_configuration": False}
     return {
-        **chosen,
+        **(winner.as_prediction(name, model_name_or_path) if winner else results[0] | nothing),
         "tries": max(record.try_ for record in solved.attempts),
         "status": solved.choice.status.value,
         "reason": solved.choice.reason,
         "cost": as_number(total_cost(solved.attempts)),
         "all_results": results,
     }
-
-
-def _nothing(result: dict[str, Any]) -> dict[str, Any]:
-    nothing = {"model_patch": "", "edited_files": [], "edits_test_configuration": False}
-    return {**result, **nothing}

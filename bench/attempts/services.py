@@ -20,11 +20,7 @@ from runs.modelsource import ModelSource
 
 @dataclass(frozen=True)
 class Services:
-    """The run's configuration, and what this process has once.
-
-    Attributes:
-        images: of the engine; None where no test runs in a container.
-    """
+    """The run's configuration, and what this process has once."""
 
     config: RunConfig
     worker: WorkerAccess

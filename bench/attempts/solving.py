@@ -26,7 +26,7 @@ from bench.repos.snapshots import Snapshot
 from bench.repos.spread import make_spread
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.processes import remove_tree
-from environments import Session, UnavailableError
+from environments import UnavailableError
 from environments.base import EnvironmentKind
 from runs.calls.gate import recorded_calls
 from runs.jobs import Finished, JobAccess
@@ -46,7 +46,6 @@ class Solved:
 
     @property
     def winner(self) -> AttemptRecord | None:
-        """The record of the chosen candidate."""
         chosen = self.choice.winner
         return next((a for a in self.attempts if chosen and a.attempt == chosen.attempt), None)
 
@@ -56,7 +55,6 @@ class Solver:
     """Solves one instance.
 
     Attributes:
-        records: what was done so far, also after an exception.
         folders: where it worked; the caller removes them.
     """
 
@@ -70,7 +68,7 @@ class Solver:
     def solve(self) -> Solved:
         """Make attempts until one is plausible or all are used up, and choose."""
         config, instance = self.services.config, self.instance
-        self._step(WorkStep.CHECKOUT)
+        self.access.steps.step(instance.instance_id, 0, "", WorkStep.CHECKOUT)
         snapshot = snapshot_of(instance, self.services.mirrors, self.services.snapshots)
         make_spread(self.services.worker.work)
         folder = Path(
@@ -118,16 +116,10 @@ class Solver:
             self.access.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
             if self._enough(record) and not config.all_attempts:
                 break
-            if self._all_without_money():
+            last = self.records[-len(config.models) :]
+            broke = all(one.status is AttemptStatus.BUDGET for one in last)
+            if len(last) == len(config.models) and broke:
                 break
-
-    def _step(self, step: WorkStep) -> None:
-        self.access.steps.step(self.instance.instance_id, 0, "", step)
-
-    def _all_without_money(self) -> bool:
-        count = len(self.services.config.models)
-        last = self.records[-count:]
-        return len(last) == count and all(record.status is AttemptStatus.BUDGET for record in last)
 
     def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
         """Return a fresh checkout: the ``used`` one, reset, where only our agent wrote to it."""
@@ -157,10 +149,6 @@ class Solver:
             )
             self.access.log.warning("no tests: %s", error)
             return None
-        return self._regression_tests(base, session)
-
-    def _regression_tests(self, base: Checkout, session: Session) -> RegressionTests:
-        config = self.services.config
         return RegressionTests(
             instance=self.instance,
             session=session,
@@ -191,11 +179,7 @@ def explained(choice: CandidateChoice, records: Sequence[AttemptRecord]) -> Cand
 
 @dataclass(frozen=True)
 class InstanceWork:
-    """What was done on an instance.
-
-    Attributes:
-        solved: the choice; None where there is none yet, and the instance must be redone.
-    """
+    """What was done on an instance; without a choice (``solved``) it must be redone."""
 
     records: tuple[AttemptRecord, ...]
     solved: Solved | None
@@ -203,28 +187,21 @@ class InstanceWork:
 
 @dataclass(frozen=True)
 class InstanceJob:
-    """An instance to solve; see ``runs.jobs.Job``.
-
-    Attributes:
-        recordings: that are replayed; None where models are called.
-    """
+    """An instance to solve; see ``runs.jobs.Job``."""
 
     instance: Instance
     recordings: ReplayedModels | None = None
 
     @property
     def key(self) -> str:
-        """The instance's id."""
         return self.instance.instance_id
 
     @property
     def description(self) -> str:
-        """The instance's id."""
         return self.instance.instance_id
 
     @property
     def group(self) -> str:
-        """The repository as ids contain it."""
         return self.instance.repo.replace("/", "__")
 
     def portable(self) -> InstanceJob:
@@ -235,19 +212,7 @@ class InstanceJob:
         return replace(self, recordings=replace(self.recordings, read=read))
 
     def work(self, services: Services, access: JobAccess) -> Finished[InstanceWork]:
-        """Solve the instance; see ``runs.jobs.Job``."""
         return solve(self.instance, services, access, self.recordings)
-
-
-def _solved(solver: Solver) -> Solved:
-    try:
-        # First: who waits for room must not hold a slot that the user of another image needs.
-        with solver.services.pinned(solver.instance), solver.slot:
-            return solver.solve()
-    finally:
-        # Without a slot: a disk is waited for, and others can work meanwhile.
-        for folder in solver.folders:
-            remove_tree(folder)
 
 
 def solve(
@@ -256,7 +221,7 @@ def solve(
     access: JobAccess,
     recordings: ReplayedModels | None = None,
 ) -> Finished[InstanceWork]:
-    """InstanceWork on ``instance`` and return how it ended."""
+    """Solve ``instance`` and return how the job ended."""
     started = time.monotonic()
     if recordings is not None:
         services = replace(services, models=recordings)
@@ -270,7 +235,14 @@ def solve(
         return Finished(instance.instance_id, status, reason, work, seconds)
 
     try:
-        solved = _solved(solver)
+        try:
+            # First: who waits for room must not hold a slot that the user of another image needs.
+            with services.pinned(instance), solver.slot:
+                solved = solver.solve()
+        finally:
+            # Without a slot: a disk is waited for, and others can work meanwhile.
+            for folder in solver.folders:
+                remove_tree(folder)
     except UserError:
         raise
     except StoppedError as error:

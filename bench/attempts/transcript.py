@@ -27,7 +27,6 @@ def transcript(solved: Solved) -> str:
 
 
 def title_of(problem_statement: str) -> str:
-    """Return an issue's title: its first line with words."""
     lines = (line for line in problem_statement.splitlines() if line.strip())
     return shortened(next(lines, "").lstrip("# "), _LONGEST_TITLE)
 
@@ -126,12 +125,7 @@ def message_block(text: str, place: str, seen: SeenTexts) -> str:
 
 def fenced(text: str, language: str) -> str:
     """Return ``text`` in a fence that is longer than any in it."""
-    longest = max((len(run) for run in _runs(text)), default=2)
+    stripped = [line.lstrip() for line in text.splitlines()]
+    longest = max((len(line) - len(line.lstrip("`")) for line in stripped), default=2)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
-
-
-def _runs(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        stripped = line.lstrip()
-        yield stripped[: len(stripped) - len(stripped.lstrip("`"))]

@@ -31,8 +31,6 @@ _PARSING = re.compile(r", unable to parse string as an? \w+")
 
 @option_group
 class About:
-    """What each command can say of itself."""
-
     version: bool = option(False, "Print the version.", "--version", panel=RUN, recorded=False)
 
 
@@ -44,7 +42,6 @@ class SectionedCommand(TyperCommand):
     """
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
-        """Write the options by their panels, in the order in which they are declared."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -57,13 +54,11 @@ class SectionedCommand(TyperCommand):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-        """Parse the command line over the defaults that the files on it name."""
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         ctx.default_map = recorded_defaults(self.params, given)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Run the command, or only say what ``About`` asks for."""
         if ctx.params.get("version"):
             print(f"swe-retry-harness {HARNESS_VERSION}")
             return 0

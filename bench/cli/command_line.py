@@ -75,7 +75,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
-    """Do what is asked for; the modules of a command are imported when it runs."""
     if values["try_agent"] is not None:
         return try_agent(replace(config, agent=values["try_agent"]), options, print)
     if options.clean:
@@ -146,8 +145,6 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Listed:
-    """A model of the table: litellm's name, its aliases, and its settings."""
-
     name: str
     aliases: tuple[str, ...]
     settings: ModelSettings
@@ -158,10 +155,6 @@ class ListedRow:
     """A row of the table; None is unknown.
 
     Attributes:
-        edit_format: the one that it writes when no other is named.
-        context, output: tokens of its window, and of its longest reply.
-        usd_per_million_in, usd_per_million_out: prices of litellm's map.
-        temperature: whether it takes one.
         key: ``set``, ``missing NAME``, or None where the provider wants none.
     """
 
@@ -210,7 +203,6 @@ def list_models(
 
 
 def listed_row(model: Listed, api_base: str | None) -> ListedRow:
-    """Return what is known of a model."""
     known = filled(model.settings, model.name, api_base)
     entry = map_entry(model.name)
     return ListedRow(
@@ -268,9 +260,6 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     """Run the agent of ``config`` on one demo instance and say how it ended; return the exit code.
 
     Nothing is tested, and nothing is written but to a folder that is removed.
-
-    Returns:
-        0 when it ended normally and left a change, else 1.
     """
     config = validated(config)
     check_models(config, options.money)

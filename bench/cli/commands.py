@@ -91,7 +91,6 @@ def _labelled(config: RunConfig) -> RunConfig:
 def _recorded(
     config: RunConfig, options: Options, selected: Sequence[Instance], say: Say
 ) -> Sequence[Instance]:
-    """In a replay, leave out instances without a recording, unless they are asked for by name."""
     if not config.replay:
         return selected
     folder = replay_folder(config.replay)
@@ -106,7 +105,6 @@ def _recorded(
 
 
 def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) -> Plan:
-    """Return what the plain command works on: neither done nor plausible in an earlier run."""
     found = plan(store, options.money.limits, ids)
     earlier = plausible_instances(options.prior)
     todo = tuple(name for name in found.todo if name not in earlier)
@@ -125,12 +123,6 @@ def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) ->
 
 @dataclass(frozen=True)
 class _Session:
-    """The start of a run whose lock this process holds.
-
-    Attributes:
-        left_out: by ``--only-valid``, with their states.
-    """
-
     config: RunConfig
     options: Options
     store: RunStore
@@ -261,14 +253,8 @@ class Preflight:
     """What a run would do.
 
     Attributes:
-        models: litellm's names with their edit formats.
-        todo: ids of the instances to work on.
         attempts: at most, on each instance.
-        calls: at most, those after transient errors aside; None for outside agents.
         lower, upper: bounds of the dollars; None where unknown.
-        budget: of the run in dollars; None where there is none.
-        missing: what has to be there first, in words.
-        differences: how the run was started otherwise, in words.
         free: bytes at ``cache``.
     """
 
@@ -290,7 +276,6 @@ class Preflight:
     free: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON holds it: dollars as texts."""
         money = {key: as_text(getattr(self, key)) for key in ("lower", "upper", "budget")}
         paths = {"folder": str(self.folder), "cache": str(self.cache)}
         models = [{"name": name, "edit_format": format_} for name, format_ in self.models]
@@ -329,7 +314,6 @@ def preflight(
     cache: Path,
     differences: Sequence[str],
 ) -> Preflight:
-    """Return what a run would do with the instances ``todo``."""
     attempts = len(config.models) * config.tries
     each = 1 + config.max_reflections.most
     place = next(p for p in (cache, *cache.parents) if p.exists())

@@ -26,12 +26,7 @@ _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 
 
 def recorded_defaults(params: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults, by parameter, that the files on a command line give.
-
-    Args:
-        params: of the command, as click has them.
-        given: the raw values of the command line, by parameter.
-    """
+    """Return the defaults, by parameter, that the files on a command line give."""
     file = _of_file(Path(str(given["config"])), params) if given.get("config") else {}
     if given.get(CONTINUE) is None:
         return file
@@ -123,7 +118,6 @@ def _names(param: Any) -> Iterator[str]:  # noqa: ANN401 - click's parameter
 
 
 def _plain(value: Any, *, links: bool) -> Any:  # noqa: ANN401 - any value of an option
-    """Return ``value`` as JSON holds it, paths absolute; ``links``: without following links."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Path):

@@ -9,13 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Bundled:
-    """The parts of a bundled dataset, which no host serves.
-
-    Attributes:
-        path: the task repository.
-        build_mirrors: makes the mirrors of the repositories in a folder; returns the folder.
-        build_images: builds the images of instances.
-    """
+    """The parts of a bundled dataset, which no host serves."""
 
     path: Path
     build_mirrors: Callable[[Path], Path]

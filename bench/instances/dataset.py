@@ -49,7 +49,6 @@ class DatasetIdentity:
     neutral_ids: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for ``run.json``, without what most datasets do not have."""
         plain = asdict(self)
         return {key: plain[key] for key in plain if plain[key] or key not in _RARE}
 

@@ -60,11 +60,7 @@ def _check_revision(name: str, asked: str, held: str) -> None:
 
 @contextmanager
 def _offline_if_unreachable(name: str) -> Iterator[None]:
-    """Ask the hub once; if it does not answer, let the libraries use their cache only.
-
-    Raises:
-        InfrastructureError: the hub cannot be reached, and the block fails.
-    """
+    """Ask the hub once; if it does not answer, let the libraries use their cache only."""
     unreachable = _hub_unreachable(name)
     if not unreachable:
         yield
@@ -88,7 +84,6 @@ def _offline_if_unreachable(name: str) -> Iterator[None]:
 
 
 def _hub_unreachable(name: str) -> str:
-    """Return why the hub does not answer; empty if it does."""
     import httpx
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled

@@ -145,13 +145,7 @@ class Evaluation:
 
 
 def evaluation_of(row: Mapping[str, Any], instance_id: str, *, plants_bug: bool) -> Evaluation:
-    """Read the hidden half of ``row``.
-
-    Args:
-        row: of any set.
-        instance_id: for rows without the column of this name.
-        plants_bug: the patch makes the bug.
-    """
+    """Read the hidden half of ``row``."""
     for key in _TEXTS:
         if not isinstance(row.get(key) or "", str):
             raise UserError(f"`{key}` is not a text")

@@ -71,7 +71,6 @@ class DatasetName:
 
     @property
     def hub_id(self) -> str:
-        """The id on the hub; empty if it cannot be one."""
         if self.name in SETS:
             return SETS[self.name].name
         return self.name if _HUB_ID.fullmatch(self.name) else ""

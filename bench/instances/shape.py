@@ -81,9 +81,6 @@ class Instance:
         test_setup: how pre-existing tests run in the image; None where the row does not say.
         place: how the image is laid out.
         set_name: the task set that the row was recognized as, for messages.
-        language: of the repository in lower case, where the row says; else empty.
-        created_at: date and time in ISO 8601; empty if unknown.
-        image_urls: pictures of the issue, for models that take images.
         parser_source: Python that defines ``parser(log)``, which returns a status by test. It is
             foreign code: run it in an environment only.
         bug: a patch that is applied to ``base_commit`` to make the tree that is worked on.
@@ -110,7 +107,6 @@ class Instance:
 
     @property
     def shown_image(self) -> str:
-        """The image's name for files and messages."""
         return self.image_label or self.image
 
 

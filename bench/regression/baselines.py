@@ -39,11 +39,8 @@ class Baseline:
     """The run of one test file at the base commit.
 
     Attributes:
-        results: status per test; empty if the output gave none.
-        seconds: duration without set-up.
         timed_out: the time limit ended it, so nothing can be concluded.
         died: a signal ended it.
-        stated: where its modules came from; empty for other languages than Python.
     """
 
     results: Results
@@ -54,18 +51,12 @@ class Baseline:
 
     @property
     def usable(self) -> bool:
-        """Whether a candidate can be compared with it."""
         return not self.timed_out and bool(passing(self.results))
 
 
 @dataclass(frozen=True)
 class TestFiles:
-    """Runs test files of an instance.
-
-    Attributes:
-        files: the tracked files of the base commit.
-        read: returns the text of one of them.
-    """
+    """Runs test files of an instance."""
 
     __test__ = False
 
@@ -127,7 +118,6 @@ class TestFiles:
         return result, found
 
     def _read_by_row(self, log: str) -> Results:
-        """Return what the row's own parser reads; nothing where no sandbox can be made for it."""
         try:
             return parsed_log(self.instance.parser_source, log, parser_folders())
         except UnavailableError:
@@ -136,7 +126,6 @@ class TestFiles:
 
 @contextmanager
 def no_spare(wanted: int) -> Iterator[int]:
-    """Lend no slot; see ``runs.slots.Slots.spare``."""
     yield 0
 
 
@@ -145,11 +134,8 @@ class Baselines:
     """Baselines of one instance, in one environment.
 
     Attributes:
-        cache: folder of baselines, shared by all runs.
-        identity: the environment's part of their keys.
         longest: seconds after which a baseline is of no use to any candidate.
         spare: lends slots that no other work needs now.
-        check: raises when the run stops.
     """
 
     tests: TestFiles
@@ -181,7 +167,6 @@ class Baselines:
                 return list(pool.map(lambda p: self._measured(prepared, p, seconds), chosen))
 
     def _measured(self, prepared: Prepared, path: str, seconds: float) -> Baseline:
-        """Measure one file unless another process has done so in the meantime."""
         file = self._file(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(FileLock(f"{file}.lock"), self.check):

@@ -54,7 +54,6 @@ class ProvenSetup:
     """A way of setting the tree up in which its tests import the tree.
 
     Attributes:
-        setup: the way.
         failing: set-up commands that fail at the base commit too.
         installs: whether the set-up installs the project from the changed tree.
         reason: why no outcome can be trusted; empty where it can.
@@ -104,7 +103,6 @@ def needs_rebuild(edited: Collection[str], packages: Sequence[Package]) -> bool:
 
 
 def build_files(edited: Iterable[str]) -> list[str]:
-    """Return the files of ``edited`` that are the build's own script or configuration."""
     return [path for path in edited if path in _BUILD_FILES]
 
 
@@ -121,12 +119,6 @@ def find_setup(
 
     A way in which the installation works is preferred to one that only puts the tree on the path,
     because it also shows that a candidate breaks the installation.
-
-    Args:
-        read: returns a base file's text.
-        command: runs the regression tests.
-        rebuild: whether edits may change what an installation does; if not, none is needed
-            where the tests import the tree already.
     """
     token = secrets.token_hex(16)
     proof = _Proof(session, packages, command, runner, token)
@@ -152,8 +144,6 @@ def find_setup(
 
 @dataclass(frozen=True)
 class _Proof:
-    """Runs ``command`` on a tree in which ``packages`` are marked, until they are imported."""
-
     session: Session
     packages: Sequence[Package]
     command: str
@@ -161,7 +151,6 @@ class _Proof:
     token: str
 
     def of(self, setup: Setup, changes: Changes) -> ProvenSetup:
-        """Return ``setup`` with what it shows; the reason is empty where it is proven."""
         with self.session.prepare(changes, setup) as prepared:
             failing = tuple(one.command for one in prepared.failed)
             reason = self._doubt(prepared)
@@ -169,7 +158,6 @@ class _Proof:
         return ProvenSetup(setup, failing, installs, reason)
 
     def _doubt(self, prepared: Prepared) -> str:
-        """Return why the command does not prove that it imports the tree; empty when it does."""
         if not self.packages:
             return ""
         names = [package.name for package in self.packages]

@@ -38,11 +38,7 @@ def has_convention(edited: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class RelatedTests:
-    """Selects from the files of one commit, each test file of Python read once.
-
-    Attributes:
-        read: returns the text of one of ``files``, or of a settings file.
-    """
+    """Selects from the files of one commit, each test file of Python read once."""
 
     files: Sequence[str]
     read: Callable[[str], str | None]
@@ -188,7 +184,6 @@ class Convention:
     """How one family of languages names tests.
 
     Attributes:
-        sources: suffixes of its files.
         test: matches the path of a test file; its group ``subject`` is the name of what is tested.
         uses: patterns of a test's text that uses a source file: ``{stem}`` is its name without
             suffix, ``{folder}`` the folder's, ``{camel}`` the stem as the name of a class.
@@ -263,7 +258,6 @@ _CONVENTIONS = (
 
 
 def conventions_of(edited: Iterable[str]) -> Mapping[str, Convention]:
-    """Return the convention of each of ``edited`` that has one."""
     found = ((path, _convention(path)) for path in edited)
     return {path: convention for path, convention in found if convention}
 
@@ -284,13 +278,7 @@ def _is_other_test(convention: Convention, path: str) -> bool:
 
 
 def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read) -> dict[str, int]:
-    """Return the test files that belong to ``edited``, with their scores.
-
-    Args:
-        edited: source files, no tests.
-        files: of the base commit.
-        read: returns the text of one of them.
-    """
+    """Return the test files that belong to ``edited``, with their scores."""
     scores: dict[str, int] = {}
     sources = conventions_of(edited)
     for convention in {id(one): one for one in sources.values()}.values():
@@ -321,7 +309,6 @@ def _use(form: str, source: str) -> re.Pattern[str]:
 
 
 def _names(source: str) -> frozenset[str]:
-    """Return the names by which tests call a source file; the root of a crate has none."""
     path = PurePosixPath(source)
     if path.stem not in _ROOT_MODULES:
         return frozenset({path.stem})

@@ -92,12 +92,10 @@ def runner_of(command: str) -> Runner | None:
 
 
 def can_take(runner: Runner, path: str) -> bool:
-    """Tell whether ``runner`` runs tests in the language of the file ``path``."""
     return path.endswith(_SUFFIXES.get(runner, ("",)))
 
 
 def pattern_of(runner: Runner) -> re.Pattern[str]:
-    """Return the pattern of the words that start ``runner``."""
     return next(pattern for pattern, one in _PATTERNS if one is runner)
 
 

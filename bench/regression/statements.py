@@ -48,7 +48,6 @@ def stating(command: str, token: str, runner: Runner, names: Sequence[str] = ())
 
 
 def mark_of(token: str) -> str:
-    """Return the word at the beginning of the statements of a run."""
     return hashlib.sha256(token.encode()).hexdigest()[:32]
 
 

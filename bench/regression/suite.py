@@ -54,11 +54,6 @@ class RegressionTests:
     """The regression tests of one instance, in one session of an environment.
 
     Attributes:
-        files: tracked files of the base commit.
-        read: returns a base file's text.
-        cache: folder of baselines, shared by all runs.
-        identity: the environment's part of the cache key.
-        check: raises when the run stops.
         spare: lends slots that no other work needs now, for baselines.
         tested: changes of the last tree whose tests ran.
         note: what limits the last outcome: files that were left out, flaky tests.
@@ -145,7 +140,6 @@ class RegressionTests:
         return cache(RelatedTests(files, self.read).of)
 
     def _setup(self, changes: Changes, wanted: Sequence[str]) -> ProvenSetup:
-        """Return how to set the tree up so that the tests import the edited packages from it."""
         packages = edited_packages(changes, set(self.files)) if wanted else ()
         rebuild = needs_rebuild(changes, packages)
         key = (rebuild, *(package.file for package in packages))
@@ -226,7 +220,6 @@ class RegressionTests:
         whole: Changes,
         selected: Mapping[str, Baseline],
     ) -> TestReport:
-        """Set the candidate up and run the selected files on it; a failing file runs twice."""
         reason = ""
         if whole != changes:
             with self.session.prepare(whole, proven.setup) as prepared:
@@ -300,7 +293,6 @@ class RegressionTests:
             self._doubt = self._doubt or found
 
     def _ended(self, result: CommandResult) -> str:
-        """Return in words what ended a run; empty for one that ended by itself."""
         if result.timed_out:
             return f"The run did not end within {self.limits.test:.0f} seconds."
         if died(result):

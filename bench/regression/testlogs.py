@@ -59,11 +59,9 @@ class TestRun:
     """The output of a runner and its results.
 
     Attributes:
-        log: the output without the report.
         results: status per test; empty if the output contradicts itself or was cut off.
         details: why tests failed, where the parser knows; not for runners of Python.
         stated: where its modules come from; only for runners of Python.
-        report: pytest's.
     """
 
     __test__ = False
@@ -118,7 +116,6 @@ def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> T
 
 
 def _by_name(output: str, instance: Instance) -> dict[str, str]:
-    """Parse with swebench's parser for the row; empty where it fails on this output."""
     parser = _registry()[instance.log_parser]
     try:
         return dict(parser(limited_output(output), _Parsed(instance.repo, instance.version)))
@@ -142,7 +139,6 @@ def _registry() -> Mapping[str, Callable[[str, Any], dict[str, str]]]:
 
 
 def passing(results: Results) -> frozenset[str]:
-    """Return the tests that pass."""
     return frozenset(name for name, status in results.items() if status in _PASSING)
 
 

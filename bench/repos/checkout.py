@@ -55,8 +55,6 @@ class Checkout:
     """A work tree at its base commit, and its state right after the checkout.
 
     Attributes:
-        root: the work tree.
-        snapshot: the only commit of its repository.
         fresh: stamps of the files right after the checkout, by path.
         repository: stamps of the files and folders of its ``.git`` at that time.
     """
@@ -68,7 +66,6 @@ class Checkout:
 
     @property
     def base_commit(self) -> str:
-        """The only commit in the repository."""
         return self.snapshot.commit
 
     def settle(self) -> None:

@@ -53,9 +53,6 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
     The agent may have committed, moved HEAD, or set filters and hooks, and repositories of its own
     hide their files from ours. ``info/exclude`` is kept: it says which new files to ignore, and
     it cannot hide changes of tracked files.
-
-    Returns:
-        What was dropped, without ignored files; tracked files among it are restored.
     """
     root = checkout.root
     if root.is_symlink() or not root.is_dir():
@@ -106,7 +103,6 @@ def _cleared(checkout: Checkout) -> Iterator[Dropped]:
 
 
 def _unfit(checkout: Checkout, path: str, entry: os.DirEntry[str]) -> str:
-    """Return why no patch can hold ``entry``; empty if one can."""
     known = checkout.snapshot.entries.get(path)
     if len(os.fsencode(path)) > _LONGEST_PATH and known is None:
         return f"its path is longer than {_LONGEST_PATH} bytes"

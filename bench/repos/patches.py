@@ -71,8 +71,6 @@ _BUILD_SUFFIXES = (".pyc", ".pyo", ".so", ".o", ".orig", ".rej", ".egg-info", ".
 
 @dataclass(frozen=True)
 class FilePatch:
-    """The part of a patch for one file."""
-
     path: str
     new: bool
     data: bytes
@@ -173,7 +171,6 @@ def submittable_patch(patch: str) -> SubmittablePatch:
 
 
 def patch_paths(patch: str) -> tuple[str, ...]:
-    """Return the paths of the files in ``patch``."""
     return tuple(p.path for p in split_patch(patch.encode("utf-8", "surrogateescape")))
 
 

@@ -34,12 +34,10 @@ class TreeFile:
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
         return self.mode == _LINK
 
     @property
     def is_executable(self) -> bool:
-        """Whether it is an executable file."""
         return self.mode == "100755"
 
 
@@ -64,8 +62,6 @@ class Snapshot:
     """One commit's objects in ``folder``: a pack, and an index of the tree without stat data.
 
     Attributes:
-        commit: the only commit in the pack.
-        pack: the files of the pack, by name.
         entries: the files and links of the tree by path, sorted, without submodules.
         submodules: sorted paths of other repositories, of which this one holds nothing.
     """
@@ -122,7 +118,6 @@ def _short_hash(text: str) -> str:
 
 
 def _read(folder: Path) -> Snapshot | None:
-    """Return the snapshot in ``folder``; None if there is none or it has another layout."""
     try:
         return Snapshot.read(folder)
     except (ValueError, OSError):

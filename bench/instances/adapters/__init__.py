@@ -18,7 +18,6 @@ ADAPTERS: tuple[SetAdapter, ...] = (
 
 
 def adapter_of(row: Row) -> SetAdapter | None:
-    """Return the adapter of the set that ``row`` looks like; None for an unknown set."""
     return next((adapter for adapter in ADAPTERS if adapter.recognizes(row)), None)
 
 

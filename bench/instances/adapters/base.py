@@ -28,7 +28,6 @@ _MOST_SECONDS = 1e11
 
 
 def own_id(row: Row) -> str:
-    """Return the column ``instance_id``; empty if it is no text."""
     name = row.get("instance_id")
     return name if isinstance(name, str) else ""
 
@@ -38,12 +37,10 @@ class SetAdapter:
     """How the rows of one task set are read.
 
     Attributes:
-        name: of the set, for messages.
         marks: groups of columns; a row that has all columns of one group may be of the set.
         required: columns that may not be missing or empty; the first of alternatives is joined
             with ``|``.
         visible: the columns that ``read`` receives.
-        read: makes the instance of a row with the required columns.
         fits: tells whether a row with the marks is of the set.
         identify: returns the id by which the harness knows the row; never fails, and may see
             every column.
@@ -73,7 +70,6 @@ def columns(words: str) -> frozenset[str]:
 
 
 def text(row: Row, key: str) -> str:
-    """Return a text of the row; empty if it is missing."""
     value = row.get(key)
     if value is None:
         return ""
@@ -132,6 +128,5 @@ def date_of(value: object) -> str:
 
 
 def eval_image(owner: str, instance_id: str, joined: str = "_1776_") -> str:
-    """Return an image's name by the rule that most sets share."""
     name = instance_id.replace("__", joined).lower()
     return f"{owner}/sweb.eval.x86_64.{name}"

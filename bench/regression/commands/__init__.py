@@ -42,15 +42,7 @@ _REPORTS: Mapping[Runner, tuple[tuple[str, ...], str]] = {
 
 
 def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str | None:
-    """Return the command that runs the tests of the file ``path``; None if only all can be run.
-
-    Args:
-        command: runs all tests of the instance.
-        runner: that it starts, see ``find_runner``; one of Python's has other means.
-        path: of a test file of the base commit. It may have any name, so it is quoted, and left
-            to the whole suite where it would pass through a shell that may not quote.
-        tree: the base commit.
-    """
+    """Return the command that runs the tests of the file ``path``; None if only all can be run."""
     if runner in _COMPILED:
         one = only_command(command, pattern_of(runner))
         return _COMPILED[runner](one, path, tree) if one else None

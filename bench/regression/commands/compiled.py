@@ -69,7 +69,6 @@ def go_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
 
 
 def _kept_options(words: Iterable[str], takes: Collection[str], end: str) -> list[str] | None:
-    """Return the options of ``words`` without operands; None if a substitution stands there."""
     kept: list[str] = []
     waiting = False
     for word in words:
@@ -114,7 +113,6 @@ def _without_targets(words: list[str]) -> Iterator[str]:
 
 
 def _cargo_target(inside: str, crate: str, tree: BaseTree) -> tuple[str, ...] | None:
-    """Return the options that select the tests of a file of a crate; None for other files."""
     parts = PurePosixPath(inside).with_suffix("").parts
     if not all(_RUST_NAME.fullmatch(part) for part in parts) or len(parts) < 2:
         return None
@@ -135,7 +133,6 @@ def _cargo_target(inside: str, crate: str, tree: BaseTree) -> tuple[str, ...] | 
 
 
 def _module(parts: tuple[str, ...], root: str) -> tuple[str, ...]:
-    """Return the beginning of the names of a module's tests; nothing for the root module."""
     names = parts[:-1] if parts and parts[-1] in ("mod", root, "tests") else parts
     return (f"{'::'.join(names)}::",) if names else ()
 

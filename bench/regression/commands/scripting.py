@@ -100,7 +100,6 @@ def _by_script(call: ScriptCall, runner: Runner, path: str) -> str | None:
 
 
 def _operand(runner: Runner, path: str) -> str | None:
-    """Return ``path`` as ``runner`` takes it: jest reads patterns."""
     return quoted(_JEST_SPECIAL.sub(r"\\\1", path) if runner is Runner.JEST else path)
 
 

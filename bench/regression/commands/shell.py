@@ -43,11 +43,9 @@ class SimpleCommand:
 
     @property
     def text(self) -> str:
-        """The simple command alone."""
         return " ".join(self.words)
 
     def with_words(self, *words: str) -> str:
-        """Return the whole line with other words in this command."""
         return f"{self.before}{' '.join(words)}{self.after}"
 
     def path_here(self, path: str) -> str | None:
@@ -91,7 +89,6 @@ def _simple_command(command: str, mask: str, start: int, end: int) -> SimpleComm
 
 
 def _joined(folder: str, words: tuple[str, ...]) -> str:
-    """Return the folder after ``cd``; hidden where it is not a plain folder below this one."""
     plain = len(words) == 1 and bool(_PLAIN_PATH.fullmatch(words[0]))
     if not plain or words[0].startswith(("/", "-")) or ".." in words[0]:
         return _HIDDEN
@@ -119,7 +116,6 @@ def place_of(words: tuple[str, ...], names: re.Pattern[str]) -> int | None:
 
 
 def without_assignments(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``words`` without the variables in front."""
     first = next((n for n, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
     return words[first:]
 

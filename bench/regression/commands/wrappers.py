@@ -29,11 +29,6 @@ class ScriptCall:
     """A simple command that calls a script of ``package.json`` or ``composer.json``.
 
     Attributes:
-        command: the call.
-        manager: ``npm``, ``yarn``, ``pnpm`` or ``composer``.
-        name: of the script.
-        text: of the script.
-        arguments: that the call adds to it.
         around: whether further scripts run before or after it.
     """
 
@@ -46,7 +41,6 @@ class ScriptCall:
 
     @property
     def whole(self) -> str:
-        """The script with the arguments of the call."""
         return " ".join([self.text, *self.arguments])
 
     def with_arguments(self, *more: str) -> str:
@@ -74,7 +68,6 @@ def script_call(command: SimpleCommand, read: Read) -> ScriptCall | None:
 
 
 def _scripts(folder: str, manager: str, read: Read) -> Mapping[str, str]:
-    """Return the scripts of the folder by name; those of several lines are joined."""
     file = "composer.json" if manager == "composer" else "package.json"
     try:
         scripts = json.loads(read(f"{folder}/{file}" if folder else file) or "")["scripts"]
@@ -101,13 +94,7 @@ def expanded(command: str, read: Read) -> str:
 
 
 def find_runner(command: str, parser: str, read: Read) -> Runner:
-    """Return the runner that ``command`` starts, also through scripts of the base commit.
-
-    Args:
-        command: runs all tests of an instance.
-        parser: the name of the parser that the task set gives; may be empty.
-        read: returns a base file's text.
-    """
+    """Return the runner that ``command`` starts, also through scripts of the base commit."""
     known = runner_of(without_installs(command)) or runner_of(
         without_installs(expanded(command, read))
     )

@@ -73,7 +73,6 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _table(line: str) -> tuple[str, ...]:
-    """Return the names in the table header ``line``; empty if it is none."""
     try:
         found: Any = tomllib.loads(line)
     except ValueError:
@@ -188,8 +187,6 @@ def _head(line: str) -> str:
 
 
 def _watching(referenced: set[str]) -> Watched:
-    """Return a function that selects blocks that a runner reads; tox follows references."""
-
     def watched(block: _Block) -> bool:
         name, key = block.section, block.key
         of_tox = name in _TOX or name.startswith(_TOX_ENVIRONMENT) or name in referenced
@@ -252,7 +249,6 @@ class TreeUnderTest:
     """The tree in which a candidate's tests run.
 
     Attributes:
-        changes: against the base commit.
         configuration: sorted files whose edits of test configuration were removed.
     """
 
@@ -331,7 +327,6 @@ def _kept_file(path: str, base: str | None, data: bytes | None) -> Changes:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Return the text that parsers of settings read; None if not UTF-8, empty if deleted."""
     try:
         return "" if data is None else data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
@@ -345,16 +340,7 @@ _TELLING = re.compile(r"ini_options|pytest11|tool:pytest|\[pytest\]")
 
 
 def with_settings_of(path: str, base: str, new: str) -> str | None:
-    """Return ``new`` with the settings that a test runner reads taken from ``base``.
-
-    Args:
-        path: a shared file (``is_shared``); its name determines the format.
-        base: text of the base commit's file.
-        new: text of the candidate's file; empty for a deleted one.
-
-    Returns:
-        ``new`` itself if no such setting differs; None if the settings cannot be separated.
-    """
+    """Return ``new`` with the settings that a test runner reads taken from ``base``."""
     if max(len(base), len(new)) > _LARGEST:
         return None
     try:
@@ -375,7 +361,6 @@ def _name(path: str) -> str:
 
 
 def _as_it_is(_: str, new: str) -> str:
-    """A ``setup.py`` is code under test, unless its change mentions plugins of pytest."""
     return new
 
 

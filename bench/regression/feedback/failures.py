@@ -51,15 +51,12 @@ def failures_of(
 
 @dataclass(frozen=True)
 class _Log:
-    """The output of one run, without noise."""
-
     text: str
     runner: Runner
     ended: str
     details: Mapping[str, str] = field(default_factory=dict)
 
     def failure(self, name: str) -> Failure:
-        """Return why ``name`` fails: its blocks, its line in the summary, or how the run ended."""
         # A file that cannot be loaded has none of its tests.
         names = (name, name.partition(" > ")[0], name.partition(": ")[0])
         told = next((self.details[one] for one in names if one in self.details), "")
@@ -101,7 +98,6 @@ class _Log:
 
     @cached_property
     def _end(self) -> str:
-        """How the run ended: its last traceback, or else its last lines."""
         lines = [line for line in self.text.split("\n") if line and not is_progress(line)]
         starts = [
             n for n, line in enumerate(lines) if line.startswith(("Traceback", "ImportError while"))
@@ -145,14 +141,11 @@ _SYMPY_END = re.compile(r"^[= ]*tests finished:|^_{40,}$")
 
 @dataclass(frozen=True)
 class FailureBlock:
-    """One explanation: the titles above it, and its lines."""
-
     titles: tuple[str, ...]
     lines: tuple[str, ...]
 
 
 def blocks_of(output: str, runner: Runner) -> list[FailureBlock]:
-    """Return the blocks of ``output`` in order; noise must be removed before."""
     lines = output.split("\n")
     if runner is Runner.PYTEST:
         return list(_pytest(lines))

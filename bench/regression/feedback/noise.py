@@ -46,5 +46,4 @@ def without_noise(output: str) -> str:
 
 
 def is_progress(line: str) -> bool:
-    """Tell whether ``line`` shows only the progress of the run."""
     return bool(line) and bool(_PROGRESS.search(line))

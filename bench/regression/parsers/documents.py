@@ -65,7 +65,6 @@ def _objects(output: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, status and reason of each test; a report of another shape has none."""
     try:
         yield from [*_jest_cases(report), *_mocha_cases(report), *_rspec_cases(report)]
     except (AttributeError, KeyError, TypeError):
@@ -123,7 +122,6 @@ def parse_xml(output: str) -> ParsedOutput:
 
 
 def _testcases(report: str) -> Iterator[ElementTree.Element]:
-    """Yield the test cases of one report; none if it is incomplete or defines entities."""
     if "<!DOCTYPE" in report or "<!ENTITY" in report:
         return
     try:

@@ -89,13 +89,10 @@ def _jest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 class _Nesting:
-    """The titles around a line, by indentation."""
-
     def __init__(self) -> None:
         self.titles: list[tuple[int, str]] = []
 
     def enter(self, depth: int, title: str) -> None:
-        """Add the title of a suite at ``depth``; it ends those at the same depth and deeper."""
         self.titles = [pair for pair in self.titles if pair[0] < depth]
         self.titles.append((depth, title))
 
@@ -133,7 +130,6 @@ def parse_vitest(output: str) -> ParsedOutput:
 
 
 def parse_spec(output: str) -> ParsedOutput:
-    """Parse mocha's and Node's ``spec`` reports, which indent tests below their suites."""
     lines = output.split("\n")
     counts = [int(m[1] or m[2]) for m in map(_SPEC_COUNT.match, lines) if m]
     passed = sum(counts) if counts else None
@@ -171,7 +167,6 @@ def _spec_details(output: str) -> dict[str, str]:
 
 
 def parse_tap(output: str) -> ParsedOutput:
-    """Parse TAP, with subtests as Node and node-tap indent them."""
     found: list[tuple[str, str]] = []
     reasons: dict[str, list[str]] = {}
     around, failed = _Nesting(), ""

@@ -98,7 +98,6 @@ PYTEST_VERBOSE = ResultLines(
 
 
 def parse_ctest(output: str) -> ParsedOutput:
-    """Parse the lines and the closing count of ``ctest``."""
     ends = _CTEST_END.findall(output)
     passed = sum(int(tests) - int(failed) for failed, tests in ends) if ends else None
     if passed is not None:
