@@ -83,6 +83,7 @@ class ImageUse:
 
 
 def _shown(instances: Sequence[Instance], say: Say) -> Say:
+    # Names of images may hold the gold commit.
     return lambda text: say(shown_names(text, instances))
 
 

@@ -22,7 +22,7 @@ from agent.conversation.testreport import describe
 from agent.formats import format_names, get_format
 from agent.formats.base import MalformedReplyError, Matching, ReplyScope, feedback
 from agent.formats.reading.fences import shortest_fence
-from bench.regression.feedback import failures_of
+from bench.regression.failures import failures_of
 from bench.regression.parsers import parse_output
 from bench.regression.runners import Runner
 from benchmarks.hostile_inputs import ARGUMENTS, LOGS, PATH, REPLIES, SOURCES, Make

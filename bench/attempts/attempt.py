@@ -28,8 +28,8 @@ from bench.attempts.predicted import Examined, base_reader, examine, files_in_su
 from bench.attempts.records import AttemptRecord
 from bench.attempts.services import Services
 from bench.instances.instance import Instance
-from bench.regression.configuration.testconfig import ConfigurationEdits
 from bench.regression.suite import RegressionTests
+from bench.regression.testconfig import ConfigurationEdits
 from bench.repos.checkout import Checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.workspace import TextFile
-from bench.regression.configuration.testconfig import (
+from bench.regression.testconfig import (
     ConfigurationEdits,
     may_configure_tests,
     plugins_of,

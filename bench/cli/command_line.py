@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +32,18 @@ from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch
 from bench.repos.snapshots import Snapshot
 from bench.selection import INSTANCES
-from core import plaintext
 from core.address import Address, without_logins
 from core.errors import UserError
 from core.money import in_words, total
 from core.options import built, command
+from core.plaintext import table
 from core.processes import remove_tree
 from environments.base import EnvironmentKind
 from environments.options import AGENT, TESTS
 from llm.gate import OpenGate
 from llm.options import LIMITS, MODELS, ModelBook, ModelChoice, names_of
 from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
-from llm.settings import ModelSettings, SettingsBook, load_settings
+from llm.settings import SettingsBook, load_settings
 from runs.calls.budget import MONEY
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_models
@@ -61,7 +61,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     address = address_given(values["api_base"])
     book = load_settings(values["model_settings"], format_names())
     if values["list_models"]:
-        raise typer.Exit(_list_models(values, book))
+        names = [name.strip() for name in values["models"].split(",")] if values["models"] else []
+        list_models(names, book, values["api_base"], print, as_json=values["json"])
+        raise typer.Exit(0)
     if values["all"] and not values["clean"]:
         raise UserError("--all is for --clean; give both to remove a run")
     # A run that is named is looked at without litellm, which knows models and takes a second.
@@ -75,6 +77,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
+    # The modules of a command are imported when it runs.
     if values["try_agent"] is not None:
         return try_agent(replace(config, agent=values["try_agent"]), options, print)
     if options.clean:
@@ -94,13 +97,6 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
     from bench.cli.commands import run_command
 
     return run_command(config, options, print)
-
-
-def _list_models(values: dict[str, Any], book: SettingsBook) -> int:
-
-    names = [name.strip() for name in values["models"].split(",")] if values["models"] else []
-    list_models(names, book, values["api_base"], print, as_json=values["json"])
-    return 0
 
 
 def _models(values: dict[str, Any], book: SettingsBook) -> tuple[ModelChoice, ...]:
@@ -138,36 +134,6 @@ _COLUMNS = (
     "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",
     "temperature", "key",
 )  # fmt: skip
-_NUMBERS = range(3, 7)
-_UNKNOWN = "-"
-_MILLION = 1_000_000
-
-
-@dataclass(frozen=True)
-class Listed:
-    name: str
-    aliases: tuple[str, ...]
-    settings: ModelSettings
-
-
-@dataclass(frozen=True)
-class ListedRow:
-    """A row of the table; None is unknown.
-
-    Attributes:
-        key: ``set``, ``missing NAME``, or None where the provider wants none.
-    """
-
-    model: str
-    aliases: tuple[str, ...]
-    edit_format: str | None
-    context: int | None
-    output: int | None
-    usd_per_million_in: float | None
-    usd_per_million_out: float | None
-    cache_markers: bool
-    temperature: bool
-    key: str | None
 
 
 def list_models(
@@ -186,71 +152,50 @@ def list_models(
     aliases: dict[str, list[str]] = {}
     for alias in book.aliases:
         aliases.setdefault(parsed(alias).name, []).append(alias)
-    listed = [
-        Listed(
-            choice.name,
-            tuple(aliases.get(choice.name, ())),
-            replace(choice.settings, edit_format=choice.edit_format),
-        )
-        for choice in map(parsed, names or aliases)
-    ]
-    rows = [listed_row(model, api_base) for model in listed]
+    choices = [parsed(name) for name in names or aliases]
+    rows = [_row(choice, aliases.get(choice.name, []), api_base) for choice in choices]
     if as_json:
-        say(json.dumps([asdict(row) for row in rows]))
+        say(json.dumps(rows))
         return
-    for line in table(rows):
+    cells = ([_cell(*item) for item in row.items()] for row in rows)
+    for line in table(_COLUMNS, cells, numbers=range(3, 7)):
         say(line)
 
 
-def listed_row(model: Listed, api_base: str | None) -> ListedRow:
-    known = filled(model.settings, model.name, api_base)
-    entry = map_entry(model.name)
-    return ListedRow(
-        model=model.name,
-        aliases=model.aliases,
-        edit_format=known.edit_format,
-        context=known.context,
-        output=known.max_output,
-        usd_per_million_in=_price(entry.get("input_cost_per_token")),
-        usd_per_million_out=_price(entry.get("output_cost_per_token")),
-        cache_markers=bool(known.cache_markers),
-        temperature=takes_temperature(known, model.name, 0.0, api_base),
-        key=_key(model.name, api_base),
-    )
+def _row(choice: ModelChoice, aliases: Sequence[str], api_base: str | None) -> dict[str, Any]:
+    """Return what is known of a model; None is unknown. Prices are dollars for a million tokens."""
+    settings = replace(choice.settings, edit_format=choice.edit_format)
+    known, entry = filled(settings, choice.name, api_base), map_entry(choice.name)
+    key = None  # the provider wants none
+    if missing := missing_key(choice.name, api_base):
+        key = f"missing {missing}"
+    elif not api_base:
+        found = the_litellm().validate_environment(model=choice.name)
+        key = "set" if found["keys_in_environment"] else None
+    return {
+        "model": choice.name,
+        "aliases": aliases,
+        "edit_format": known.edit_format,
+        "context": known.context,
+        "output": known.max_output,
+        "usd_per_million_in": _price(entry.get("input_cost_per_token")),
+        "usd_per_million_out": _price(entry.get("output_cost_per_token")),
+        "cache_markers": bool(known.cache_markers),
+        "temperature": takes_temperature(known, choice.name, 0.0, api_base),
+        "key": key,
+    }
 
 
-def table(listed: Sequence[ListedRow]) -> Iterator[str]:
-    """Yield the lines of the table in plain columns; what is unknown is ``-``."""
-    return plaintext.table(_COLUMNS, map(_cells, listed), numbers=_NUMBERS)
-
-
-def _cells(row: ListedRow) -> tuple[str, ...]:
-    return (
-        row.model,
-        ",".join(row.aliases) or _UNKNOWN,
-        row.edit_format or _UNKNOWN,
-        str(row.context or _UNKNOWN),
-        str(row.output or _UNKNOWN),
-        *(
-            _UNKNOWN if price is None else f"{price:.2f}"
-            for price in (row.usd_per_million_in, row.usd_per_million_out)
-        ),
-        "yes" if row.cache_markers else "no",
-        "yes" if row.temperature else "no",
-        row.key or _UNKNOWN,
-    )
+def _cell(key: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key.startswith("usd") and value is not None:
+        return f"{value:.2f}"
+    return (",".join(value) if isinstance(value, list) else str(value or "")) or "-"
 
 
 def _price(dollars: float | None) -> float | None:
-    return None if dollars is None else round(dollars * _MILLION, 6)
-
-
-def _key(name: str, api_base: str | None) -> str | None:
-    if missing := missing_key(name, api_base):
-        return f"missing {missing}"
-    if api_base or not the_litellm().validate_environment(model=name)["keys_in_environment"]:
-        return None
-    return "set"
+    return None if dollars is None else round(dollars * 1_000_000, 6)
 
 
 _INSTANCE = "demo__textkit-1"
@@ -305,10 +250,17 @@ def _task(
     choice, files = config.models[0], FileIndex.of(snapshot.blobs)
     models = LiveModels(config, options.retries, say, options.money.prices)
     turn = models.turn(_INSTANCE, 1, choice, config.temperature(1), OpenGate())
+    repo_map = ""
+    if not config.outside_agent:
+        maps = RenderedMaps(checkout.snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
+        text, counter = instance.problem_statement, turn.counter
+        repo_map = maps.render(
+            checkout.root, text, config.map_tokens, count=turn.model.count, counter=counter
+        )
     return Task(
         root=checkout.root,
         message=instance.problem_statement,
-        repo_map="" if config.outside_agent else _map(config, options, instance, checkout, turn),
+        repo_map=repo_map,
         files=files,
         model=turn.model,
         model_name=turn.name,
@@ -320,14 +272,6 @@ def _task(
         log=lambda _: None,
         linter=Linter(),
     )
-
-
-def _map(
-    config: RunConfig, options: Options, instance: Instance, checkout: Checkout, turn: Turn
-) -> str:
-    maps = RenderedMaps(checkout.snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
-    text, tokens = instance.problem_statement, config.map_tokens
-    return maps.render(checkout.root, text, tokens, count=turn.model.count, counter=turn.counter)
 
 
 def _lines(config: RunConfig, work: Work, task: Task, seconds: float, patch: str) -> Iterator[str]:

@@ -7,10 +7,9 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from agent.formats import get_format
@@ -49,7 +48,7 @@ from runs.checks import check_models
 from runs.leftovers import run_key
 from runs.modelsource import recorded_label, recorded_of, replay_folder
 from runs.options import Spending
-from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
+from runs.progress.summary_json import over_budget_words, summary_words
 from runs.redo import Plan, Redo, plan, prepare
 from runs.run import changed_address, check_remains, open_run, recorded_differences
 from runs.session import RunSession, model_use
@@ -60,7 +59,9 @@ from runs.upkeep import held_run
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
-    config = _labelled(validated(config))
+    config = validated(config)
+    if config.replay:
+        config = replace(config, label=recorded_label(replay_folder(config.replay)))
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
         make_agent(config)
@@ -80,12 +81,6 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     containers = config.environment is EnvironmentKind.DOCKER
     with held_run(store, options.cache, say, containers=containers):
         return _Session(config, options, store, dataset, selected, left_out, say).run()
-
-
-def _labelled(config: RunConfig) -> RunConfig:
-    if not config.replay:
-        return config
-    return replace(config, label=recorded_label(replay_folder(config.replay)))
 
 
 def _recorded(
@@ -141,7 +136,7 @@ class _Session:
             store, options.cache, options.scale, options.money, kind,
             model_use(config, options.money), self._choose, self.say,
         ).run()  # fmt: skip
-        self._print(summary)
+        self.say(summary.text() if options.as_json else summary_words(summary))
         return summary.exit_code
 
     def _choose(self, coordinator: CallCoordinator, say: Say) -> tuple[Sequence[InstanceJob], Plan]:
@@ -177,12 +172,6 @@ class _Session:
         if self.options.only_valid:
             states = {name: state.value for name, state in self.left_out.items()}
             note_left_out(self.store, self.options.only_valid.name, states)
-
-    def _print(self, summary: RunSummary) -> None:
-        if self.options.as_json:
-            self.say(summary.text())
-            return
-        self.say(summary_words(summary))
 
 
 def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
@@ -227,115 +216,69 @@ def _dry_run(
 ) -> int:
     notes: list[str] = []
     plan = _planned(store, options, [i.instance_id for i in selected], notes.append)
-    found = preflight(
-        config,
-        options.money,
-        [i for i in selected if i.instance_id in {*plan.todo}],
-        make_mirrors(options),
-        store.folder,
-        options.cache,
-        recorded_differences(store, config.deciding(dataset.identity().sha256)),
-    )
+    todo = [i for i in selected if i.instance_id in {*plan.todo}]
+    differences = recorded_differences(store, config.deciding(dataset.identity().sha256))
+    found = _forecast(config, options, store, todo, differences)
     if options.as_json:
         counts = {"selected": len(selected), "done": plan.done, "over_budget": plan.over_budget}
-        say(json.dumps({**found.as_json(), **counts}))
+        say(json.dumps({**found, **counts}, default=as_text))
     else:
-        for line in (*notes, *found.lines()):
+        for line in (*notes, *_forecast_lines(found)):
             say(line)
-    return 2 if found.differences else 0
+    return 2 if differences else 0
 
 
-_GB = 1e9
-
-
-@dataclass(frozen=True)
-class Preflight:
-    """What a run would do.
-
-    Attributes:
-        attempts: at most, on each instance.
-        lower, upper: bounds of the dollars; None where unknown.
-        free: bytes at ``cache``.
-    """
-
-    run: str
-    folder: Path
-    models: tuple[tuple[str, str], ...]
-    todo: tuple[str, ...]
-    attempts: int
-    calls: int | None
-    lower: Decimal | None
-    upper: Decimal | None
-    budget: Decimal | None
-    environment: str
-    tests: str
-    agent_timeout: float
-    missing: tuple[str, ...]
-    differences: tuple[str, ...]
-    cache: Path
-    free: int
-
-    def as_json(self) -> dict[str, Any]:
-        money = {key: as_text(getattr(self, key)) for key in ("lower", "upper", "budget")}
-        paths = {"folder": str(self.folder), "cache": str(self.cache)}
-        models = [{"name": name, "edit_format": format_} for name, format_ in self.models]
-        return {**asdict(self), **money, **paths, "models": models}
-
-    def lines(self) -> Iterator[str]:
-        """Yield it for a reader."""
-        names = ", ".join(f"{name} ({format_})" for name, format_ in self.models)
-        attempts, instances = counted(self.attempts, "attempt"), counted(len(self.todo), "instance")
-        yield f"models: {names}; up to {attempts} on each of {instances}"
-        if self.calls is None:
-            yield f"calls: those of the outside agent, {self.agent_timeout:.0f} s for an attempt"
-        else:
-            yield f"calls: at most {self.calls:,}, those after transient errors aside"
-        yield f"cost: {self._cost()}"
-        yield f"environment: {self.environment}; tests: {self.tests}"
-        yield f"output: {self.folder}"
-        yield from (f"missing: {words}" for words in self.missing)
-        yield f"disk: {self.free / _GB:.0f} GB free at {self.cache}"
-        for words in self.differences:
-            yield f"refused: run {self.run} was started with different options: {words}"
-
-    def _cost(self) -> str:
-        if self.lower is None or self.upper is None:
-            return "unknown"
-        held = "" if self.budget is None else "; --budget-usd is counted in"
-        return f"at least {in_words(self.lower)}, at most {in_words(self.upper)}{held}"
-
-
-def preflight(
+def _forecast(
     config: RunConfig,
-    money: Spending,
+    options: Options,
+    store: RunStore,
     todo: Sequence[Instance],
-    mirrors: Mirrors,
-    folder: Path,
-    cache: Path,
     differences: Sequence[str],
-) -> Preflight:
+) -> dict[str, Any]:
+    """Return what a run would do as ``--dry-run --json`` shows it; None is unknown."""
     attempts = len(config.models) * config.tries
-    each = 1 + config.max_reflections.most
-    place = next(p for p in (cache, *cache.parents) if p.exists())
-    lower, upper = cost_bounds(config, money, todo)
-    return Preflight(
-        run=config.run_name,
-        folder=folder,
-        models=tuple((model.name, model.edit_format) for model in config.models),
-        todo=tuple(instance.instance_id for instance in todo),
-        attempts=attempts,
-        calls=None if config.outside_agent else len(todo) * attempts * each * config.calls_models,
-        lower=lower,
-        upper=upper,
-        budget=money.limits.usd,
-        environment=config.environment.value,
-        tests=config.tests.value,
-        agent_timeout=config.agent_timeout,
-        missing=tuple(_missing(config, todo, mirrors)),
-        differences=tuple(differences),
-        cache=place,
-        free=shutil.disk_usage(place).free,
-    )
+    most = len(todo) * attempts * (1 + config.max_reflections.most) * config.calls_models
+    lower, upper = cost_bounds(config, options.money, todo)
+    cache = next(p for p in (options.cache, *options.cache.parents) if p.exists())
+    return {
+        "run": config.run_name,
+        "folder": str(store.folder),
+        "models": [{"name": m.name, "edit_format": m.edit_format} for m in config.models],
+        "todo": [instance.instance_id for instance in todo],
+        "attempts": attempts,
+        "calls": None if config.outside_agent else most,
+        "lower": lower,
+        "upper": upper,
+        "budget": options.money.limits.usd,
+        "environment": config.environment.value,
+        "tests": config.tests.value,
+        "agent_timeout": config.agent_timeout,
+        "missing": [*_missing(config, todo, make_mirrors(options))],
+        "differences": [*differences],
+        "cache": str(cache),
+        "free": shutil.disk_usage(cache).free,
+    }
+
+
+def _forecast_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    names = ", ".join(f"{model['name']} ({model['edit_format']})" for model in found["models"])
+    attempts, todo = counted(found["attempts"], "attempt"), counted(len(found["todo"]), "instance")
+    yield f"models: {names}; up to {attempts} on each of {todo}"
+    if found["calls"] is None:
+        yield f"calls: those of the outside agent, {found['agent_timeout']:.0f} s for an attempt"
+    else:
+        yield f"calls: at most {found['calls']:,}, those after transient errors aside"
+    if found["lower"] is None or found["upper"] is None:
+        yield "cost: unknown"
+    else:
+        held = "" if found["budget"] is None else "; --budget-usd is counted in"
+        yield f"cost: at least {in_words(found['lower'])}, at most {in_words(found['upper'])}{held}"
+    yield f"environment: {found['environment']}; tests: {found['tests']}"
+    yield f"output: {found['folder']}"
+    yield from (f"missing: {words}" for words in found["missing"])
+    yield f"disk: {found['free'] / 1e9:.0f} GB free at {found['cache']}"
+    for words in found["differences"]:
+        yield f"refused: run {found['run']} was started with different options: {words}"
 
 
 def cost_bounds(
@@ -386,8 +329,13 @@ def _most_of_call(model: ModelChoice, config: RunConfig, own: Price | None) -> D
 
 def _missing(config: RunConfig, todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str]:
     yield from _missing_mirrors(todo, mirrors)
-    yield from _missing_keys(config)
-    yield from _missing_agent(config)
+    for model in config.models if config.calls_models else ():
+        if missing := missing_key(model.name, config.api_base):
+            yield f"a key for {model.given} in the environment variable {missing}"
+    try:
+        make_agent(config)
+    except UserError as error:
+        yield str(error)
     yield from _missing_engine(config, todo)
 
 
@@ -401,19 +349,6 @@ def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str
         if absent:
             commits = counted(len(absent), "base commit")
             yield f"{commits} in {mirror}, as {absent[0].base_commit}"
-
-
-def _missing_keys(config: RunConfig) -> Iterator[str]:
-    for model in config.models if config.calls_models else ():
-        if missing := missing_key(model.name, config.api_base):
-            yield f"a key for {model.given} in the environment variable {missing}"
-
-
-def _missing_agent(config: RunConfig) -> Iterator[str]:
-    try:
-        make_agent(config)
-    except UserError as error:
-        yield str(error)
 
 
 def _missing_engine(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
@@ -87,7 +87,7 @@ def _of_file(path: Path, params: Sequence[Any]) -> dict[str, Any]:
 
 
 def _by_parameter(data: Mapping[Any, Any], params: Sequence[Any], where: str) -> dict[str, Any]:
-    known = {name: param for param in params for name in _names(param)}
+    known = {name.removeprefix("--"): param for param in params for name in param.opts}
     found = {}
     for key, value in data.items():
         name = str(key).replace("_", "-")
@@ -111,10 +111,6 @@ def _value(param: Any, value: Any, where: str) -> Any:  # noqa: ANN401 - whateve
     if param.multiple:
         return texts if isinstance(texts, list) else [texts]
     return ",".join(texts) if isinstance(texts, list) else texts
-
-
-def _names(param: Any) -> Iterator[str]:  # noqa: ANN401 - click's parameter
-    return (opt[2:] for opt in param.opts if opt.startswith("--"))
 
 
 def _plain(value: Any, *, links: bool) -> Any:  # noqa: ANN401 - any value of an option

@@ -155,7 +155,9 @@ def rows_of_path(path: Path, split: str) -> Iterable[Row]:
         if not path.stat().st_size:
             raise UserError(f"the dataset {path} is empty; give a file with rows")
         if path.suffix == ".parquet":
-            return _of_split(_rows_of_parquet(path), split)
+            from datasets import Dataset as HubDataset
+
+            return _of_split(HubDataset.from_parquet(str(path)), split)
         text = path.read_text(encoding="utf-8-sig")
     except (ValueError, OSError) as error:
         raise UserError(f"the dataset {path} cannot be read: {error}") from error
@@ -194,12 +196,6 @@ def _json(path: Path, text: str) -> list[Row]:
 
 def _of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
     return [r for r in rows if not isinstance(r, Mapping) or r.get("split", split) == split]
-
-
-def _rows_of_parquet(path: Path) -> Iterable[Row]:
-    from datasets import Dataset as HubDataset
-
-    return list(HubDataset.from_parquet(str(path)))
 
 
 def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:

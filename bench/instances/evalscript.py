@@ -57,17 +57,13 @@ def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:
         return None
     command = bare_command(lines[end - 1]) or whole_suite(lines[end - 1])
     # Other commands of a runner name hidden tests too: one a line, or to compile them.
+    kept = {None, *OF_PYTHON}
     around = [*lines[:start], *lines[start + 1 : end - 1]]
-    setup = [line for line in around if not _DROPPED.match(line) and _keeps_its_tests(line)]
+    setup = [line for line in around if not _DROPPED.match(line) and runner_of(line) in kept]
     if command is None or _names_one(command, hidden_paths):
         return None
     shown = (line for line in setup if line.strip() and not _names_one(line, hidden_paths))
     return TestSetup(tuple(shown), command)
-
-
-def _keeps_its_tests(line: str) -> bool:
-    runner = runner_of(line)
-    return runner is None or runner in OF_PYTHON
 
 
 def _names_one(line: str, hidden_paths: Collection[str]) -> bool:

@@ -42,7 +42,11 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
     adapter = _adapter(row)
     name = adapter.identify(row)
     try:
-        _check_types(row)
+        for key in _PLAIN_TEXTS:
+            value = row.get(key)
+            if value is not None and not isinstance(value, str):
+                kind = type(value).__name__
+                raise UserError(f"the field `{key}` must be a text, not {kind}; fix the dataset")
         evaluation = evaluation_of(row, name, plants_bug="patch" in adapter.visible)
         instance = adapter.read(_visible(row, adapter, evaluation.test_patch))
         instance = replace(instance, set_name=adapter.name)
@@ -65,12 +69,16 @@ def _looks(adapter: SetAdapter) -> str:
 def _adapter(row: Mapping[str, Any]) -> SetAdapter:
     found = adapter_of(row)
     adapter = found or nearest(row)
-    missing = [key for key in adapter.required if not _present(row, key)]
+    missing = [
+        key
+        for key in adapter.required
+        if all(row.get(name) in (None, "", [], {}) for name in key.split("|"))
+    ]
     if found is None and 2 * len(missing) > len(adapter.required):
-        held = ", ".join(sorted(map(str, row))[:_SHOWN_COLUMNS])
+        columns = ", ".join(sorted(map(str, row))[:_SHOWN_COLUMNS])
         known = ", ".join(adapter.name for adapter in ADAPTERS)
         raise UserError(
-            f"a row of no known set: it has the columns {held or 'of an empty row'}; "
+            f"a row of no known set: it has the columns {columns or 'of an empty row'}; "
             f"known sets: {known}"
         )
     if missing:
@@ -80,18 +88,6 @@ def _adapter(row: Mapping[str, Any]) -> SetAdapter:
             f"instance {name}: the field `{words}` is missing; fix the dataset{_looks(adapter)}"
         )
     return adapter
-
-
-def _present(row: Mapping[str, Any], key: str) -> bool:
-    return any(row.get(name) not in (None, "", [], {}) for name in key.split("|"))
-
-
-def _check_types(row: Mapping[str, Any]) -> None:
-    for key in _PLAIN_TEXTS:
-        value = row.get(key)
-        if value is not None and not isinstance(value, str):
-            kind = type(value).__name__
-            raise UserError(f"the field `{key}` must be a text, not {kind}; fix the dataset")
 
 
 def _visible(row: Mapping[str, Any], adapter: SetAdapter, test_patch: str) -> dict[str, Any]:

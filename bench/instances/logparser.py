@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from core.errors import InfrastructureError, UserError
@@ -49,18 +50,13 @@ def parsed_log(source: str, log: str, folders: Folders) -> dict[str, str]:
         found: Any = json.loads(result.files.get(_RESULTS, b"{}"))
     except (ValueError, RecursionError):
         return {}
-    return _statuses(found) if isinstance(found, Mapping) else {}
-
-
-def _statuses(found: Mapping[str, Any]) -> dict[str, str]:
-    """Return known statuses: the official evaluation looks for the words in them."""
-    known = list(found.items())[:_MOST_TESTS]
-    read = {name: _status(str(status).lower()) for name, status in known}
-    return {name: status for name, status in read.items() if status}
-
-
-def _status(words: str) -> str:
-    return next((status for word, status in _WORDS.items() if word in words), "")
+    results = {}
+    for name, status in islice(found.items(), _MOST_TESTS) if isinstance(found, Mapping) else ():
+        # The official evaluation looks for the words in a status.
+        read = next((known for word, known in _WORDS.items() if word in str(status).lower()), "")
+        if read:
+            results[name] = read
+    return results
 
 
 def parser_folders(run_key: str = "") -> Folders:

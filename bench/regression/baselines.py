@@ -71,7 +71,8 @@ class TestFiles:
         if self.runner in OF_PYTHON:
             return tuple(paths)
         commands = {self._file_command(path): path for path in reversed(paths)}
-        return tuple(path for path in paths if path in commands.values() and self._alone(path))
+        alone = {path for command, path in commands.items() if command is not None}
+        return tuple(path for path in paths if path in alone)
 
     def command(self, *paths: str) -> str:
         """Return the command that runs the tests of ``paths``, or all tests for ALL_TESTS.
@@ -92,9 +93,6 @@ class TestFiles:
     def show(self) -> tuple[str, ...]:
         """Shell lines that print what the command has written elsewhere."""
         return self.instance.test_setup.show if self.instance.test_setup else ()
-
-    def _alone(self, path: str) -> bool:
-        return self._file_command(path) is not None
 
     def _file_command(self, path: str) -> str | None:
         if path == ALL_TESTS:

@@ -90,7 +90,9 @@ class RelatedTests:
         common = _LEVELS | {*_words(PurePosixPath(pattern).stem for pattern in patterns)}
         found = {}
         for path in filter(lambda path: path.endswith(".py"), self.files):
-            if any(_is_test(path, pattern) for pattern in patterns):
+            # A pattern that fits any name needs a place of tests.
+            named = [p for p in patterns if PurePosixPath(path).match(p)]
+            if any(PurePosixPath(p).stem.strip("*?") or is_test_path(path) for p in named):
                 parts = (_words(_dotted(path)[:-1]), _words([PurePosixPath(path).stem]))
                 folder, stem = ([word for word in part if word not in common] for part in parts)
                 found[path] = (folder, stem)
@@ -109,12 +111,6 @@ def _patterns(read: Callable[[str], str | None]) -> Sequence[str]:
     found = filter(None, (_PYTHON_FILES.search(read(name) or "") for name in _SETTINGS))
     value = next((re.sub("#.*", "", match[1]) for match in found), "")
     return re.findall(r"[^\s,\"'\[\]]+", value) or _USUAL
-
-
-def _is_test(path: str, pattern: str) -> bool:
-    """Tell whether ``pattern`` makes ``path`` a test; one of any name needs a place of tests."""
-    says = PurePosixPath(pattern).stem.strip("*?")
-    return PurePosixPath(path).match(pattern) and (bool(says) or is_test_path(path))
 
 
 def _place(test: list[str], module: Sequence[str], *, flat: bool) -> int:
@@ -267,12 +263,6 @@ def _convention(path: str) -> Convention | None:
     return next((one for one in _CONVENTIONS if suffix in one.sources), None)
 
 
-def is_named_as_test(path: str) -> bool:
-    """Tell whether the conventions of its language call the file ``path`` a test."""
-    convention = _convention(path)
-    return convention is not None and _is_other_test(convention, path)
-
-
 def _is_other_test(convention: Convention, path: str) -> bool:
     return convention.test.search(path) is not None and not _NOT_TESTS.search(path)
 
@@ -331,19 +321,14 @@ def _score(convention: Convention, test: str, source: str) -> int:
     folder = _plain(PurePosixPath(test).parent.name)
     if any(subject.startswith(name) or folder == name for name in map(_plain, _names(source))):
         return PREFIX + NEAR * near
-    alike = any(_alike(subject, _plain(name)) for name in _names(source))
+    names = {_plain(name) for name in _names(source)}
+    long = (name for name in names if min(len(subject), len(name)) >= _SHORTEST_PART)
+    alike = any(subject in name or name in subject for name in long)
     package = bool(subject) and subject == _plain(path.parent.name)
-    whole = path.suffix == ".rs" and _is_program_of_its_crate(test, source)
-    return PACKAGE * (alike or package or whole) + NEAR * near
-
-
-def _alike(subject: str, name: str) -> bool:
-    return min(len(subject), len(name)) >= _SHORTEST_PART and (subject in name or name in subject)
-
-
-def _is_program_of_its_crate(test: str, source: str) -> bool:
     crate, found, _ = source.rpartition("src/")
-    return bool(found) and PurePosixPath(test).parent == PurePosixPath(crate, "tests")
+    program = bool(found) and PurePosixPath(test).parent == PurePosixPath(crate, "tests")
+    whole = path.suffix == ".rs" and program
+    return PACKAGE * (alike or package or whole) + NEAR * near
 
 
 def _plain(name: str) -> str:

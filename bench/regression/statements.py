@@ -58,14 +58,13 @@ def split_statements(output: str, token: str) -> tuple[str, Stated]:
     said = [line.split(" ") for line in lines if line.startswith(head)]
     kept = "\n".join(line for line in lines if not line.startswith(head))
     try:
-        found = {moment: json.loads(_unpacked(packed)) for _, moment, packed in said}
+        found = {}
+        for _, moment, packed in said:
+            unpacked = zlib.decompressobj().decompress(base64.b64decode(packed), _LARGEST)
+            found[moment] = json.loads(unpacked)
     except (ValueError, zlib.error, RecursionError):
         return kept, {}
     return kept, found if len(found) == len(said) else {}
-
-
-def _unpacked(packed: str) -> bytes:
-    return zlib.decompressobj().decompress(base64.b64decode(packed), _LARGEST)
 
 
 def doubt(base: Stated, run: Stated, report: str) -> str:

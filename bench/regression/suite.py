@@ -15,8 +15,7 @@ from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.regression.baselines import ALL_TESTS, Baseline, Baselines, TestFiles, died, no_spare
 from bench.regression.commands import find_runner
-from bench.regression.configuration.testconfig import tree_under_test
-from bench.regression.feedback import failures_of
+from bench.regression.failures import failures_of
 from bench.regression.proof import (
     ProvenSetup,
     build_failures,
@@ -30,6 +29,7 @@ from bench.regression.proof import (
 from bench.regression.related import RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, Runner, can_take
 from bench.regression.statements import doubt, shadowing
+from bench.regression.testconfig import tree_under_test
 from bench.regression.testlogs import TestRun, broken
 from environments import Changes, CommandResult, Prepared, Session, Setup
 
@@ -97,7 +97,9 @@ class RegressionTests:
             return self._unknown(proven.reason)
         selected = self._selected(proven, wanted)
         if not (selected or builds):
-            return self._unknown(self._unreadable(wanted))
+            hidden = self._tests.runner is Runner.SCRIPT and ALL_TESTS in wanted
+            words = f"no result of a test in the output of {self.session.test_command!r}"
+            return self._unknown(words if hidden else "")
         for baseline in selected.values():
             for path in shadowing(tree.changes, self.files, baseline.stated):
                 self.shadows = True
@@ -108,10 +110,6 @@ class RegressionTests:
         self.log.info("tests: %s", reason or "no related test can tell")
         self.untested = reason
         return TestReport(None)
-
-    def _unreadable(self, wanted: Sequence[str]) -> str:
-        hidden = self._tests.runner is Runner.SCRIPT and ALL_TESTS in wanted
-        return f"no result of a test in the output of {self.session.test_command!r}" * hidden
 
     @cached_property
     def _tests(self) -> TestFiles:

@@ -90,7 +90,8 @@ def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
         InfrastructureError: git or the disk failed.
     """
     try:
-        _fill(snapshot, root)
+        make_repository(snapshot, root)
+        git("read-tree", "--reset", "-u", "HEAD", cwd=root)
         fresh, repository = verify(snapshot, root), _of_repository(root)
     except (GitError, OSError) as error:
         raise InfrastructureError(
@@ -136,11 +137,6 @@ def _remove(root: Path, path: str) -> None:
         if any((root / folder).iterdir()):
             break
         (root / folder).rmdir()
-
-
-def _fill(snapshot: Snapshot, root: Path) -> None:
-    make_repository(snapshot, root)
-    git("read-tree", "--reset", "-u", "HEAD", cwd=root)
 
 
 def make_repository(snapshot: Snapshot, root: Path) -> None:

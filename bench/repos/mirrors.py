@@ -48,19 +48,17 @@ class Mirrors:
         target = self._own(repo)
         self.root.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
-            found = self.find(repo)
-            return found or self._clone_locked(repo, target)
-
-    def _clone_locked(self, repo: str, target: Path) -> Path:
-        """Clone beside the target and rename, so that a kill leaves no partial mirror."""
-        url = self.source.format(repo=repo)
-        with scratch_folder(target) as temporary:
-            try:
-                git("clone", "--quiet", "--mirror", url, temporary / "mirror", cwd=self.root)
-            except GitError as error:
-                raise InfrastructureError(f"cannot clone {url}: {error}") from error
-            (temporary / "mirror").replace(target)
-        return target
+            if found := self.find(repo):
+                return found
+            url = self.source.format(repo=repo)
+            # Renamed when it is whole, so that a kill leaves no partial mirror.
+            with scratch_folder(target) as temporary:
+                try:
+                    git("clone", "--quiet", "--mirror", url, temporary / "mirror", cwd=self.root)
+                except GitError as error:
+                    raise InfrastructureError(f"cannot clone {url}: {error}") from error
+                (temporary / "mirror").replace(target)
+            return target
 
     def _fetch(self, repo: str, mirror: Path, commit: str) -> None:
         """Fetch one commit from the source if the mirror is our clone.

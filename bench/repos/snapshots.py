@@ -101,7 +101,8 @@ class Snapshots:
 
         With ``bug``, a patch, it is the snapshot of a new commit that has it applied.
         """
-        name = f"{commit}-{_short_hash(bug)}" if bug else commit
+        digest = hashlib.sha256(bug.encode("utf-8", "surrogateescape")).hexdigest()
+        name = f"{commit}-{digest[:16]}" if bug else commit
         target = self.root / repo.replace("/", "__") / name
         found = _read(target)
         if found:
@@ -111,10 +112,6 @@ class Snapshots:
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
             return _read(target) or _make(mirror, commit, target, bug)
-
-
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _read(folder: Path) -> Snapshot | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.formats import format_names
-from bench.cli.command_line import Listed, listed_row, table
+from bench.cli.command_line import list_models
 from core.errors import UserError
 from llm.registry import filled
 from llm.settings import ModelSettings, SettingsBook, load_settings, our_settings, settings_sha256
@@ -144,11 +144,12 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     names = ["gpt-4o", "anthropic/claude-sonnet-4-5", "ollama/llama3", "openai/no-such", "o3"]
-    said = [Listed(n, ("4o",) if n == "gpt-4o" else (), our_settings().of(n)) for n in names]
-    head, *lines = table([listed_row(one, None) for one in said])
+    said: list[str] = []
+    list_models(names, our_settings(), None, said.append)
+    head, *lines = said
     assert head.split()[:4] == ["model", "alias", "format", "context"]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
-    assert " ".join(cells["gpt-4o"]) == "4o diff 128000 16384 2.50 10.00 no yes set"
+    assert " ".join(cells["gpt-4o"]) == "4o,gpt4o diff 128000 16384 2.50 10.00 no yes set"
     assert " ".join(cells["ollama/llama3"]) == "- whole 8192 8192 0.00 0.00 no yes -"
     assert " ".join(cells["openai/no-such"]) == "- whole - - - - no yes set"
     assert cells["o3"][-2:] == ["no", "set"]

@@ -64,12 +64,13 @@ def script_file(command: str, runner: Runner, path: str, read: Read) -> str | No
     if direct is not None:
         return _direct(direct, runner, path)
     calls = [call for one in simple_commands(command) if (call := script_call(one, read))]
-    found = [call for call in calls if _starts(call, runner)]
+    pattern = pattern_of(runner)
+    found = [
+        call
+        for call in calls
+        if any(pattern.search(one.text) for one in simple_commands(call.text))
+    ]
     return _by_script(found[0], runner, path) if len(found) == 1 else None
-
-
-def _starts(call: ScriptCall, runner: Runner) -> bool:
-    return any(pattern_of(runner).search(one.text) for one in simple_commands(call.text))
 
 
 def _direct(command: SimpleCommand, runner: Runner, path: str) -> str | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import dropwhile
 
-from bench.regression.commands.shell import SimpleCommand, only_command
+from bench.regression.commands.shell import only_command
 from bench.regression.runners import Runner, pattern_of, runner_of
 
 _VARIABLE = re.compile(
@@ -101,16 +102,12 @@ def whole_suite(command: str) -> str | None:
     if one is None or known is None or one.folder:
         return None
     variables = [word for word in one.words if _VARIABLE.fullmatch(word)]
-    rest = " ".join(one.words[_first_program(one) :])
+    rest = " ".join(dropwhile(re.compile(r"\w+=").match, one.words))
     start = known.start.match(rest)
     if start is None:
         return None
     kept = _kept(tuple(rest[start.end() :].split()), known)
     return " ".join([*variables, start[0], *kept, *([known.end] if known.end else [])])
-
-
-def _first_program(one: SimpleCommand) -> int:
-    return next((n for n, word in enumerate(one.words) if not re.match(r"\w+=", word)), 0)
 
 
 def _kept(words: tuple[str, ...], known: _Whole) -> Iterator[str]:

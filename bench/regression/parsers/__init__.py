@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.regression.feedback.noise import plain
+from bench.regression.noise import plain
 from bench.regression.parsers import compiled, documents, javascript, lines, scripting
 from bench.regression.parsers.base import LONGEST_LINE, ParsedOutput, Parser, merged
 from bench.regression.runners import Runner

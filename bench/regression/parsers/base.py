@@ -104,9 +104,7 @@ class ResultLines:
     def parse(self, output: str) -> ParsedOutput:
         """Parse ``output``, whose lines were cut to ``LONGEST_LINE``."""
         found = (match for match in map(self.line.match, output.split("\n")) if match)
-        results = worst((m["name"].strip(), self._status(m["status"])) for m in found)
+        pairs = ((m["name"].strip(), m["status"].strip().lower()) for m in found)
+        results = worst((name, self.statuses.get(status, FAILED)) for name, status in pairs)
         passed = total(self.count, output) if self.count else None
         return ParsedOutput(results, passed=passed).checked()
-
-    def _status(self, word: str) -> str:
-        return self.statuses.get(word.strip().lower(), FAILED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from bench.regression.parsers.base import (
     FAILED,
@@ -64,7 +64,9 @@ def parse_jest(output: str) -> ParsedOutput:
     reasons = blocks(lines, _JEST_REASON, _JEST_END)
     tested = any(" > " in name for name in results)
     passed = total(_JEST_COUNT, output) if tested else None
-    details = _explained(results, reasons, " › ")
+    failed = (name for name, status in results.items() if status == FAILED)
+    titles = {name: name.partition(" > ")[2].replace(" > ", " › ") for name in failed}
+    details = {name: reasons[title] for name, title in titles.items() if title in reasons}
     if _JEST_UNLOADED in reasons:
         details |= {name: reasons[_JEST_UNLOADED] for name in results if " > " not in name}
     return ParsedOutput(results, details, passed).checked()
@@ -103,14 +105,6 @@ class _Nesting:
 
 def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip())
-
-
-def _explained(
-    results: Mapping[str, str], reasons: Mapping[str, str], separator: str
-) -> dict[str, str]:
-    failed = (name for name, status in results.items() if status == FAILED)
-    titles = {name: name.partition(" > ")[2].replace(" > ", separator) for name in failed}
-    return {name: reasons[title] for name, title in titles.items() if title in reasons}
 
 
 def parse_vitest(output: str) -> ParsedOutput:

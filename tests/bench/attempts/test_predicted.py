@@ -18,7 +18,7 @@ from bench.attempts.predicted import Examined, examine, files_in_submodules
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
-from bench.regression.configuration.testconfig import ConfigurationEdits, tree_under_test
+from bench.regression.testconfig import ConfigurationEdits, tree_under_test
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.patches import submittable_patch, take_patch
 from core.git import git

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 import pytest
 
-from bench.regression.related import has_convention, is_named_as_test, related_tests
+from bench.regression.related import has_convention, related_tests
 
 # Edited file, files of the checkout with their texts, and the related tests in order.
 CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {
@@ -156,4 +158,5 @@ def test_python_and_another_language_are_selected_together() -> None:
     "path", ["a/node_modules/x/y.test.js", "test/fixtures/a.test.js", "a.go", "src/Testing.php"]
 )
 def test_what_tests_use_is_no_test(path: str) -> None:
-    assert not is_named_as_test(path)
+    source = f"x{PurePosixPath(path).suffix}"
+    assert related_tests([source], [path], {path: "require('x')"}.get) == ()

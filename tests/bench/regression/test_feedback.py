@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent.conversation.testreport import describe
-from bench.regression.feedback import failures_of
-from bench.regression.feedback.noise import is_progress, without_noise
+from bench.regression.failures import failures_of
+from bench.regression.noise import is_progress, without_noise
 from bench.regression.runners import Runner
 
 LOGS = Path(__file__).parents[2] / "data" / "testlogs"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.regression.feedback import failures_of
+from bench.regression.failures import failures_of
 from bench.regression.parsers import parse_output
 from bench.regression.parsers.documents import parse_xml
 from bench.regression.runners import Runner

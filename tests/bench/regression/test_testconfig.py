@@ -9,7 +9,7 @@ import time
 import iniconfig
 import pytest
 
-from bench.regression.configuration.testconfig import (
+from bench.regression.testconfig import (
     ConfigurationEdits,
     TreeUnderTest,
     plugins_of,

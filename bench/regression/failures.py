@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 
 from agent.conversation.testreport import Failure
-from bench.regression.feedback.noise import is_progress, without_noise
+from bench.regression.noise import is_progress, without_noise
 from bench.regression.runners import OF_PYTHON, Runner
 
 _CLASS_STEP = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$")
@@ -45,7 +45,10 @@ def failures_of(
             output does not explain.
         details: reasons that the parser of the output found.
     """
-    log = _Log(without_noise(_cut(output)), runner, ended, details or {})
+    half = _MOST_TEXT // 2
+    if len(output) > _MOST_TEXT:
+        output = f"{output[:half]}\n{output[-half:]}"
+    log = _Log(without_noise(output), runner, ended, details or {})
     return tuple(log.failure(name) for name in failed)
 
 
@@ -73,7 +76,7 @@ class _Log:
         return Failure(name, detail, cause(blocks[0].lines) if len(reasons) == 1 else "")
 
     def _blocks_of(self, name: str) -> list[FailureBlock]:
-        found = [block for block in self._blocks if _explains(block, name)]
+        found = [block for block in self._blocks if any(_is_title(t, name) for t in block.titles)]
         path = name.partition("::")[0]
         # Tests in different files may have the same title.
         here = [block for block in found if "::" in name and path in "\n".join(block.lines)]
@@ -105,15 +108,6 @@ class _Log:
         last = lines[starts[-1] :] if starts else lines[-_TAIL_LINES:]
         kept = [line for line in last if not _HEADINGS.match(line)]
         return "\n".join(part for part in (self.ended, relevant_lines(kept)) if part)
-
-
-def _cut(output: str) -> str:
-    half = _MOST_TEXT // 2
-    return output if len(output) <= _MOST_TEXT else f"{output[:half]}\n{output[-half:]}"
-
-
-def _explains(block: FailureBlock, name: str) -> bool:
-    return any(_is_title(title, name) for title in block.titles)
 
 
 def _is_title(title: str, name: str) -> bool:
@@ -161,7 +155,9 @@ def _pytest(lines: Sequence[str]) -> Iterator[FailureBlock]:
     for line in [*lines, "= end ="]:
         section, heading = _SECTION.match(line), _PYTEST_TITLE.match(line)
         if title is not None and (section or (inside and heading)):
-            yield FailureBlock((title,), tuple(_before_captured(body)))
+            yield FailureBlock(
+                (title,), tuple(takewhile(lambda one: not _CAPTURED.match(one), body))
+            )
             title = None
         if section:
             inside = section.group(1) in ("FAILURES", "ERRORS")
@@ -169,13 +165,6 @@ def _pytest(lines: Sequence[str]) -> Iterator[FailureBlock]:
             title, body = _PYTEST_STEP.sub("", heading.group(1)), []
         else:
             body.append(line)
-
-
-def _before_captured(body: Sequence[str]) -> Iterator[str]:
-    for line in body:
-        if _CAPTURED.match(line):
-            return
-        yield line
 
 
 def _unittest(lines: Sequence[str]) -> Iterator[FailureBlock]:
