@@ -1,17 +1,21 @@
-"""The record of an attempt, and its forms in predictions and trajectories."""
+"""The record of an attempt, its forms in files, and what recorded predictions say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-from bench.attempts.candidates import NEVER_PLAUSIBLE, AttemptStatus, Candidate
+from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, AttemptStatus, Candidate
 from bench.repos.patches import submittable_patch
 from core.money import as_number, total
 from llm.chat import Call, Message, ToolCall, Traits
 from llm.replay import reply_of_json
+from runs.progress.overview import recorded_status
+from runs.progress.statuses import InstanceStatus
+from runs.storage.store import RunStore
 
 
 @dataclass(frozen=True)
@@ -151,3 +155,39 @@ def _message(raw: Mapping[str, Any]) -> Message:
 def total_cost(records: Sequence[AttemptRecord]) -> Decimal | None:
     """Return the dollars of all calls of ``records``, None when one of them is unknown."""
     return total(call.reply.cost for record in records for call in record.calls)
+
+
+def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
+    """Return the ids of the instances that one of ``runs`` has a plausible patch for."""
+    found = set()
+    for folder in runs:
+        store = RunStore.of_folder(folder)
+        for path in store.prediction_paths():
+            prediction = store.read_prediction(path)
+            if is_plausible(prediction):
+                found.add(str(prediction["instance_id"]))
+    return frozenset(found)
+
+
+def status_of(prediction: Mapping[str, Any]) -> str:
+    """Return a prediction's status; files of other harnesses have none."""
+    if "status" in prediction:
+        return recorded_status(prediction)
+    if is_plausible(prediction):
+        return InstanceStatus.PLAUSIBLE.value
+    patched = (prediction.get("model_patch") or "").strip()
+    return InstanceStatus.FALLBACK.value if patched else InstanceStatus.EMPTY.value
+
+
+def is_plausible(prediction: Mapping[str, Any]) -> bool:
+    """Return whether a recorded prediction is plausible: by its status, else by its outcomes.
+
+    Files without a status come from another harness, to which an unknown outcome was a failed one.
+    """
+    if "status" in prediction:
+        return str(prediction["status"]) in PLAUSIBLE
+    edit, lint, test = (
+        prediction.get(f"{name}_outcome") is True for name in ("edit", "lint", "test")
+    )
+    patch = submittable_patch(prediction.get("model_patch") or "").patch
+    return Candidate(1, patch, True, edit, lint, test).plausible

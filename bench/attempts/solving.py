@@ -21,9 +21,8 @@ from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits
-from bench.repos.checkout import Checkout, LeakError, make_checkout, renew_checkout
+from bench.repos.checkout import Checkout, LeakError, make_checkout, make_spread, renew_checkout
 from bench.repos.snapshots import Snapshot
-from bench.repos.spread import make_spread
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.processes import remove_tree
 from environments import UnavailableError
@@ -212,48 +211,42 @@ class InstanceJob:
         return replace(self, recordings=replace(self.recordings, read=read))
 
     def work(self, services: Services, access: JobAccess) -> Finished[InstanceWork]:
-        return solve(self.instance, services, access, self.recordings)
+        started = time.monotonic()
+        instance = self.instance
+        if self.recordings is not None:
+            services = replace(services, models=self.recordings)
+        solver = Solver(instance, services, access, Slot(services.worker.slots))
 
+        def ended(
+            status: InstanceStatus, reason: str, solved: Solved | None = None
+        ) -> Finished[InstanceWork]:
+            work = InstanceWork(tuple(solver.records), solved)
+            seconds = time.monotonic() - started
+            return Finished(instance.instance_id, status, reason, work, seconds)
 
-def solve(
-    instance: Instance,
-    services: Services,
-    access: JobAccess,
-    recordings: ReplayedModels | None = None,
-) -> Finished[InstanceWork]:
-    """Solve ``instance`` and return how the job ended."""
-    started = time.monotonic()
-    if recordings is not None:
-        services = replace(services, models=recordings)
-    solver = Solver(instance, services, access, Slot(services.worker.slots))
-
-    def ended(
-        status: InstanceStatus, reason: str, solved: Solved | None = None
-    ) -> Finished[InstanceWork]:
-        work = InstanceWork(tuple(solver.records), solved)
-        seconds = time.monotonic() - started
-        return Finished(instance.instance_id, status, reason, work, seconds)
-
-    try:
         try:
-            # First: who waits for room must not hold a slot that the user of another image needs.
-            with services.pinned(instance), solver.slot:
-                solved = solver.solve()
-        finally:
-            # Without a slot: a disk is waited for, and others can work meanwhile.
-            for folder in solver.folders:
-                remove_tree(folder)
-    except UserError:
-        raise
-    except StoppedError as error:
-        return ended(InstanceStatus.INTERRUPTED, f"interrupted: {error}")
-    except (InfrastructureError, LeakError, OSError) as error:
-        access.log.error("%s", traceback.format_exc())
-        return ended(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")
-    except Exception as error:  # a fault of the harness must not end the others
-        access.log.error("%s", traceback.format_exc())
-        return ended(InstanceStatus.ERROR, f"the harness failed: {error!r}")
-    access.log.info("%s", solved.choice.reason)
-    if solved.choice.status is InstanceStatus.BUDGET and not any(r.calls for r in solved.attempts):
-        return ended(InstanceStatus.BUDGET, f"not started: {solved.attempts[-1].error}")
-    return ended(solved.choice.status, solved.choice.reason, solved)
+            try:
+                # First: a job that waits for room must not hold a slot that the user of
+                # another image needs.
+                with services.pinned(instance), solver.slot:
+                    solved = solver.solve()
+            finally:
+                # Without a slot: a disk is waited for, and others can work meanwhile.
+                for folder in solver.folders:
+                    remove_tree(folder)
+        except UserError:
+            raise
+        except StoppedError as error:
+            return ended(InstanceStatus.INTERRUPTED, f"interrupted: {error}")
+        except (InfrastructureError, LeakError, OSError) as error:
+            access.log.error("%s", traceback.format_exc())
+            return ended(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")
+        except Exception as error:  # a fault of the harness must not end the others
+            access.log.error("%s", traceback.format_exc())
+            return ended(InstanceStatus.ERROR, f"the harness failed: {error!r}")
+        access.log.info("%s", solved.choice.reason)
+        if solved.choice.status is InstanceStatus.BUDGET and not any(
+            r.calls for r in solved.attempts
+        ):
+            return ended(InstanceStatus.BUDGET, f"not started: {solved.attempts[-1].error}")
+        return ended(solved.choice.status, solved.choice.reason, solved)

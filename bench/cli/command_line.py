@@ -23,9 +23,9 @@ from bench.assembly import make_agent, make_mirrors
 from bench.cli.cli import About
 from bench.cli.configfile import options_given
 from bench.config import RunConfig, validated
-from bench.instances.bundled import BUNDLED
 from bench.instances.dataset import ALIASES, load_dataset
 from bench.instances.instance import Instance
+from bench.instances.sets import BUNDLED
 from bench.options import Options, TryAgent
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
@@ -88,7 +88,7 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
         everything, yes = options.clean_all, options.yes
         return clean_command(store, options.cache, print, everything=everything, yes=yes)
     if options.status:
-        from bench.attempts.prior import status_of
+        from bench.attempts.records import status_of
         from runs.storage.store import RunStore
         from runs.upkeep import status_command
 

@@ -22,7 +22,7 @@ from bench.assembly import (
     make_mirrors,
     make_recordings,
 )
-from bench.attempts.prior import plausible_instances
+from bench.attempts.records import plausible_instances
 from bench.attempts.solving import InstanceJob
 from bench.config import ModelChoice, RunConfig, validated
 from bench.imageuse import ImageUse

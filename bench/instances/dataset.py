@@ -12,10 +12,9 @@ from typing import Any
 
 import yaml
 
-from bench.instances.bundled import BUNDLED
 from bench.instances.hub import Row, rows_of_hub
 from bench.instances.instance import Instance, instance_id_of, split_row
-from bench.instances.sets import ALIASES, DatasetName
+from bench.instances.sets import ALIASES, BUNDLED, DatasetName
 from core.errors import UserError
 
 __all__ = ["ALIASES", "Dataset", "DatasetIdentity", "load_dataset", "rows_of_path"]

@@ -1,8 +1,9 @@
-"""Names of datasets on the command line: aliases of sets on the hub, and revisions."""
+"""Names of datasets: aliases of sets on the hub, revisions, and sets that come with the project."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,3 +79,16 @@ class DatasetName:
     def split(self, asked: str) -> str:
         """Return the split to load: the set's only one in place of a default that it lacks."""
         return _SPLITS.get(self.hub_id, asked) if asked == DEFAULT_SPLIT else asked
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """The parts of a bundled dataset, which no host serves."""
+
+    path: Path
+    build_mirrors: Callable[[Path], Path]
+    build_images: Callable[[Sequence[str]], None]
+
+
+BUNDLED: dict[str, Bundled] = {}
+"""The registered datasets by name."""

@@ -8,7 +8,10 @@ docs/environments.md.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+
+from bench.regression.parsers.base import PASSED, XFAIL, worst
+from bench.regression.parsers.documents import XML_STATUSES, cases_of
 
 _SCRIPT = """{command} --junitxml=/tmp/{token}.xml
 code=$?{show}
@@ -25,11 +28,8 @@ find . \\( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TE
 -o -path '*/build/test-results/*.xml' \\) -newer /tmp/{token} -exec cat {{}} + 2>/dev/null
 rm -f /tmp/{token}
 exit $code"""
-_STATUSES = {"failure": "FAILED", "error": "ERROR", "skipped": "SKIPPED"}
 _XFAIL = "pytest.xfail"
 _OLD_XFAIL = "expected test failure"  # pytest before 4.1 gives no type, and this message
-# The worst is last: a test is reported more than once if, for example, its teardown fails.
-_ORDER = ("PASSED", "XFAIL", "SKIPPED", "FAILED", "ERROR")
 
 
 def with_report(command: str, token: str, show: Sequence[str] = ()) -> str:
@@ -67,40 +67,22 @@ def report_results(report: str, files: Collection[str]) -> dict[str, str]:
 
     ``files`` are those of the tree: the report does not say where the name of a file ends.
     """
-    if "<!DOCTYPE" in report or "<!ENTITY" in report:  # pytest writes none
-        return {}
-    try:
-        cases = list(ElementTree.fromstring(report).iter("testcase"))
-    except ElementTree.ParseError:
-        return {}
-    modules = _modules(files)
-    results: dict[str, str] = {}
-    for case in cases:
+    # Files by their names in the report: ``tests.test_a``, and ``docs.a.txt`` for doctests.
+    modules = {path.replace("/", "."): path for path in files}
+    modules |= {p.removesuffix(".py").replace("/", "."): p for p in files if p.endswith(".py")}
+    found: list[tuple[str, str]] = []
+    for case in cases_of(report):
         name = _node_id(case.get("classname", ""), case.get("name", ""), modules)
-        if not name:  # the test that pytest.exit or an interrupt ended has none
-            continue
-        found = [*_statuses(case), *([results[name]] if name in results else [])]
-        results[name] = max(found or ["PASSED"], key=_ORDER.index)
-    return results
+        if name:  # the test that pytest.exit or an interrupt ended has none
+            statuses = [_status(child) for child in case if child.tag in XML_STATUSES]
+            found += [(name, status) for status in statuses or [PASSED]]
+    return worst(found)
 
 
-def _modules(files: Collection[str]) -> dict[str, str]:
-    """Return the file per name in the report: ``tests.test_a``, and ``docs.a.txt`` for doctests."""
-    others = {path.replace("/", "."): path for path in files}
-    return others | {p.removesuffix(".py").replace("/", "."): p for p in files if p.endswith(".py")}
-
-
-def _statuses(case: ElementTree.Element) -> Iterator[str]:
-    for child in case:
-        if child.tag in _STATUSES:
-            yield "XFAIL" if _expected(child) else _STATUSES[child.tag]
-
-
-def _expected(child: ElementTree.Element) -> bool:
-    if child.tag != "skipped":
-        return False
+def _status(child: ElementTree.Element) -> str:
     kind = child.get("type")
-    return kind == _XFAIL or (kind is None and child.get("message") == _OLD_XFAIL)
+    expected = kind == _XFAIL or (kind is None and child.get("message") == _OLD_XFAIL)
+    return XFAIL if child.tag == "skipped" and expected else XML_STATUSES[child.tag]
 
 
 def _node_id(classname: str, name: str, modules: dict[str, str]) -> str:

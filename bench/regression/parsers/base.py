@@ -45,7 +45,10 @@ Parser = Callable[[str], ParsedOutput]
 
 
 def worst(found: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the worst status of each name in pairs of name and status."""
+    """Return the worst status of each name in pairs of name and status.
+
+    A test is reported more than once if, for example, its teardown fails.
+    """
     results: dict[str, str] = {}
     for name, status in found:
         results[name] = max(status, results.get(name, PASSED), key=_ORDER.index)

@@ -26,7 +26,7 @@ _OBJECT = re.compile(r"^\{", re.MULTILINE)
 # One report per run, and few other lines that begin with a brace.
 _MOST_OBJECTS = 200
 _XML_START = re.compile(r"^<\?xml |(?<=>)<\?xml ", re.MULTILINE)
-_XML_STATUSES = {"failure": FAILED, "error": ERROR, "skipped": SKIPPED}
+XML_STATUSES = {"failure": FAILED, "error": ERROR, "skipped": SKIPPED}
 
 _MAVEN_CLASS = re.compile(
     r"^(?:\[\w+\] )?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+), "
@@ -110,10 +110,10 @@ def parse_xml(output: str) -> ParsedOutput:
     results: list[tuple[str, str]] = []
     reasons: dict[str, str] = {}
     for start, end in zip(starts, [*starts[1:], len(output)], strict=True):
-        for case in _testcases(output[start:end].strip()):
+        for case in cases_of(output[start:end].strip()):
             name = f"{case.get('classname', '')}::{case.get('name', '')}"
-            found = [child for child in case if child.tag in _XML_STATUSES]
-            results += [(name, _XML_STATUSES[child.tag]) for child in found] or [(name, PASSED)]
+            found = [child for child in case if child.tag in XML_STATUSES]
+            results += [(name, XML_STATUSES[child.tag]) for child in found] or [(name, PASSED)]
             for child in found:
                 reasons[name] = detail((child.text or child.get("message") or "").split("\n"))
     failed = worst(results)
@@ -121,7 +121,8 @@ def parse_xml(output: str) -> ParsedOutput:
     return ParsedOutput(failed, kept)
 
 
-def _testcases(report: str) -> Iterator[ElementTree.Element]:
+def cases_of(report: str) -> Iterator[ElementTree.Element]:
+    """Yield the test cases of one report; none if it is incomplete or defines entities."""
     if "<!DOCTYPE" in report or "<!ENTITY" in report:
         return
     try:

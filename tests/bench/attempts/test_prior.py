@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.prior import is_plausible
+from bench.attempts.records import is_plausible
 
 PATCH = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n"
 CLEAN = {"model_patch": PATCH, "edit_outcome": True, "lint_outcome": True, "test_outcome": True}

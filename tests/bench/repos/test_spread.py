@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.repos.spread import make_spread
+from bench.repos.checkout import make_spread
 
 
 def attributes(folder: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.prior import status_of
+from bench.attempts.records import status_of
 from core.errors import UserError
 from llm.chat import Usage
 from runs.progress.overview import overview

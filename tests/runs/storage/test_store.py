@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.attempts.prior import is_plausible
+from bench.attempts.records import is_plausible
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from runs.storage.manifest import differences
