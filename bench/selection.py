@@ -32,11 +32,7 @@ def until_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401
 
 
 def check_date(name: str, value: str) -> None:
-    """Check a day or a month that the option ``name`` gives; empty is right.
-
-    Raises:
-        UserError: it is another text.
-    """
+    """Check a day or a month that the option ``name`` gives; empty is right."""
     if value and not _DATE.fullmatch(value):
         raise UserError(f"{name} {value!r} is no date: give YYYY-MM-DD or YYYY-MM")
 
@@ -79,11 +75,7 @@ class Selection:
     seed: int = seed_option("Seed of --shuffle.", INSTANCES)
 
     def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
-        """Return the selected instances: ids, then pattern, then order, then slice.
-
-        Raises:
-            UserError: an unknown id, a broken pattern or slice.
-        """
+        """Return the selected instances: ids, then pattern, then order, then slice."""
         known = {instance.instance_id: instance for instance in instances}
         if missing := [name for name in self.ids if name not in known]:
             raise UserError(f"not in the dataset: {', '.join(missing)}; check --instances")
@@ -91,11 +83,7 @@ class Selection:
         return tuple(known[name] for name in self.narrowed(chosen, "instance"))
 
     def narrowed(self, ids: Sequence[str], noun: str) -> Sequence[str]:
-        """Return the ids that fit the pattern, in the order and the slice that were asked for.
-
-        Raises:
-            UserError: a broken pattern or slice, or nothing is left of what ``noun`` names.
-        """
+        """Return the ids that fit the pattern, in the order and the slice that were asked for."""
         try:
             chosen = [name for name in ids if re.search(self.pattern, name)]
         except re.error as error:

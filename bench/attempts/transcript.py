@@ -106,13 +106,7 @@ def _attempt(record: AttemptRecord, seen: SeenTexts, *, chosen: bool) -> Iterato
 
 
 def message_block(text: str, place: str, seen: SeenTexts) -> str:
-    """Return a message in a fence; texts of earlier messages are replaced by their place.
-
-    Args:
-        text: of the message.
-        place: of the message, in words.
-        seen: texts so far; this one is added.
-    """
+    """Return a message in a fence; texts of earlier messages are replaced by their place."""
     if earlier := seen.earlier(text, place):
         return f"As in {earlier}.\n"
 

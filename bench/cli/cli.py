@@ -90,10 +90,6 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
 
     What the user can fix, and infrastructure that failed, is one line and no traceback. No secret
     of the environment is shown, also not in tracebacks of our own mistakes.
-
-    Args:
-        command: a function with typer's annotations.
-        name: of the script.
     """
     keep_ignoring_interrupts()
     _survive_readers()

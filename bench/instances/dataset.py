@@ -36,7 +36,6 @@ class DatasetIdentity:
         name: a hub id, a path or ``demo``.
         sha256: hash of the rows in any order.
         revision: the hub's commit; empty if there is none or it is unknown.
-        config: of a set on the hub that has several; else empty.
         neutral_ids: the harness's ids are not the set's own.
     """
 

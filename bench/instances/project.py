@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from agent.workspace import Workspace
 from bench.instances.instance import ImagePlace, Instance, Spec
+from bench.regression.commands.wrappers import Read
 from bench.repos.checkout import Checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.snapshots import Snapshot, Snapshots
 from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import DamagedError
 from environments import ImageSpec, Project, UnavailableError, VenvSpec
-
-Read = Callable[[str], str | None]
 
 # First match wins; from swebench/harness/constants/python.py before version 5.
 _REQUIREMENTS = {
@@ -63,11 +62,7 @@ def shown_names(text: str, instances: Iterable[Instance]) -> str:
 
 
 def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> Snapshot:
-    """Return the commit that attempts at ``instance`` start from.
-
-    Raises:
-        UserError, InfrastructureError: as ``Mirrors.get`` and ``Snapshots.get``.
-    """
+    """Return the commit that attempts at ``instance`` start from; raises as ``Mirrors.get``."""
     mirror = mirrors.get(instance.repo, instance.base_commit)
     return snapshots.get(mirror, instance.repo, instance.base_commit, instance.bug)
 

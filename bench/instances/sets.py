@@ -53,11 +53,7 @@ class DatasetName:
 
     @classmethod
     def parse(cls, text: str) -> DatasetName:
-        """Read ``NAME`` or ``NAME@REVISION``; a path that exists may have ``@`` in it.
-
-        Raises:
-            UserError: the revision is none, or the name is no set of the hub.
-        """
+        """Read ``NAME`` or ``NAME@REVISION``; a path that exists may have ``@`` in it."""
         name, mark, revision = text.rpartition("@")
         if not mark or Path(text).expanduser().exists():
             return cls(text)

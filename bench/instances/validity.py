@@ -47,11 +47,7 @@ class KnownValidity:
     states: Mapping[str, Validity]
 
     def not_valid(self, ids: Iterable[str]) -> dict[str, Validity]:
-        """Return those of ``ids`` that are not known to be valid, with their states.
-
-        Raises:
-            UserError: the file is about none of them.
-        """
+        """Return those of ``ids`` that are not known to be valid, with their states."""
         asked = list(ids)
         if asked and not {*asked} & {*self.states}:
             raise UserError(f"{self.path} is about other instances, not {asked[0]}; {VALIDITY_FIX}")
@@ -60,11 +56,7 @@ class KnownValidity:
 
 
 def read_validity(path: Path) -> KnownValidity:
-    """Read the states in a validity file.
-
-    Raises:
-        UserError: there is no such file, or it is damaged or another kind of file.
-    """
+    """Read the states in a validity file."""
     path = path.expanduser().resolve()
     try:
         data = read_object(path, VALIDITY_FIX)

@@ -37,13 +37,8 @@ def failures_of(
 ) -> tuple[Failure, ...]:
     """Return the tests ``failed``, named as by the log parsers, each with the reason.
 
-    Args:
-        output: of the runner.
-        runner: whose output it is.
-        failed: names of tests.
-        ended: how a run ended that did not end by itself. It is the reason of the tests that the
-            output does not explain.
-        details: reasons that the parser of the output found.
+    ``ended`` says how a run ended that did not end by itself. It is the reason of the tests that
+    the output does not explain. ``details`` are reasons that the parser of the output found.
     """
     half = _MOST_TEXT // 2
     if len(output) > _MOST_TEXT:

@@ -118,7 +118,8 @@ def find_setup(
     """Return the best way of setting up in which ``command`` imports ``packages`` from the tree.
 
     A way in which the installation works is preferred to one that only puts the tree on the path,
-    because it also shows that a candidate breaks the installation.
+    because it also shows that a candidate breaks the installation. Without ``rebuild`` no
+    installation is needed where the tests import the tree already.
     """
     token = secrets.token_hex(16)
     proof = _Proof(session, packages, command, runner, token)

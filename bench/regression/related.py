@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 
+from bench.regression.commands.wrappers import Read
 from bench.regression.runners import Runner
 from bench.repos.patches import SOURCE_ROOTS, is_test_path
 
@@ -41,7 +42,7 @@ class RelatedTests:
     """Selects from the files of one commit, each test file of Python read once."""
 
     files: Sequence[str]
-    read: Callable[[str], str | None]
+    read: Read
 
     def of(self, edited: Iterable[str]) -> tuple[str, ...]:
         """Return the test files that are related to ``edited``, the most related first.
@@ -107,7 +108,7 @@ class RelatedTests:
         return found
 
 
-def _patterns(read: Callable[[str], str | None]) -> Sequence[str]:
+def _patterns(read: Read) -> Sequence[str]:
     found = filter(None, (_PYTHON_FILES.search(read(name) or "") for name in _SETTINGS))
     value = next((re.sub("#.*", "", match[1]) for match in found), "")
     return re.findall(r"[^\s,\"'\[\]]+", value) or _USUAL
@@ -147,14 +148,10 @@ def directives(runner: Runner, path: str) -> str:
     return path
 
 
-def related_tests(
-    edited: Iterable[str], files: Sequence[str], read: Callable[[str], str | None]
-) -> tuple[str, ...]:
+def related_tests(edited: Iterable[str], files: Sequence[str], read: Read) -> tuple[str, ...]:
     """Return ``RelatedTests.of`` for one use."""
     return RelatedTests(files, read).of(edited)
 
-
-Read = Callable[[str], str | None]
 
 EXACT, PREFIX, USE, PACKAGE, NEAR = 8, 4, 3, 2, 1
 """Scores: the name of the file, its beginning, a use of the file, its folder's name, its place."""

@@ -70,10 +70,7 @@ def split_statements(output: str, token: str) -> tuple[str, Stated]:
 def doubt(base: Stated, run: Stated, report: str) -> str:
     """Return why a run's results cannot be trusted; empty where they can.
 
-    Args:
-        base: what the base commit's run of the same tests stated.
-        run: what the run states.
-        report: the report of pytest that was read.
+    ``base`` is what the base commit's run of the same tests stated, ``report`` is pytest's.
     """
     if not base or base.keys() != run.keys():
         return "the run does not state where its modules come from"

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from agent.workspace import TextFile
+from bench.regression.commands.wrappers import Read
 from bench.repos.patches import (
     RUNNER_CONFIGURATION,
     SOURCE_ROOTS,
@@ -228,9 +229,6 @@ def _is_read(section: str, watched: Watched) -> bool:
     return watched(_Block(section, "", ""))
 
 
-Read = Callable[[str], str | None]
-"""Returns the text of a file of the base commit; None if there is none."""
-
 # With installed entry points; below, sympy's runner.
 _WHOLE = TEST_CONFIGURATION | {f"{name}.py" for name in STARTUP_MODULES} | {"entry_points.txt"}
 _RUNNERS = frozenset({"bin/test"})
@@ -287,13 +285,7 @@ def _module(path: str) -> re.Pattern[bytes]:
 
 
 def tree_under_test(changes: Changes, files: Collection[str], read: Read) -> TreeUnderTest:
-    """Return the tree of ``changes`` with the base commit's tests and test configuration.
-
-    Args:
-        changes: of the candidate.
-        files: of the base commit.
-        read: returns the text of one of them.
-    """
+    """Return the tree of ``changes`` with the base commit's tests and test configuration."""
     known = frozenset(files)
     kept: dict[str, bytes | None] = {}
     configuration = []
@@ -360,13 +352,10 @@ def _name(path: str) -> str:
     return PurePosixPath(path).name
 
 
-def _as_it_is(_: str, new: str) -> str:
-    return new
-
-
 _FORMATS: Mapping[str, Callable[[str, str], str]] = {
     "pyproject.toml": with_toml_settings_of,
     "setup.cfg": with_ini_settings_of,
-    "setup.py": _as_it_is,
+    # Code under test, unless its change mentions plugins of pytest.
+    "setup.py": lambda _, new: new,
     "tox.ini": with_ini_settings_of,
 }

@@ -52,7 +52,8 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
 
     The agent may have committed, moved HEAD, or set filters and hooks, and repositories of its own
     hide their files from ours. ``info/exclude`` is kept: it says which new files to ignore, and
-    it cannot hide changes of tracked files.
+    it cannot hide changes of tracked files. Ignored files are not among the dropped ones; tracked
+    ones are restored.
     """
     root = checkout.root
     if root.is_symlink() or not root.is_dir():

@@ -42,7 +42,11 @@ _REPORTS: Mapping[Runner, tuple[tuple[str, ...], str]] = {
 
 
 def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str | None:
-    """Return the command that runs the tests of the file ``path``; None if only all can be run."""
+    """Return the command that runs the tests of the file ``path``; None if only all can be run.
+
+    The file may have any name, so it is quoted, and left to the whole suite where it would pass
+    through a shell that may not quote.
+    """
     if runner in _COMPILED:
         one = only_command(command, pattern_of(runner))
         return _COMPILED[runner](one, path, tree) if one else None

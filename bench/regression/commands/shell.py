@@ -121,7 +121,7 @@ def without_assignments(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def quoted(path: str) -> str | None:
-    """Return the file name ``path`` as one word, which is no option; None if it is unprintable."""
+    """Return the file name ``path`` as one word that is not an option; None if unprintable."""
     if not path or not _PRINTABLE.fullmatch(path):
         return None
     return shlex.quote(f"./{path}" if path.startswith("-") else path)

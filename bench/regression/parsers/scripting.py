@@ -20,7 +20,7 @@ _TESTDOX_TEST = re.compile(r"^ ([✔✘↩∅☢⚠]) (.+?)(?: \[[\d.]+ m?s\])?$
 _TESTDOX_SUITE = re.compile(r"^[^\W\d][^:]*$")
 _TESTDOX_LINE = re.compile(r"^   [│┐├┴] ?(.*)$")
 _TESTDOX_END = re.compile(r"^(?:Summary of non-successful|There (?:was|were) \d)")
-# As in PHPUnit's exit code, a risky test or a warning is no failure.
+# As in PHPUnit's exit code, a risky test or a warning is not a failure.
 _TESTDOX_MARKS = {"✔": PASSED, "✘": FAILED, "↩": SKIPPED, "∅": SKIPPED, "☢": SKIPPED, "⚠": SKIPPED}
 # The closing line may count them as passed.
 _TESTDOX_ODD = re.compile(r"^ [☢⚠] ")
