@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bench.cli.cli import About
-from bench.cli.selection import Selection
 from bench.instances.validity import read_validity
+from bench.selection import Selection
 from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
 from core.money import UNKNOWN, column, dollars, in_words

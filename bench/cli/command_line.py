@@ -48,7 +48,7 @@ from runs.calls.budget import MONEY
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_models
 from runs.given import address_given, models_given
-from runs.modelsource import LiveModels, Turn
+from runs.modelsource import LiveModels
 from runs.options import RUN
 
 GROUPS = (RunConfig, ModelBook, TryAgent, Options, About)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.workspace import Workspace
-from bench.cli.config import TestChoice
+from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout

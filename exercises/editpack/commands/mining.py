@@ -18,7 +18,7 @@ from typing import Any
 
 import typer
 
-from bench.cli.selection import check_date, in_period, since_option, until_option
+from bench.selection import check_date, in_period, since_option, until_option
 from core.errors import UserError
 from core.git import git
 from core.options import built, command, option, option_group
