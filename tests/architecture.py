@@ -77,10 +77,13 @@ def sources(top: Path, *folders: str) -> Iterator[tuple[str, Path]]:
                 yield shown, path
 
 
-def imported(path: Path) -> set[str]:
-    """Return the modules that a file imports, and the names that it takes from them."""
+def imported(path: Path, *, late: bool = True) -> set[str]:
+    """Return the modules that a file imports, and the names that it takes from them.
+
+    ``late`` says whether imports inside functions and conditions count.
+    """
     found: set[str] = set()
-    for node in ast.walk(tree(path)):
+    for node in ast.walk(tree(path)) if late else tree(path).body:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -171,6 +174,9 @@ def sizes(top: Path) -> set[str]:
         folder = shown.rpartition("/")[0]
         user = next(iter(users))
         apart = folder in ALTERNATIVES or shown in OWN_SCRIPTS or user.endswith("__init__.py")
+        # What is slow to import may wait in a module of its own.
+        at_once = {module_of(top, name) for name in imported(top / user, late=False)}
+        apart = apart or shown not in at_once
         neighbours = len(users) == 1 and user.rpartition("/")[0] == folder and not apart
         if neighbours and lines[shown] + lines[user] <= MOST_LINES:
             found.add(f"{shown} belongs to {user}")

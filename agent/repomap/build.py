@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
 from itertools import takewhile
@@ -338,64 +338,3 @@ def _merged(material: Material, taken: int) -> Iterator[MapChoice]:
     ]
     offers.sort(key=lambda offer: (-offer[0], offer[1]))
     return (choice for _, _, choice in offers)
-
-
-_PACKAGE = Path(__file__).resolve().parent
-
-
-@dataclass(frozen=True)
-class RenderedMaps:
-    """The maps of one tree, which is ranked only for maps that are not stored.
-
-    Attributes:
-        blobs: the tree's files, path to git blob hash.
-    """
-
-    blobs: Mapping[str, str]
-    store: TagStore
-    _maps: list[RepoMap] = field(default_factory=list)
-    _texts: dict[str, str] = field(default_factory=dict)
-
-    def render(self, root: Path, text: str, tokens: int, *, count: Count, counter: str) -> str:
-        """Return the map for ``text``, at most ``tokens`` long by ``count``.
-
-        Args:
-            root: a folder with the tree's files; read only where the store lacks their tags.
-            counter: names the tokenizer of ``count`` with its version, as maps are stored by it;
-                empty where it is unknown: the map is not stored then.
-        """
-        if not counter:
-            return self._made(root).render(text, tokens, count=count)
-        key = _hash([self._tree, code_version(), str(tokens), counter, text])
-        if key not in self._texts:
-            kept = self.store.text(key)
-            if kept is None:
-                kept = self._made(root).render(text, tokens, count=count)
-                self.store.keep_text(key, kept)
-            self._texts[key] = kept
-        return self._texts[key]
-
-    @cached_property
-    def _tree(self) -> str:
-        return tree_key(self.blobs)
-
-    def _made(self, root: Path) -> RepoMap:
-        if not self._maps:
-            self._maps.append(RepoMap.of(self.blobs, root, self.store))
-        return self._maps[0]
-
-
-@cache
-def code_version() -> str:
-    """Return a hash of the code that ranks and renders, as any change may change a map."""
-    mentions = _PACKAGE.parent / "conversation" / "mentions.py"
-    files = [*sorted(_PACKAGE.rglob("*.py")), mentions]
-    return _hash(path.read_text(encoding="utf-8") for path in files)
-
-
-def _hash(parts: Iterable[str]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data) + data)
-    return digest.hexdigest()

@@ -142,10 +142,6 @@ def _adapter() -> TypeAdapter[ValidityFile]:
     return TypeAdapter(ValidityFile)
 
 
-if __name__ == "__main__":
-    print(json.dumps(validity_schema(), indent=1))
-
-
 _PATIENCE = 0.5
 _AT_ONCE = (EvaluatorKind.DOCKER, EvaluatorKind.MODAL)
 
@@ -403,3 +399,7 @@ class Measurement:
         if verdicts[0].log:
             write_text_atomic(store.logs / f"{kind}.{number}.eval.log", verdicts[0].log)
         return verdicts[0].image, trial_of(verdicts[0], seconds, timestamp())
+
+
+if __name__ == "__main__":
+    print(json.dumps(validity_schema(), indent=1))

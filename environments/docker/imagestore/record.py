@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, Field, ValidationError
 
 from core.atomic import sweep, write_bytes_atomic
@@ -28,6 +27,9 @@ from core.errors import DamagedFileError, InfrastructureError
 from core.parsing.untrusted import read_bytes
 from core.shutdown import waited_for
 from environments.docker.engine import engine_errors
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 LINGER = 60.0
 """Seconds that an image stays for what follows its use, or for a process that starts again."""
@@ -243,6 +245,8 @@ class RecordFile:
 
         One process pulls at a time, so that sizes add up.
         """
+        from filelock import Timeout
+
         lock = self._lock("pull.lock")
         try:
             lock.acquire(timeout=seconds)
@@ -255,6 +259,8 @@ class RecordFile:
             lock.release()
 
     def _lock(self, name: str) -> FileLock:
+        from filelock import FileLock  # it loads asyncio
+
         with _kept():
             self.folder.mkdir(parents=True, exist_ok=True)
         return FileLock(self.folder / name, is_singleton=False)

@@ -169,13 +169,13 @@ def test_a_leak_in_a_checkout_stops_the_instance(
 ) -> None:
     import bench.repos.checkout
 
-    real = bench.repos.checkout._fill
+    real = bench.repos.checkout.make_repository
 
     def leaky(snapshot: Snapshot, root: Path) -> None:
         real(snapshot, root)
         (root / ".git" / "FETCH_HEAD").write_text("the future")
 
-    monkeypatch.setattr(bench.repos.checkout, "_fill", leaky)
+    monkeypatch.setattr(bench.repos.checkout, "make_repository", leaky)
     assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
 
 
@@ -231,11 +231,11 @@ def test_tests_none_and_environments_without_spec_leave_outcomes_unknown(
     row = dict(load_dataset("demo", "test").rows[0])
     row.pop("spec")
     rows.write_text(json.dumps([row]))
+    none = config(environment=EnvironmentKind.LOCAL, tests=TestChoice.NONE, run="none")
+    assert run_command(none, options(tmp_path, cache, "demo__bank-2"), said.append) == 0
     run = options(tmp_path, cache, dataset=str(rows), repos=cache / "demo-mirrors")
     run_command(config(environment=EnvironmentKind.LOCAL), run, said.append)
     assert any("no spec" in line for line in said)
-    none = config(environment=EnvironmentKind.LOCAL, tests=TestChoice.NONE, run="none")
-    assert run_command(none, options(tmp_path, cache, "demo__bank-2"), said.append) == 0
 
 
 def test_nothing_is_logged_to_the_root_logger(

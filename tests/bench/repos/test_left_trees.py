@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.cli.command_line import try_agent
 from bench.cli.commands import run_command
+from bench.cli.tryagent import try_agent
 from bench.repos.patches import patch_paths
 from core.errors import InfrastructureError
 from environments.base import EnvironmentKind

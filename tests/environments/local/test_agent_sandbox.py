@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bench.assembly import make_agent
-from bench.cli.command_line import try_agent
 from bench.cli.commands import run_command
+from bench.cli.tryagent import try_agent
 from bench.config import RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox

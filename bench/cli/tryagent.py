@@ -1,0 +1,121 @@
+"""``--try-agent``: run an agent once on a demo instance and show what it did."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from agent.conversation.mentions import FileIndex
+from agent.conversation.outcomes import ConversationLimits
+from agent.lint import Linter
+from agent.protocol import Task, Transcript, Work
+from agent.repomap import RenderedMaps, TagStore
+from bench.assembly import make_agent, make_mirrors
+from bench.config import RunConfig, validated
+from bench.instances.dataset import load_dataset
+from bench.instances.instance import Instance
+from bench.options import Options
+from bench.repos.checkout import Checkout, Snapshots, make_checkout
+from bench.repos.lefttree import UnusableTreeError, take_over
+from bench.repos.patches import submittable_patch, take_patch
+from bench.repos.snapshots import Snapshot
+from core.money import in_words, total
+from core.processes import remove_tree
+from llm.gate import OpenGate
+from runs.checks import check_models
+from runs.modelsource import LiveModels
+
+Say = Callable[[str], None]
+
+_INSTANCE = "demo__textkit-1"
+
+
+def try_agent(config: RunConfig, options: Options, say: Say) -> int:
+    """Run the agent of ``config`` on one demo instance and say how it ended; return the exit code.
+
+    Nothing is tested, and nothing is written but to a folder that is removed.
+    """
+    config = validated(config)
+    check_models(config, options.money)
+    agent = make_agent(config)
+    rows = load_dataset("demo", "test").instances()
+    instance = next(row for row in rows if row.instance_id == _INSTANCE)
+    mirrors = make_mirrors(replace(options, dataset="demo"))
+    mirror = mirrors.get(instance.repo, instance.base_commit)
+    snapshots = Snapshots(options.cache / "snapshots")
+    snapshot = snapshots.get(mirror, instance.repo, instance.base_commit)
+    folder = Path(tempfile.mkdtemp())
+    try:
+        checkout = make_checkout(snapshot, folder / "checkout")
+        task = _task(config, options, instance, snapshot, checkout, say)
+        started = time.monotonic()
+        work = agent.work(task)
+        seconds = time.monotonic() - started
+        patch, notes = _left(checkout, ours=work.result is not None)
+    finally:
+        remove_tree(folder)
+    for line in (*_lines(config, work, task, seconds, patch), *notes):
+        say(line)
+    return 0 if work.ending is None and patch.strip() else 1
+
+
+def _left(checkout: Checkout, *, ours: bool) -> tuple[str, tuple[str, ...]]:
+    try:
+        dropped = () if ours else take_over(checkout)
+    except UnusableTreeError as error:
+        return "", (str(error),)
+    fit = submittable_patch(take_patch(checkout, ignored=ours))
+    return fit.patch, tuple(f"dropped: {found}" for found in dropped)
+
+
+def _task(
+    config: RunConfig,
+    options: Options,
+    instance: Instance,
+    snapshot: Snapshot,
+    checkout: Checkout,
+    say: Say,
+) -> Task:
+    choice, files = config.models[0], FileIndex.of(snapshot.blobs)
+    models = LiveModels(config, options.retries, say, options.money.prices)
+    turn = models.turn(_INSTANCE, 1, choice, config.temperature(1), OpenGate())
+    repo_map = ""
+    if not config.outside_agent:
+        maps = RenderedMaps(checkout.snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
+        text, counter = instance.problem_statement, turn.counter
+        repo_map = maps.render(
+            checkout.root, text, config.map_tokens, count=turn.model.count, counter=counter
+        )
+    return Task(
+        root=checkout.root,
+        message=instance.problem_statement,
+        repo_map=repo_map,
+        files=files,
+        model=turn.model,
+        model_name=turn.name,
+        edit_format=turn.edit_format,
+        temperature=config.temperature(1),
+        limits=ConversationLimits(config.max_reflections),
+        run_tests=None,
+        transcript=Transcript(),
+        log=lambda _: None,
+        linter=Linter(),
+    )
+
+
+def _lines(config: RunConfig, work: Work, task: Task, seconds: float, patch: str) -> Iterator[str]:
+    replies = [call.reply for call in task.transcript.calls]
+    usages = [reply.usage for reply in replies if reply.usage]
+    yield f"agent     {config.agent}"
+    yield f"instance  {_INSTANCE}"
+    yield f"ended     {work.error or ('exit code 0' if config.outside_agent else 'normally')}"
+    yield f"time      {seconds:.1f} s"
+    yield f"cost      {in_words(total(reply.cost for reply in replies))}"
+    into, out = sum(u.prompt_tokens for u in usages), sum(u.completion_tokens for u in usages)
+    yield f"tokens    {f'{into:,} in, {out:,} out' if usages else 'unknown'}"
+    for message in task.transcript.messages[1:]:
+        yield f"\n--- {message.role} ---\n{message.content.rstrip()}"
+    yield f"\n--- the predicted patch ---\n{patch.rstrip() or 'none: no change is left'}"
