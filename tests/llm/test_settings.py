@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.formats import format_names
-from bench.cli.command_line import list_models
+from bench.cli.listing import list_models
 from core.errors import UserError
 from llm.registry import filled
 from llm.settings import ModelSettings, SettingsBook, load_settings, our_settings, settings_sha256
