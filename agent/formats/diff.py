@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from agent.formats.base import Edit, ReplyScope
@@ -13,6 +14,7 @@ from agent.formats.text import TextFormat
 from llm.chat import Reply
 
 _USUAL = 7
+_MARKER = re.compile("|".join(m.pattern for m in (OPEN, DIVIDER, CLOSE)), re.IGNORECASE)
 
 
 class DiffFormat(TextFormat):
@@ -73,5 +75,4 @@ def _block(search: str, replace: str, words: tuple[str, str]) -> str:
 
 
 def _markers(text: str) -> list[str]:
-    markers = (OPEN, DIVIDER, CLOSE)
-    return [line for line in text.split("\n") if any(m.match(line) for m in markers)]
+    return [line for line in text.split("\n") if _MARKER.match(line)]

@@ -199,8 +199,14 @@ def _exact(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     return [_place(s, s + size, new) for s in starts_of(have, search)]
 
 
+@lru_cache(maxsize=8)
+def _stripped(lines: tuple[str, ...], strip: Callable[[str], str]) -> tuple[str, ...]:
+    # Cached for hundreds of edits of one file.
+    return tuple(map(strip, lines))
+
+
 def _trailing(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    bare = [line.rstrip() for line in have]
+    bare = _stripped(tuple(have), str.rstrip)
     return [
         _one_to_one(have, start, search, replace, IndentShift())
         for start in starts_of(bare, [line.rstrip() for line in search])
@@ -220,7 +226,7 @@ def _one_to_one(
 
 
 def _indented(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    bare = [line.strip() for line in have]
+    bare = _stripped(tuple(have), str.strip)
     found = []
     for start in starts_of(bare, [line.strip() for line in search]):
         shift = uniform_shift(have[start : start + len(search)], search)
@@ -240,16 +246,16 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
 
 
 def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    numbers = [n for n, line in enumerate(have) if line.strip()]
+    bare = _stripped(tuple(have), str.strip)
+    numbers = [n for n, line in enumerate(bare) if line]
     wanted = [n for n, line in enumerate(search) if line.strip()]
-    full = [have[n] for n in numbers]
     core = [search[n] for n in wanted]
     found = []
-    for at in starts_of([line.strip() for line in full], [line.strip() for line in core]):
-        shift = uniform_shift(full[at : at + len(core)], core)
+    for at in starts_of([bare[n] for n in numbers], [line.strip() for line in core]):
+        taken = numbers[at : at + len(core)]
+        shift = uniform_shift([have[n] for n in taken], core)
         if shift is None:
             continue
-        taken = numbers[at : at + len(core)]
         make = partial(_around_blanks, have, search, replace, taken, wanted, shift)
         found.append(Place(taken[0], taken[-1] + 1, make))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 from agent.formats.base import ReplyScope
 
@@ -36,6 +37,7 @@ _BARE = frozenset(
 )
 
 
+@lru_cache(maxsize=1024)
 def clean_name(line: str) -> str:
     """Remove the marks around a file name: Markdown, labels, remarks, quotes.
 

@@ -59,10 +59,11 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]
     path: str | None = None
     v4a = any(line.startswith("*** ") for line in lines)
     while at < len(lines):
-        pair = [_RENAME.match(line) for line in lines[at : at + 2]]
-        if len(pair) == 2 and pair[0] and pair[1]:
+        before = _RENAME.match(lines[at])
+        after = _RENAME.match(lines[at + 1]) if before and at + 1 < len(lines) else None
+        if before and after:
             yield lines[done:at]
-            renamed = resolve_existing(_path(pair[0][1]), scope), _path(pair[1][1])
+            renamed = resolve_existing(_path(before[1]), scope), _path(after[1])
             if not _has_hunks(lines, at + 2):
                 yield MoveFile(*renamed)
             done = at = at + 2
