@@ -32,8 +32,15 @@ from bench.regression.related import directives, related_tests
 from bench.regression.runners import Runner, runner_of
 from bench.regression.suite import TestLimits
 from bench.repos.mirrors import Mirrors
-from benchmarks.breakages import Breakage, BreakageKind, Planter
-from benchmarks.executed import Executed, Function, modules, package_of
+from benchmarks.breakages import (
+    Breakage,
+    BreakageKind,
+    Executed,
+    Function,
+    Planter,
+    modules,
+    package_of,
+)
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import InstanceTests, TestBench, end_cleanly, word
 from core.errors import UserError

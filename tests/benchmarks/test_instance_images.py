@@ -23,9 +23,8 @@ import pytest
 
 from bench.instances.evalscript import bare_setup
 from bench.repos.patches import patch_paths
-from benchmarks.breakages import Breakage, BreakageKind, Planter
+from benchmarks.breakages import Breakage, BreakageKind, Executed, Function, Planter, functions
 from benchmarks.evaluation_rows import TestLists, evaluation_columns
-from benchmarks.executed import Executed, Function, functions
 from benchmarks.planted_breakages import noticed
 from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts

@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 import pytest
 
-from benchmarks.browser import missing_browser, open_browser
 from core.redaction import Redactor
 from reports.pages.comparison import Agreement, Compared, comparison_view
 from reports.pages.write import comparison_name
@@ -17,6 +16,7 @@ from reports.statistics.collect import collect
 from reports.statistics.comparing import compare
 from reports.statistics.denominators import split_of
 from tests.reports.making import a_run, an_instance, old_prediction, write_run
+from tests.reports.pages.browser import missing_browser, open_browser
 from tests.reports.pages.pageruns import ATTACK, make_comparison, make_pages, write_hostile_run
 from tests.reports.pages.test_pages import Texts, texts
 from tests.reports.pages.test_pages_browser import (

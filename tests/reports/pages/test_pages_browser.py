@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.browser import missing_browser, open_browser
-from benchmarks.generated_run import write_run
+from tests.reports.pages.browser import missing_browser, open_browser
+from tests.reports.pages.generated_run import write_run
 from tests.reports.pages.pageruns import HOSTILE_IDS, make_pages, write_hostile_run
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Write an invented run of any size: ``python -m benchmarks.generated_run FOLDER [N] [ATTEMPTS]``.
+"""Write an invented run of any size.
 
 Texts are as long as in real runs of SWE-bench Lite (about 70 kB of conversation per attempt, mostly
 files shown to the model).
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -169,7 +168,3 @@ def _write_verdict(run: Path, logs: Path, chosen: dict[str, Any], chance: random
     }
     _write(run / "verdicts" / f"{name}.json", verdict)
     _write(logs / f"{name}.{LABEL}.eval.log", _text(20_000, chance))
-
-
-if __name__ == "__main__":
-    print(write_run(Path(sys.argv[1]), *map(int, sys.argv[2:4])))
