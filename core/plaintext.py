@@ -1,11 +1,14 @@
-"""Turn text of models and repositories into plain lines and tables. Pure."""
+"""Plain lines and tables for users, also from the text of models and repositories."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from io import StringIO
+
+Say = Callable[[str], None]
+"""Shows a line to the user; ``functools.cache(say)`` shows each line once."""
 
 # ECMA-48: CSI … final byte; OSC, DCS, SOS, PM and APC strings up to BEL or ST; two-byte escapes.
 _ESCAPE = re.compile(
@@ -33,6 +36,12 @@ def shortened(text: str, most: int) -> str:
     """Return ``text`` as one line of at most ``most`` characters, with … where it was cut."""
     line = one_line(text[: 10 * most + 1000])
     return line if len(line) <= most else line[: max(most - 1, 0)].rstrip() + "…"
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """Return the first ``most`` names with the number of the others: ``a, b and 3 more``."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def table(

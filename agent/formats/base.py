@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
+from core.plaintext import some
 from llm.chat import Reply, Tool
 
 Reader = Callable[[str], str | None]
@@ -246,7 +247,7 @@ def feedback(report: ApplyReport) -> str:
     failed = [(n, result) for n, result in enumerate(report.results, 1) if not result.applied]
     parts += [f"## Edit {n} of {total}: {result.problem}" for n, result in failed[:_MOST_EXPLAINED]]
     if more := [str(n) for n, _ in failed[_MOST_EXPLAINED:]]:
-        parts.append(f"## The edits {_listed(more)} could not be applied either.")
+        parts.append(f"## The edits {some(more, _MOST_LISTED)} could not be applied either.")
     return "\n\n".join([*parts, _what_to_resend(report)])
 
 
@@ -256,13 +257,8 @@ def _what_to_resend(report: ApplyReport) -> str:
         return "# So none of the reply's edits was kept: send all of them again, corrected."
     if not passed:
         return "Reply with corrected versions of these edits."
-    named = _listed([f"{number} ({result.landed_in})" for number, result in passed])
+    named = some([f"{number} ({result.landed_in})" for number, result in passed], _MOST_LISTED)
     return (
         f"# The other {len(passed)} were applied and are in the files now, so do not send them "
         f"again: {named}.\nReply with corrected versions of the edits above only."
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_LISTED
-    return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")

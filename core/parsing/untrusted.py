@@ -61,7 +61,19 @@ def read_object(path: Path, fix: str) -> dict[str, Any]:
     except DamagedError as error:
         raise DamagedFileError(path, f"is broken ({error})", fix) from error
     if not isinstance(value, dict):
-        raise DamagedFileError(path, "is broken (line 1: it is no JSON object)", fix)
+        raise DamagedFileError(path, "is broken (line 1: it is not a JSON object)", fix)
+    return value
+
+
+def object_of(data: bytes | str) -> dict[str, Any]:
+    """Return the object of a JSON text, such as one line of a file of JSON lines.
+
+    Raises:
+        DamagedError: as ``json_of``, or it is another value.
+    """
+    value = json_of(data)
+    if not isinstance(value, dict):
+        raise DamagedError("it is not a JSON object")
     return value
 
 

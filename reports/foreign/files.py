@@ -66,7 +66,7 @@ def object_at(path: Path) -> dict[str, Any]:
     """Return the object of a JSON file."""
     value = json_at(path)
     if not isinstance(value, dict):
-        raise DamagedFileError(path, "is broken (line 1: it is no JSON object)", FIX)
+        raise DamagedFileError(path, "is broken (line 1: it is not a JSON object)", FIX)
     return value
 
 
@@ -101,7 +101,7 @@ def _object_of(path: Path, number: int, data: bytes) -> dict[str, Any]:
         words = str(error).removeprefix("line 1").lstrip(":, ")
         raise DamagedFileError(path, f"is broken (line {number}: {words})", FIX) from error
     if not isinstance(value, dict):
-        raise DamagedFileError(path, f"is broken (line {number}: it is no JSON object)", FIX)
+        raise DamagedFileError(path, f"is broken (line {number}: it is not a JSON object)", FIX)
     return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.plaintext import table
+from core.plaintext import some, table
 
 HEADINGS = ("model", "calls")
 
@@ -30,3 +30,8 @@ def test_characters_of_double_width_take_two_places() -> None:
 def test_markdown_escapes_what_would_end_a_cell() -> None:
     lines = list(table(HEADINGS, [("a|b\\<i>", None)], numbers=(1,), markdown=True))
     assert lines == ["| model | calls |", "| :-- | --: |", "| a\\|b\\\\&lt;i> | None |"]
+
+
+def test_long_lists_of_names_end_with_a_count() -> None:
+    assert some(["a", "b"], 2) == "a, b"
+    assert some(["a", "b", "c", "d"], 2) == "a, b and 2 more"

@@ -10,7 +10,14 @@ import pytest
 
 from core.errors import DamagedFileError
 from core.parsing.plainyaml import yaml_of
-from core.parsing.untrusted import DEEPEST, DamagedError, json_of, read_bytes, read_object
+from core.parsing.untrusted import (
+    DEEPEST,
+    DamagedError,
+    json_of,
+    object_of,
+    read_bytes,
+    read_object,
+)
 from llm.settings import StrictLoader
 
 
@@ -72,5 +79,11 @@ def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match=r"pipe is broken .* no regular file.*; fix it"):
         read_object(tmp_path / "pipe", "fix it")
     path.write_text("[]")
-    with pytest.raises(DamagedFileError, match="no JSON object"):
+    with pytest.raises(DamagedFileError, match="not a JSON object"):
         read_object(path, "fix it")
+
+
+def test_one_line_holds_an_object() -> None:
+    assert object_of(b'{"a": 1}\n') == {"a": 1}
+    with pytest.raises(DamagedError, match="it is not a JSON object"):
+        object_of("[1]")

@@ -189,7 +189,7 @@ def bomb(path: Path) -> None:
 
 HOSTILE: list[tuple[str, str, Any]] = [
     ("x.traj.json", "", "is broken"),
-    ("x.traj.json", "[1]", "no JSON object"),
+    ("x.traj.json", "[1]", "not a JSON object"),
     ("x.traj.json", nested(5000), "levels deep"),
     ("x.traj.json", '{"a": ' + "9" * 9000 + "}", "a number is too long"),
     ("x.traj.json", '{"instance_id": "../../etc", "info": {}}', "cannot be an instance id"),
