@@ -30,7 +30,7 @@ ALTERNATIVES = (
 # Interpreters outside of this program run these files.
 OWN_SCRIPTS = (
     "exercises/canitedit/evaluation/inside.py", "exercises/exercism/testing/inside.py",
-    "exercises/editpack/commands/parseworker.py",
+    "exercises/editpack/parseworker.py",
 )  # fmt: skip
 # Files of others, which several modules may name.
 FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml", "preds.json", "result.json"}

@@ -1,58 +1,404 @@
-"""Near-duplicates among texts: MinHash, bands, clusters, and the row of each that stays. Pure.
+"""``dedup`` and ``mix``: one row of each cluster of near-duplicates.
 
 As the published EditPackFT was made (near-deduplication of BigCode, arXiv:2211.15533, on
 CommitPackFT's rows): a text is split at each ``\\W`` and lowered, its 5-grams are a set, and sets
 that agree in one band of their signatures are joined. Adjacent separators leave empty tokens, so
-indentation counts.
+indentation counts. The rows are read twice: for their signatures, and to be written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+from datetime import datetime, timezone
+from enum import Enum
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from tqdm import tqdm
+
+from core.atomic import writing_atomic
+from core.errors import UserError
+from core.options import Folder, built, command, option, option_group
+from core.plaintext import counted
+from exercises.editpack.files import RowFiles, RowInput, RowSets, Step, row_workers_option
+from exercises.editpack.rows import (
+    CONTENT,
+    NEW,
+    OLD,
+    DroppedRow,
+    EditRow,
+    RowSource,
+    line_of,
+    with_content,
+)
+from exercises.editpack.workers import in_processes
+from reports.cli.options import verify_option
 
 if TYPE_CHECKING:
     import numpy as np
     from datasketch import MinHash
     from numpy.typing import NDArray
+    from scipy.cluster.hierarchy import DisjointSet
 
 GRAM = 5
 """Tokens in a shingle; a shorter text has none."""
 SEED = 1
+DUPLICATE = "duplicate"
+"""The rule under which near-duplicates are dropped."""
+ORIGIN = "origin"
+"""The column that names the set that a row of ``mix`` is from."""
 _SEPARATOR = re.compile(r"\W")
 # Shingles whose permutations are in memory at once; more gain no speed.
 _AT_ONCE = 256
-_SHORT_HASH = 0xFFFFFFFF
+_COMMIT = "commit"
+# As ``mine`` writes it, and as others do.
+_DATES = ("author_date", "date")
+_UNDATED = -math.inf
+_PACKAGES = ("datasketch", "numpy")
+_MOST_PERMUTATIONS = 10_000
+# Characters that a worker gets at once.
+_BATCH = 1 << 20
 
-Alike = Callable[[int, int], bool]
+
+class ComparedText(str, Enum):
+    PROMPT = "prompt"
+    CODE = "code"
+
+
+class KeptRow(str, Enum):
+    FIRST = "first"
+    LONGEST = "longest"
+    NEWEST = "newest"
+
+
+@option_group
+class DuplicateChoice:
+    """What is a near-duplicate, and which row of several stays."""
+
+    threshold: float = option(
+        0.5, "Jaccard similarity from which rows are near-duplicates.", "--threshold"
+    )
+    permutations: int = option(500, "Values of a signature.", "--permutations", least=2)
+    on: ComparedText = option(
+        ComparedText.PROMPT, "Compare prompt and edit (content), or both contents alone.", "--on"
+    )
+    keep: KeptRow = option(
+        KeptRow.FIRST, "Row of a cluster that stays; newest goes by author_date.", "--keep"
+    )
+    clusters: Folder | None = option(
+        None, "Write the clusters here, one JSON object a line.", "--clusters", given=Path
+    )
+    verify: bool = verify_option("Join only candidates whose true similarity is as high.")
+    workers: int = row_workers_option()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 1:
+            raise UserError(f"--threshold {self.threshold:g}: give a number above 0, at most 1")
+        if self.permutations > _MOST_PERMUTATIONS:
+            raise UserError(
+                f"--permutations {self.permutations}: give at most {_MOST_PERMUTATIONS:,}"
+            )
+
+
+@option_group
+class DedupAsked:
+    given: RowInput
+    files: RowFiles
+    duplicates: DuplicateChoice
+
+
+@command(DedupAsked)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Keep one row of each cluster of near-duplicates."""
+    asked = built(DedupAsked, values)
+    rows = NamedRows({"": asked.given.source()}, asked.given.skip_bad)
+    _write("dedup", rows, asked.files, asked.duplicates)
+
+
+@option_group
+class MixAsked:
+    given: RowSets
+    files: RowFiles
+    duplicates: DuplicateChoice
+
+
+@command(MixAsked)
+def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
+    """Join sets of rows, name each row's origin, and keep one of each cluster of duplicates."""
+    asked = built(MixAsked, values)
+    if len(asked.given.sets) < 2:
+        raise UserError("give two or more sets of rows to mix")
+    sources = asked.given.sources()
+    # The file's name, all of it where two are alike.
+    short = [Path(one.name).name if one.path else one.name for one in sources]
+    times = Counter(short)
+    names = [
+        name if times[name] == 1 else one.name for name, one in zip(short, sources, strict=True)
+    ]
+    rows = NamedRows(dict(zip(names, sources, strict=True)), asked.given.skip_bad)
+    _write("mix", rows, asked.files, asked.duplicates)
 
 
 @dataclass(frozen=True)
-class Banding:
-    """How a signature is cut: sets that agree in all rows of one of the bands are candidates."""
+class NamedRows:
+    """Sets of rows by their origin, which is empty for a single set."""
 
-    bands: int
-    rows: int
+    sources: dict[str, RowSource]
+    skip_bad: bool
 
-    @property
-    def width(self) -> int:
-        return self.bands * self.rows
+    def __iter__(self) -> Iterator[tuple[dict[str, Any], EditRow | DroppedRow]]:
+        """Yield each row with its name: ``row`` (its number from 1), ``origin`` and ``commit``."""
+        for origin, source in self.sources.items():
+            of_set = {ORIGIN: origin} if origin else {}
+            for number, row in enumerate(source.rows(skip_bad=self.skip_bad), 1):
+                if isinstance(row, DroppedRow):
+                    yield {"row": number, **of_set}, row
+                    continue
+                commit = {_COMMIT: row[_COMMIT]} if row.get(_COMMIT) else {}
+                yield {"row": number, **of_set, **commit}, {**row, **of_set}
+
+
+def _write(command: str, rows: NamedRows, files: RowFiles, asked: DuplicateChoice) -> None:
+    try:
+        bands, width = banding(asked.threshold, asked.permutations)
+    except ValueError as error:  # of the optimiser: one band would be the best
+        raise UserError(
+            f"--threshold {asked.threshold:g} with --permutations {asked.permutations} leaves no "
+            "bands; give a lower threshold or more permutations"
+        ) from error
+    facts: dict[str, Any] = {}
+    options = {
+        "skip_bad": rows.skip_bad,
+        "threshold": asked.threshold,
+        "permutations": asked.permutations,
+        "seed": SEED,
+        "on": asked.on.value,
+        "keep": asked.keep.value,
+        "verify": asked.verify,
+    }
+    step = Step(
+        command, [*rows.sources.values()], files, options, _PACKAGES, lambda: facts,
+        also_written={"--clusters": asked.clusters},
+    )  # fmt: skip
+    step.write(_without_duplicates(rows, asked, facts))
+    print(
+        f"{counted(facts['clusters'], 'cluster')}, the largest of "
+        f"{counted(facts['largest_cluster'], 'row')}; {bands} bands × {width} rows"
+    )
+
+
+def _without_duplicates(
+    rows: NamedRows, asked: DuplicateChoice, facts: dict[str, Any]
+) -> Iterator[EditRow | DroppedRow]:
+    # Of a cluster the row of most worth stays.
+    names, worth = list[dict[str, Any]](), list[float]()
+
+    def texts() -> Iterator[str | None]:
+        for name, row in tqdm(rows, "signatures", unit=" rows", disable=None):
+            text = None if isinstance(row, DroppedRow) else _compared(row, asked.on)
+            names.append(name)
+            worth.append(_worth(row, text or "", asked.keep))
+            yield text
+
+    joined = join_texts(texts(), asked)
+    if asked.keep is KeptRow.NEWEST:
+        facts["undated"] = worth.count(_UNDATED)
+        if not any(seconds > _UNDATED for seconds in worth):
+            raise UserError(
+                f"--keep newest: no row has an ISO date in {' or '.join(_DATES)}; keep the first "
+                "or the longest"
+            )
+    clusters = joined.clusters()
+    kept = replaced(clusters, worth)
+    number = -1
+    for number, (_, row) in enumerate(rows):
+        if isinstance(row, DroppedRow):
+            yield row
+        elif number in kept:
+            yield DroppedRow(row, DUPLICATE, f"of {_words(names[kept[number]])}")
+        else:
+            yield with_content(row)
+    if number + 1 != len(names):
+        raise UserError("the rows changed while they were read; start again when they are there")
+    bands, width = banding(asked.threshold, asked.permutations)
+    facts |= {"clusters": len(clusters), "largest_cluster": max(map(len, clusters), default=1)}
+    facts |= {"bands": bands, "rows_per_band": width, "short": joined.short}
+    facts |= {"compared": joined.compared} if asked.verify else {}
+    if asked.clusters is not None:
+        with writing_atomic(asked.clusters) as handle:
+            for cluster in clusters:
+                stays = next(row for row in cluster if row not in kept)
+                held = {"kept": names[stays], "rows": [names[row] for row in cluster]}
+                handle.write(line_of({"size": len(cluster), **held}))
+
+
+def _compared(row: EditRow, on: ComparedText) -> str:
+    if on is ComparedText.CODE:
+        return f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
+    text: str = with_content(row)[CONTENT]
+    return text
+
+
+def _worth(row: EditRow | DroppedRow, text: str, keep: KeptRow) -> float:
+    if isinstance(row, DroppedRow):
+        return math.nan
+    if keep is not KeptRow.NEWEST:
+        return len(text) if keep is KeptRow.LONGEST else 0
+    given = next((str(row[key]) for key in _DATES if row.get(key)), "")
+    try:
+        # Python 3.10 reads no Z.
+        day = datetime.fromisoformat(given.replace("Z", "+00:00"))
+        return (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError):
+        return _UNDATED
+
+
+def replaced(clusters: Iterable[Sequence[int]], worth: Sequence[float]) -> dict[int, int]:
+    """Return by which row each row that goes is replaced: the first one of the greatest worth."""
+    kept = {max(rows, key=lambda row: (worth[row], -row)): rows for rows in clusters}
+    return {row: stays for stays, rows in kept.items() for row in rows if row != stays}
+
+
+def _words(name: dict[str, Any]) -> str:
+    origin = f" of {name[ORIGIN]}" if ORIGIN in name else ""
+    commit = f", commit {name[_COMMIT]}" if _COMMIT in name else ""
+    return f"row {name['row']}{origin}{commit}"
+
+
+@dataclass(frozen=True)
+class JoinedTexts:
+    """Texts by their place, in sets of near-duplicates.
+
+    Attributes:
+        short: how many have no shingles and are compared by equality.
+        compared: pairs whose true similarity was computed.
+    """
+
+    sets: DisjointSet
+    short: int
+    compared: int
+
+    def clusters(self) -> list[list[int]]:
+        """Return the sets of more than one text, each in order, by their first."""
+        return sorted(sorted(found) for found in self.sets.subsets() if len(found) > 1)
+
+
+def join_texts(texts: Iterable[str | None], asked: DuplicateChoice) -> JoinedTexts:
+    """Join the texts that are near-duplicates; None is like no text.
+
+    Memory holds 4 bytes for a value of a signature, and with ``verify`` 8 for a shingle.
+    """
+    import numpy as np
+    from scipy.cluster.hierarchy import DisjointSet
+
+    equal: dict[bytes, list[int]] = defaultdict(list)
+    places: list[int] = []
+    signatures: list[NDArray[np.uint32]] = []
+    grams: dict[int, NDArray[np.uint64]] = {}
+    sets = DisjointSet()
+    for _, sketches in in_processes(
+        partial(_sketched, asked=asked), _batches(texts), asked.workers
+    ):
+        for sketch in sketches:
+            place = sets.n_subsets
+            sets.add(place)
+            if isinstance(sketch, bytes):
+                equal[sketch].append(place)
+            elif sketch is not None:
+                places.append(place)
+                signatures.append(sketch[0])
+                grams[place] = sketch[1]
+    for numbers in equal.values():
+        _join_all(numbers, sets)
+
+    def alike(one: int, other: int) -> bool:
+        return similar(grams[one], grams[other], asked.threshold)
+
+    compared = 0
+    for bucket in buckets(np.array(signatures), *banding(asked.threshold, asked.permutations)):
+        numbers = [places[row] for row in bucket]
+        if asked.verify:
+            compared += join_similar(numbers, sets, alike)
+        else:
+            _join_all(numbers, sets)
+    return JoinedTexts(sets, sum(map(len, equal.values())), compared)
+
+
+def _join_all(numbers: Sequence[int], sets: DisjointSet) -> None:
+    for other in numbers[1:]:
+        sets.merge(numbers[0], other)
+
+
+def join_similar(
+    numbers: Iterable[int], sets: DisjointSet, alike: Callable[[int, int], bool]
+) -> int:
+    """Join those numbers that are alike, and return how many pairs were compared.
+
+    Numbers of one set are not compared: that changes nothing.
+    """
+    compared = 0
+    seen: dict[int, list[int]] = {}
+    for number in numbers:
+        for first, members in seen.items():
+            for member in members:
+                if sets.connected(first, number):
+                    break
+                compared += 1
+                if alike(number, member):
+                    sets.merge(number, member)
+        seen.setdefault(sets[number], []).append(number)
+    return compared
+
+
+def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:
+    batch, size = list[str | None](), 0
+    for text in texts:
+        batch.append(text)
+        size += len(text or "") + 1
+        if size > _BATCH:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def _sketched(
+    texts: Iterable[str | None], asked: DuplicateChoice
+) -> list[tuple[NDArray[np.uint32], NDArray[np.uint64]] | bytes | None]:
+    """Return signature and shingles of each text, of one without shingles its hash alone."""
+    import numpy as np
+
+    bands, width = banding(asked.threshold, asked.permutations)
+    nothing = np.empty(0, np.uint64)
+    sketches: list[tuple[NDArray[np.uint32], NDArray[np.uint64]] | bytes | None] = []
+    for text in texts:
+        if text is None:
+            sketches.append(None)
+        elif len(found := shingles(text)):
+            values = signature(found, asked.permutations)[: bands * width]
+            sketches.append((values, found if asked.verify else nothing))
+        else:
+            # JSON may hold lone surrogates; shingles have none, they are separators.
+            sketches.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+    return sketches
 
 
 @cache
-def banding(threshold: float, permutations: int) -> Banding:
-    """Return the bands with the smallest sum of false positives and negatives at a threshold.
+def banding(threshold: float, permutations: int) -> tuple[int, int]:
+    """Return bands and rows of a band with the fewest false positives and negatives.
 
-    The sum is datasketch's: both integrals weigh the same.
+    By datasketch's sum, in which both integrals weigh the same.
     """
     from datasketch import MinHashLSH
 
     found = MinHashLSH(threshold=threshold, num_perm=permutations)
-    return Banding(found.b, found.r)
+    return found.b, found.r
 
 
 def shingles(text: str) -> NDArray[np.uint64]:
@@ -64,17 +410,14 @@ def shingles(text: str) -> NDArray[np.uint64]:
 
     tokens = _SEPARATOR.split(text.lower())
     grams = set(map(" ".join, zip(*(tokens[n:] for n in range(GRAM)), strict=False)))
-    return np.unique(np.frombuffer(b"".join(map(_digest, grams)), dtype="<u8"))
-
-
-def _digest(gram: str) -> bytes:
-    return hashlib.sha1(gram.encode()).digest()[:8]
+    hashes = (hashlib.sha1(gram.encode()).digest()[:8] for gram in grams)
+    return np.unique(np.frombuffer(b"".join(hashes), dtype="<u8"))
 
 
 def signature(found: NDArray[np.uint64], permutations: int) -> NDArray[np.uint32]:
     """Return datasketch's MinHash of shingles: a value for each permutation."""
     sketch = _empty_sketch(permutations).copy()
-    hashes = (found & _SHORT_HASH).tolist()
+    hashes = (found & 0xFFFFFFFF).tolist()
     for start in range(0, len(hashes), _AT_ONCE):
         sketch.update_batch(hashes[start : start + _AT_ONCE])
     values: NDArray[np.uint32] = sketch.hashvalues
@@ -99,76 +442,18 @@ def similar(one: NDArray[np.uint64], other: NDArray[np.uint64], threshold: float
     return common >= threshold * (small + large - common)
 
 
-class UnionFind:
-    """Sets of numbers below ``size``; the smallest number of a set stands for it."""
-
-    def __init__(self, size: int) -> None:
-        self._parents = list(range(size))
-
-    def find(self, number: int) -> int:
-        """Return the smallest number of the set that ``number`` is in."""
-        parents = self._parents
-        while (parent := parents[number]) != number:
-            parents[number] = parents[parent]
-            number = parent
-        return number
-
-    def join(self, one: int, other: int) -> None:
-        small, large = sorted((self.find(one), self.find(other)))
-        self._parents[large] = small
-
-    def clusters(self) -> list[list[int]]:
-        """Return the sets of more than one number, each in order, by their first."""
-        found: dict[int, list[int]] = {}
-        for number in range(len(self._parents)):
-            if (first := self.find(number)) != number:
-                found.setdefault(first, [first]).append(number)
-        return [found[first] for first in sorted(found)]
-
-
-def buckets(signatures: NDArray[np.uint32], cut: Banding) -> Iterator[list[int]]:
+def buckets(signatures: NDArray[np.uint32], bands: int, width: int) -> Iterator[list[int]]:
     """Yield the rows of ``signatures`` (texts × values) that agree in a band, band by band.
 
-    One band is in memory at a time.
+    Sorted one band at a time: datasketch's tables of all bands take 24 kB a row, 12 times as much.
     """
     import numpy as np
 
-    for band in range(cut.bands):
-        values = np.ascontiguousarray(signatures[:, band * cut.rows : (band + 1) * cut.rows])
+    for start in range(0, bands * width, width) if len(signatures) else ():
+        values = np.ascontiguousarray(signatures[:, start : start + width])
         order = np.lexsort(values.T)
         values = values[order]
         starts = np.flatnonzero(np.r_[True, (values[1:] != values[:-1]).any(axis=1)])
         sizes = np.diff(np.r_[starts, len(order)])
-        for start, size in zip(starts[sizes > 1], sizes[sizes > 1], strict=True):
-            yield order[start : start + size].tolist()
-
-
-def join_all(numbers: Iterable[int], joined: UnionFind) -> None:
-    first, *others = numbers
-    for other in others:
-        joined.join(first, other)
-
-
-def join_alike(numbers: Iterable[int], joined: UnionFind, alike: Alike) -> int:
-    """Join those numbers that are alike, and return how many pairs were compared.
-
-    Numbers of one set are not compared: that changes nothing.
-    """
-    compared = 0
-    seen: dict[int, list[int]] = {}
-    for number in numbers:
-        for first, members in seen.items():
-            for member in members:
-                if joined.find(first) == joined.find(number):
-                    break
-                compared += 1
-                if alike(number, member):
-                    joined.join(number, member)
-        seen.setdefault(joined.find(number), []).append(number)
-    return compared
-
-
-def replaced(clusters: Iterable[Sequence[int]], worth: Sequence[float]) -> dict[int, int]:
-    """Return by which row each row that goes is replaced: the first one of the greatest worth."""
-    kept = {max(rows, key=lambda row: (worth[row], -row)): rows for rows in clusters}
-    return {row: stays for stays, rows in kept.items() for row in rows if row != stays}
+        for first, size in zip(starts[sizes > 1], sizes[sizes > 1], strict=True):
+            yield order[first : first + size].tolist()

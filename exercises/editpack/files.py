@@ -26,7 +26,7 @@ from core.parsing.untrusted import read_object
 from core.plaintext import counted, table
 from exercises.editpack.rows import (
     DroppedRow,
-    Row,
+    EditRow,
     RowSource,
     file_digest,
     open_source,
@@ -101,6 +101,7 @@ class Step:
         options: that decide which rows are written, for the report; no paths.
         details: called at the end, for what the report says beyond counts.
         also_read: files besides the sources, which must not be written.
+        also_written: further outputs by their options.
     """
 
     command: str
@@ -110,6 +111,7 @@ class Step:
     packages: Sequence[str] = ()
     details: Callable[[], Mapping[str, Any]] = field(default=dict)
     also_read: Sequence[Path] = ()
+    also_written: Mapping[str, Path | None] = field(default_factory=dict)
 
     @property
     def out(self) -> Path:
@@ -117,7 +119,7 @@ class Step:
             raise UserError("no --out given; name the .jsonl to write")
         return self.files.out
 
-    def write(self, results: Iterable[Row | DroppedRow]) -> dict[str, Any]:
+    def write(self, results: Iterable[EditRow | DroppedRow]) -> dict[str, Any]:
         """Write the rows and the report, print what was dropped, and return the report."""
         self._check()
         began = time.monotonic()
@@ -157,23 +159,24 @@ class Step:
         return report
 
     def _check(self) -> None:
-        read = {source.path.resolve() for source in self.sources if source.path}
-        read |= {path.resolve() for path in self.also_read}
-        for name, path in (("--out", self.out), ("--dropped", self.files.dropped)):
+        report = report_of(self.out)
+        read = {source.path for source in self.sources if source.path} | {*self.also_read}
+        taken = {path.resolve(): "a file that is read" for path in read}
+        if report.is_dir() or report in taken or len(os.fsencode(report.name)) > _LONGEST_NAME:
+            raise UserError(f"--out {self.out}: {report.name} cannot be written; choose another")
+        taken[report] = "the report"
+        rows = {"--out": self.out, "--dropped": self.files.dropped}
+        for name, path in {**rows, **self.also_written}.items():
             if path is None:
                 continue
-            if not path.name.endswith(_SUFFIXES):
+            if name in rows and not path.name.endswith(_SUFFIXES):
                 raise UserError(f"{name} {path}: give a file {' or '.join(_SUFFIXES)}")
             if path.is_dir():
                 raise UserError(f"{name} {path} is a folder; choose another")
             check_folder(name, path.parent)
-            if path in read:
-                raise UserError(f"{name} {path} is a file that is read; choose another")
-        if self.files.out == self.files.dropped:
-            raise UserError(f"--dropped {self.files.dropped} is --out; choose another")
-        report = report_of(self.out)
-        if report.is_dir() or report in read or len(os.fsencode(report.name)) > _LONGEST_NAME:
-            raise UserError(f"--out {self.out}: {report.name} cannot be written; choose another")
+            if path in taken:
+                raise UserError(f"{name} {path} is {taken[path]}; choose another")
+            taken[path] = name
 
 
 def used_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -192,19 +195,12 @@ def input_record(source: RowSource) -> dict[str, Any]:
     """Return what a report says of an input: name, hash, and the report beside it if it fits."""
     name = source.path.resolve().name if source.path else source.name
     record: dict[str, Any] = {"name": name, "sha256": source.sha256}
-    report = source.path and stored_report(source.path)
-    # A report of other bytes says nothing of these.
-    if report and _mapping(report.get("output")).get("sha256") == source.sha256:
-        record["report"] = report
+    if source.path and (place := report_of(source.path)).is_file():
+        report = read_object(place, "write the rows again, or remove it")
+        # A report of other bytes says nothing of these.
+        if _mapping(report.get("output")).get("sha256") == source.sha256:
+            record["report"] = report
     return record
-
-
-def stored_report(path: Path) -> dict[str, Any] | None:
-    """Return the report beside a file of rows, None if there is none."""
-    place = report_of(path)
-    if not place.is_file():
-        return None
-    return read_object(place, "write the rows again, or remove it")
 
 
 def report_of(path: Path) -> Path:
@@ -217,11 +213,9 @@ def decontaminated(record: Mapping[str, Any]) -> bool:
     if report.get("command") == DECONTAMINATE:
         return True
     inputs = report.get("inputs")
-    return (
-        isinstance(inputs, list)
-        and bool(inputs)
-        and all(decontaminated(_mapping(i)) for i in inputs)
-    )
+    if not isinstance(inputs, list) or not inputs:
+        return False
+    return all(decontaminated(_mapping(one)) for one in inputs)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

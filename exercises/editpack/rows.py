@@ -14,9 +14,9 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -36,27 +36,29 @@ _FIRST_LINE = re.compile(r"line 1(, |: )")
 _BATCH = 256
 _KINDS = ".jsonl, .jsonl.gz, .parquet, a folder saved by `datasets`, or a hub id"
 
-Row = dict[str, Any]
+EditRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class DroppedRow:
-    """A row that a command leaves out."""
+    """A row that a command leaves out, and the rule that it breaks."""
 
-    row: Row
+    row: EditRow
     rule: str
     detail: str = ""
 
 
-def with_content(row: Row) -> Row:
+def with_content(row: EditRow) -> EditRow:
     """Return the row with ``instruction`` and ``content``, which a model is trained on.
 
     ``content`` is the prompt ``editcoder`` of CanItEdit with the edited program behind it.
     ``\\r\\n`` in all three parts becomes ``\\n``.
     """
-    instruction = _unix(message_of(row))
-    prompt = edit_request(Prompt.EDITCODER, _unix(row[OLD]), instruction).text
-    return {**row, INSTRUCTION: instruction, CONTENT: prompt + _unix(row[NEW])}
+    old, new, instruction = (
+        text.replace("\r\n", "\n") for text in (row[OLD], row[NEW], message_of(row))
+    )
+    prompt = edit_request(Prompt.EDITCODER, old, instruction).text
+    return {**row, INSTRUCTION: instruction, CONTENT: prompt + new}
 
 
 def message_of(row: Mapping[str, Any]) -> str:
@@ -65,12 +67,7 @@ def message_of(row: Mapping[str, Any]) -> str:
     return next((text for text in texts if text.strip()), "")
 
 
-def _unix(text: str) -> str:
-    return text.replace("\r\n", "\n")
-
-
-def mistake_in(value: object) -> str:
-    """Return what is wrong with a row, empty if nothing is."""
+def _mistake_in(value: object) -> str:
     if isinstance(value, DamagedError):
         return _FIRST_LINE.sub("", str(value), count=1)  # the row is one line
     if not isinstance(value, dict):
@@ -106,13 +103,13 @@ class RowSource:
             digest.update(json.dumps(row, sort_keys=True, default=str).encode() + b"\n")
         return digest.hexdigest()
 
-    def rows(self, *, skip_bad: bool = False) -> Iterator[Row | DroppedRow]:
+    def rows(self, *, skip_bad: bool = False) -> Iterator[EditRow | DroppedRow]:
         """Yield the rows; with ``skip_bad``, ``DroppedRow`` in place of what is not a row."""
         number = 0
         for number, value in enumerate(self.read(), 1):
-            wrong = mistake_in(value)
+            wrong = _mistake_in(value)
             if not wrong:
-                yield value  # type: ignore[misc]  # mistake_in has looked
+                yield value  # type: ignore[misc]  # _mistake_in has looked
             elif skip_bad:
                 held = value if isinstance(value, dict) else {}
                 yield DroppedRow({**held, "row": number}, UNREADABLE, wrong)
@@ -140,33 +137,22 @@ def open_source(name: str, config: str = "", split: str = "train") -> RowSource:
     path = Path(name).expanduser()
     if path.is_dir():
         return RowSource(name, path, lambda: _rows_of_folder(path, split))
-    if path.name.endswith((".jsonl", ".jsonl.gz")):
-        _check_file(path)
-        return RowSource(name, path, lambda: _json_lines(path))
-    if path.suffix == ".parquet":
-        _check_file(path)
-        return RowSource(name, path, lambda: _rows_of_parquet(path))
-    hub_id, revision = ("", "") if path.exists() else _hub_name(name)
-    if not hub_id:
+    for suffixes, read in (((".jsonl", ".jsonl.gz"), _json_lines), (".parquet", _rows_of_parquet)):
+        if path.name.endswith(suffixes):
+            try:
+                path.open("rb").close()
+            except OSError as error:
+                raise UserError(
+                    f"{path} cannot be read ({error.strerror}); give {_KINDS}"
+                ) from error
+            return RowSource(name, path, partial(read, path))
+    asked = DatasetName("")
+    with suppress(UserError):
+        asked = DatasetName("") if path.exists() else DatasetName.parse(name)
+    if not asked.hub_id:
         raise UserError(f"there are no rows in {name}; give {_KINDS}")
-    found, _ = rows_of_hub(hub_id, split, revision, config)
+    found, _ = rows_of_hub(asked.hub_id, split, asked.revision, config)
     return RowSource(name, None, lambda: found)
-
-
-def _hub_name(name: str) -> tuple[str, str]:
-    try:
-        asked = DatasetName.parse(name)
-    except UserError:
-        return "", ""
-    return asked.hub_id, asked.revision
-
-
-def _check_file(path: Path) -> None:
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); give {_KINDS}") from error
 
 
 def _json_lines(path: Path) -> Iterator[object]:
@@ -217,7 +203,7 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[object]:
 
 
 @contextmanager
-def writing_rows(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def writing_rows(path: Path) -> Iterator[Callable[[Mapping[str, Any]], object]]:
     """Yield a function that writes a row as a line; the file appears after the block."""
     with writing_atomic(path) as raw, ExitStack() as stack:
         handle: BinaryIO = raw
@@ -225,22 +211,19 @@ def writing_rows(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
             # Without name and time, so that equal rows give equal bytes.
             packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
             handle = cast(BinaryIO, stack.enter_context(packed))
-        yield lambda row: (handle.write(line_of(row)), None)[1]
+        yield lambda row: handle.write(line_of(row))
 
 
 def line_of(row: Mapping[str, Any]) -> bytes:
+    """Return a row as a line of JSON; what JSON cannot hold becomes null or text."""
     try:
-        return _json(row, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:  # a lone surrogate
-        return _json(row, ensure_ascii=True).encode("ascii")
-
-
-def _json(row: Mapping[str, Any], *, ensure_ascii: bool) -> str:
-    try:
-        text = json.dumps(row, ensure_ascii=ensure_ascii, default=str, allow_nan=False)
+        text = json.dumps(row, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(row), ensure_ascii=ensure_ascii, default=str)
-    return text + "\n"
+        text = json.dumps(_finite(row), ensure_ascii=False, default=str)
+    try:
+        return f"{text}\n".encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return f"{json.dumps(json.loads(text))}\n".encode()
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value

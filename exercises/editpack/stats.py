@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from exercises.canitedit.problems import MOST_CHARACTERS
 from exercises.editpack.messages import initial_verb, without_prefix
-from exercises.editpack.rows import NEW, OLD, Row, message_of
+from exercises.editpack.rows import NEW, OLD, EditRow, message_of
 
 MOST_VERBS, MOST_NOUNS = 20, 10
 """Those of the paper's figure."""
@@ -161,7 +161,7 @@ class EditTally:
     verbs: Counter[str] = field(default_factory=Counter)
     nouns: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: EditRow) -> None:
         old, new, message = row[OLD], row[NEW], message_of(row)
         before, after = len(old.splitlines()), len(new.splitlines())
         self.rows += 1

@@ -37,7 +37,7 @@ from exercises.editpack.training.options import (
     step_shape,
 )
 from exercises.editpack.training.record import Tuned, finished, rewrite_card, write_record
-from exercises.editpack.windows import Windows, shuffled
+from exercises.editpack.training.windows import Windows, shuffled
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
 

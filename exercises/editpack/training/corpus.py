@@ -13,8 +13,8 @@ from typing import Any
 
 from core.errors import UserError
 from exercises.editpack.files import decontaminated, input_record
-from exercises.editpack.rows import CONTENT, DroppedRow, Row, RowSource, with_content
-from exercises.editpack.windows import Documents, write_documents
+from exercises.editpack.rows import CONTENT, DroppedRow, EditRow, RowSource, with_content
+from exercises.editpack.training.windows import Documents, write_documents
 
 NO_LICENCE = "not stated"
 _BATCH = 256
@@ -79,7 +79,7 @@ def tokenized(
 
 
 def _contents(
-    rows: Iterable[Row | DroppedRow],
+    rows: Iterable[EditRow | DroppedRow],
     licences: Counter[str],
     unreadable: Counter[str],
     check: Callable[[], None],
@@ -94,7 +94,7 @@ def _contents(
         yield with_content(row)[CONTENT]
 
 
-def _licences(row: Row) -> Sequence[str]:
+def _licences(row: EditRow) -> Sequence[str]:
     named = next((row[key] for key in _LICENCES if row.get(key)), NO_LICENCE)
     return [str(one) for one in named] if isinstance(named, list) else [str(named)]
 

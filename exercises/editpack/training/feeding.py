@@ -13,10 +13,10 @@ import torch
 from datasets import Dataset
 from torch.utils.data import Sampler
 
-from exercises.editpack.windows import Windows, labelled
+from exercises.editpack.training.windows import Windows, labelled
 
 if TYPE_CHECKING:
-    from exercises.editpack.windows import Tokens
+    from exercises.editpack.training.windows import Tokens
 
 _NUMBER = "window"
 

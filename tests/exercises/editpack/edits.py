@@ -15,11 +15,11 @@ import pytest
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
 
-Row = dict[str, Any]
+EditRow = dict[str, Any]
 Run = Callable[..., int]
 
 
-def edit(old: str, new: str, message: str = "Change it", **more: object) -> Row:
+def edit(old: str, new: str, message: str = "Change it", **more: object) -> EditRow:
     return {"old_contents": old, "new_contents": new, "message": message, **more}
 
 
@@ -31,14 +31,14 @@ def write_rows(path: Path, rows: Iterable[object]) -> Path:
     return path
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[EditRow]:
     data = path.read_bytes()
     text = gzip.decompress(data) if path.suffix == ".gz" else data
     return [json.loads(line) for line in text.splitlines()]
 
 
-def report_beside(path: Path) -> Row:
-    found: Row = json.loads(path.with_name(f"{path.name}.report.json").read_bytes())
+def report_beside(path: Path) -> EditRow:
+    found: EditRow = json.loads(path.with_name(f"{path.name}.report.json").read_bytes())
     return found
 
 
@@ -71,7 +71,7 @@ _SPOILT = (
 )  # fmt: skip
 
 
-def generated_edits(number: int, seed: int = 6) -> Iterator[Row]:
+def generated_edits(number: int, seed: int = 6) -> Iterator[EditRow]:
     """Yield edits with heads of all kinds, spoilt or small at random; equal for equal numbers."""
     choose = random.Random(seed)
     for place in range(number):

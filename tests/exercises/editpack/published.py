@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import warnings
 
-from tests.exercises.editpack.edits import Row
+from tests.exercises.editpack.edits import EditRow
 
 QUOTES = '"""'
 
@@ -65,7 +65,7 @@ def plain_parses(text: str) -> bool:
     return True
 
 
-def plain_verdict(row: Row) -> tuple[str, str, str]:
+def plain_verdict(row: EditRow) -> tuple[str, str, str]:
     """Return both cleaned sides and the first rule of the published code that the row breaks."""
     old, new = plain_cleanup(row["old_contents"]), plain_cleanup(row["new_contents"])
     words = ["TODO", "FIXME", "BUG", "FIX ME", "from setuptools import", "import setuptools"]

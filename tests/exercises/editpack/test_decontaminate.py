@@ -15,7 +15,7 @@ import pytest
 
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
-from exercises.editpack.commands.decontaminating import (
+from exercises.editpack.decontaminating import (
     BOILERPLATE,
     RUN,
     EvaluationText,

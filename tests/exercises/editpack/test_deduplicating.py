@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.cluster.hierarchy import DisjointSet
 
 from bench.repos.mirrors import Mirrors
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
-from exercises.editpack.dedup import UnionFind, shingles, similar
-from exercises.editpack.rows import Row, with_content
+from exercises.editpack.dedup import shingles, similar
+from exercises.editpack.rows import EditRow, with_content
 
 MIRRORS = "SWE_MIRRORS"
 LONG = " ".join(f"word{n}" for n in range(40))
 
 
-def row(number: int, body: str, **columns: Any) -> Row:
+def row(number: int, body: str, **columns: Any) -> EditRow:
     """Return a row whose prompt has mostly words of its own, but for the body."""
     old = f"{body}\nold_{number} = {number}\n"
     new = f"{body}\nnew_{number} = {number}\n"
@@ -89,7 +90,7 @@ def test_one_row_of_each_cluster_stays(
 def test_which_row_stays(
     tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, keep: str, stays: int
 ) -> None:
-    """Row 3 is of 10:30, row 1 of 10:00 in UTC."""
+    """EditRow 3 is of 10:30, row 1 of 10:00 in UTC."""
     out = tmp_path / "out.jsonl"
     assert run(monkeypatch, "dedup", rows, "--out", str(out), "--keep", keep) == 0
     assert [one["commit"] for one in read(out)] == sorted(["c2", "c5", f"c{stays}"])
@@ -109,7 +110,7 @@ def test_rows_without_a_date_are_the_oldest(
 def test_equal_bytes_with_any_number_of_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exercises.editpack.commands.deduplicating._BATCH", 3000)
+    monkeypatch.setattr("exercises.editpack.dedup._BATCH", 3000)
     chosen = random.Random(2)
     lines = [f"value_{n} = {n}" for n in range(60)]
     rows = [row(n, "\n".join(chosen.sample(lines, 45))) for n in range(80)]
@@ -166,10 +167,10 @@ def test_what_is_no_row_keeps_its_number(tmp_path: Path, monkeypatch: pytest.Mon
         (["--threshold", "0"], "--threshold 0: give a number above 0, at most 1"),
         (["--threshold", "1.1"], "--threshold 1.1: give"),
         (["--threshold", "1"], "leaves no bands; give a lower threshold or more permutations"),
-        (["--clusters", "out.jsonl.report.json"], "is another file here; choose another"),
+        (["--clusters", "out.jsonl.report.json"], "is the report; choose another"),
         (["--permutations", "20000"], "--permutations 20000: give at most 10,000"),
-        (["--clusters", "rows.jsonl"], "is another file here; choose another"),
-        (["--clusters", "out.jsonl"], "is another file here; choose another"),
+        (["--clusters", "rows.jsonl"], "is a file that is read; choose another"),
+        (["--clusters", "out.jsonl"], "is --out; choose another"),
         (["--clusters", "."], "is a folder; choose another"),
         (["--keep", "newest"], "no row has an ISO date in author_date or date; keep the first"),
     ],
@@ -289,11 +290,11 @@ def test_mined_rows_lose_as_many_as_by_all_pairs(
     out = tmp_path / "out.jsonl"
     assert run(monkeypatch, "dedup", str(mined), "--out", str(out)) == 0
     texts = [with_content(one)["content"] for one in read(mined)]
-    sets, exact = [shingles(text) for text in texts], UnionFind(len(texts))
+    sets, exact = [shingles(text) for text in texts], DisjointSet(range(len(texts)))
     for one, other in combinations(range(len(sets)), 2):
-        if exact.find(one) != exact.find(other) and similar(sets[one], sets[other], 0.5):
-            exact.join(one, other)
-    kept_by_all_pairs = len({exact.find(number) for number in range(len(sets))})
+        if not exact.connected(one, other) and similar(sets[one], sets[other], 0.5):
+            exact.merge(one, other)
+    kept_by_all_pairs = exact.n_subsets
     print(f"{len(texts)} rows, {kept_by_all_pairs} by all pairs, {len(read(out))} kept")
     assert len(texts) > 500
     assert abs(len(read(out)) - kept_by_all_pairs) <= 0.05 * kept_by_all_pairs

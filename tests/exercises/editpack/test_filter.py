@@ -17,7 +17,7 @@ import pytest
 
 from exercises.editpack.rules import Cleanup, cleaned
 from tests.exercises.editpack.edits import (
-    Row,
+    EditRow,
     Run,
     edit,
     generated_edits,
@@ -113,7 +113,7 @@ def test_the_rows_are_those_of_the_filter_as_written_down(run: Run, tmp_path: Pa
     same_as_written_down(run, tmp_path, [*generated_edits(1000)])
 
 
-def same_as_written_down(run: Run, tmp_path: Path, rows: list[Row]) -> Counter[str]:
+def same_as_written_down(run: Run, tmp_path: Path, rows: list[EditRow]) -> Counter[str]:
     """Filter by both programs, with one worker and with four, and compare all rows and counts."""
     path = write_rows(tmp_path / "rows.jsonl", rows)
     for workers in (1, 4):
@@ -163,7 +163,7 @@ def test_five_thousand_generated_and_mined_rows_have_the_published_verdicts(
     assert {*counts} == {"", "blank", "words", "small", "syntax"}
 
 
-def mined(repository: Path) -> list[Row]:
+def mined(repository: Path) -> list[EditRow]:
     """Return the newest edits of Python files in a repository, files that are UTF-8."""
 
     def git(*words: str, given: str = "") -> bytes:

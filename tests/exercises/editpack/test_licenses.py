@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exercises.editpack.history.licenses import (
+from exercises.editpack.licenses import (
     PERMISSIVE,
     UNKNOWN,
     found_license,
@@ -12,7 +12,7 @@ from exercises.editpack.history.licenses import (
     known_ids,
     license_of,
 )
-from exercises.editpack.history.paths import GENERATED, VENDORED, PathPatterns
+from exercises.editpack.paths import GENERATED, VENDORED, PathPatterns
 from tests.exercises.editpack.histories import MIT
 
 BSD = """Redistribution and use in source and binary forms, with or without modification, are

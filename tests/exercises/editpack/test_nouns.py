@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.describing.nouns import (
+from exercises.editpack.nouns import (
     ruled_noun,
     singular,
 )

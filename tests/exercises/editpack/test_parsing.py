@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InfrastructureError, StoppedError, UserError
-from exercises.editpack.commands.filtering import Parser, parser_pool
+from exercises.editpack.filtering import Parser, parser_pool
 
 MakePython = Callable[[str], str]
 # Answers as a worker does: `text` is what it is asked about.

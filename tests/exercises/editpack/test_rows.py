@@ -12,7 +12,7 @@ import pytest
 from core.errors import UserError
 from exercises.editpack import rows as reading
 from exercises.editpack.rows import DroppedRow, message_of, open_source, with_content
-from tests.exercises.editpack.edits import Row, Run, edit, read_rows, runner, write_rows
+from tests.exercises.editpack.edits import EditRow, Run, edit, read_rows, runner, write_rows
 
 Capture = pytest.CaptureFixture[str]
 ROWS = [
@@ -192,7 +192,7 @@ def test_a_mark_and_blank_lines_are_passed_over(tmp_path: Path) -> None:
     ],
 )
 def test_the_first_message_that_says_something_is_the_instruction(
-    columns: Row, message: str
+    columns: EditRow, message: str
 ) -> None:
     assert message_of(columns) == message
 

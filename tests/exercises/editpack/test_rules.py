@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from exercises.editpack.commands.filtering import Parse, judged
+from exercises.editpack.filtering import Parse, judged
 from exercises.editpack.rows import NEW, OLD, DroppedRow
 from exercises.editpack.rules import Cleanup, EditRule, RuleSet, broken_rule, cleaned
-from tests.exercises.editpack.edits import Row, edit, generated_edits
+from tests.exercises.editpack.edits import EditRow, edit, generated_edits
 from tests.exercises.editpack.published import plain_cleanup, plain_distance, plain_verdict
 
 OF = "def f(x):\n    return x\n"
@@ -37,13 +37,13 @@ def problem_in(text: str) -> str:
 
 
 def judged_row(
-    row: Row, rules: RuleSet, cleanup: Cleanup, parse: Parse = parser
-) -> Row | DroppedRow:
+    row: EditRow, rules: RuleSet, cleanup: Cleanup, parse: Parse = parser
+) -> EditRow | DroppedRow:
     [found] = judged([row], rules, cleanup, parse)
     return found
 
 
-def rule_of(row: Row, rules: RuleSet, cleanup: Cleanup = Cleanup.REFERENCE) -> str:
+def rule_of(row: EditRow, rules: RuleSet, cleanup: Cleanup = Cleanup.REFERENCE) -> str:
     found = judged_row(row, rules, cleanup)
     return found.rule if isinstance(found, DroppedRow) else ""
 
@@ -152,19 +152,21 @@ SIDES = st.lists(
 ROWS = st.lists(st.builds(edit, SIDES, SIDES), max_size=8)
 
 
-def kept(rows: list[Row], rules: RuleSet) -> list[Row]:
+def kept(rows: list[EditRow], rules: RuleSet) -> list[EditRow]:
     found = judged(rows, rules, Cleanup.NONE, parser)
     return [row for row in found if not isinstance(row, DroppedRow)]
 
 
 @given(ROWS, st.sampled_from(RuleSet))
-def test_filtering_twice_is_filtering_once(rows: list[Row], rules: RuleSet) -> None:
+def test_filtering_twice_is_filtering_once(rows: list[EditRow], rules: RuleSet) -> None:
     once = kept(rows, rules)
     assert kept(once, rules) == once
 
 
 @given(ROWS, st.randoms(use_true_random=False), st.sampled_from(RuleSet))
-def test_the_order_of_rows_decides_nothing(rows: list[Row], random: object, rules: RuleSet) -> None:
+def test_the_order_of_rows_decides_nothing(
+    rows: list[EditRow], random: object, rules: RuleSet
+) -> None:
     numbered = [{**row, "commit": str(number)} for number, row in enumerate(rows)]
     mixed = list(numbered)
     random.shuffle(mixed)  # type: ignore[attr-defined]

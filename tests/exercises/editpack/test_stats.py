@@ -19,8 +19,8 @@ from matplotlib.text import Text
 
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
-from exercises.editpack.describing.pictures import draw_lines, draw_verbs
 from exercises.editpack.messages import initial_verb, without_prefix
+from exercises.editpack.pictures import draw_lines, draw_verbs
 from exercises.editpack.stats import (
     Counted,
     Distribution,

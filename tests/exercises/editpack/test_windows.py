@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exercises.editpack.windows import (
+from exercises.editpack.training.windows import (
     HELD_OUT,
     Documents,
     Windows,

@@ -11,7 +11,7 @@ import pytest
 
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
-from exercises.editpack.rows import CONTENT, Row
+from exercises.editpack.rows import CONTENT, EditRow
 from tests.exercises.editpack.training.making import edits, write_model, write_rows
 
 Train = Callable[..., int]
@@ -39,12 +39,12 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows() -> list[EditRow]:
     return edits(32)
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> tuple[Path, Path]:
+def given(tmp_path_factory: pytest.TempPathFactory, rows: list[EditRow]) -> tuple[Path, Path]:
     """Return a file of rows and a folder with a model that is not trained."""
     folder = tmp_path_factory.mktemp("given")
     model = write_model(folder / "model", [row[CONTENT] for row in rows])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from exercises.editpack.files import report_of
-from exercises.editpack.rows import NEW, OLD, Row, file_digest, with_content
+from exercises.editpack.rows import NEW, OLD, EditRow, file_digest, with_content
 
 END = "<|end|>"
 SYLLABLES = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
@@ -18,7 +18,7 @@ SHORT = ("--window", 80, "--batch", 3, "--step-windows", 6, "--lr", "3e-3")
 """Of 16 windows: three steps an epoch, the last with four windows."""
 
 
-def edits(number: int, seed: int = 0) -> list[Row]:
+def edits(number: int, seed: int = 0) -> list[EditRow]:
     """Return different edits of one kind: a number is doubled, under a name that means nothing.
 
     There are 3,600 names of two syllables, so a model that writes the right one has copied it; and
@@ -39,7 +39,7 @@ def edits(number: int, seed: int = 0) -> list[Row]:
     ]
 
 
-def write_rows(path: Path, rows: Iterable[Row], *, clean: bool = True) -> Path:
+def write_rows(path: Path, rows: Iterable[EditRow], *, clean: bool = True) -> Path:
     """Write rows, with a report that shows decontamination if they are ``clean``."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sha256 = file_digest(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.rows import CONTENT, NEW, Row
+from exercises.editpack.rows import CONTENT, NEW, EditRow
 from tests.exercises.editpack.training.making import SHORT, hashes, record, write_rows
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
@@ -17,7 +17,7 @@ Train = Callable[..., int]
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 
 
-def exact(folder: Path, rows: Sequence[Row]) -> int:
+def exact(folder: Path, rows: Sequence[EditRow]) -> int:
     """Return for how many rows a model writes exactly the edited program."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -34,7 +34,7 @@ def exact(folder: Path, rows: Sequence[Row]) -> int:
 
 
 def test_a_tiny_model_learns_32_edits_and_an_adapter_on_it_changes_no_file_of_it(
-    train: Train, tmp_path: Path, given: tuple[Path, Path], rows: list[Row]
+    train: Train, tmp_path: Path, given: tuple[Path, Path], rows: list[EditRow]
 ) -> None:
     data, model = given
     assert exact(model, rows) == 0

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import pytest
 
 from environments.local.bubblewrap import bubblewrap_works
-from exercises.editpack.rows import CONTENT, NEW, OLD, Row
+from exercises.editpack.rows import CONTENT, NEW, OLD, EditRow
 from tests.exercises.canitedit.making import ROWS as PROBLEM_ROWS
 from tests.exercises.editpack.training.making import edits, write_model
 
@@ -45,7 +45,7 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def make_repository(folder: Path, rows: Sequence[Row]) -> Path:
+def make_repository(folder: Path, rows: Sequence[EditRow]) -> Path:
     """Make a repository that adds a file for each row, and then edits one in each commit."""
     files = {f"numbers/n{number}.py": row for number, row in enumerate(rows)}
     added = {"LICENSE": LICENSE, **{name: row[OLD] for name, row in files.items()}}
@@ -64,7 +64,7 @@ def commit(message: str, files: dict[str, str]) -> str:
     return f"{head}{message}\n{''.join(blobs)}\n"
 
 
-def problem(number: int, row: Row) -> dict[str, Any]:
+def problem(number: int, row: EditRow) -> dict[str, Any]:
     """Return an edit as a problem: its test looks at the number."""
     name = row[NEW].split()[0]
     return {

@@ -23,11 +23,11 @@ import typer
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.options import built, command, option, option_group
 from core.processes import without_secrets
-from exercises.editpack.commands.parseworker import MOST_SECONDS
-from exercises.editpack.commands.workers import in_order, parts_of
 from exercises.editpack.files import RowFiles, RowInput, Step, row_workers_option
-from exercises.editpack.rows import NEW, OLD, DroppedRow, Row, with_content
+from exercises.editpack.parseworker import MOST_SECONDS
+from exercises.editpack.rows import NEW, OLD, DroppedRow, EditRow, with_content
 from exercises.editpack.rules import Cleanup, EditRule, RuleSet, broken_rule, cleaned
+from exercises.editpack.workers import in_order, parts_of
 
 _DIFFER = "cleanups_differ"
 """The key of a report: rows of which the two cleanups give other texts."""
@@ -71,11 +71,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         counts = {_DIFFER: 0}
         step = Step("filter", (source,), asked.files, options, ("rapidfuzz",), lambda: counts)
 
-        def judge(part: Sequence[Row | DroppedRow]) -> tuple[list[Row | DroppedRow], int]:
+        def judge(part: Sequence[EditRow | DroppedRow]) -> tuple[list[EditRow | DroppedRow], int]:
             differ = sum(isinstance(row, dict) and cleanups_differ(row) for row in part)
             return judged(part, asked.rules, asked.cleanup, pool.parser), differ
 
-        def results() -> Iterator[Row | DroppedRow]:
+        def results() -> Iterator[EditRow | DroppedRow]:
             for found, differ in pool.map(judge, parts_of(source.rows(skip_bad=skip_bad), _BATCH)):
                 counts[_DIFFER] += differ
                 yield from found
@@ -84,14 +84,14 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def judged(
-    rows: Iterable[Row | DroppedRow], rules: RuleSet, cleanup: Cleanup, parse: Parse
-) -> list[Row | DroppedRow]:
+    rows: Iterable[EditRow | DroppedRow], rules: RuleSet, cleanup: Cleanup, parse: Parse
+) -> list[EditRow | DroppedRow]:
     """Return rows with cleaned sides, instruction and content, or as they were if dropped.
 
     Only the edits that pass all other rules are parsed.
     """
-    found: list[Row | DroppedRow] = []
-    passed: list[tuple[int, Row, Row]] = []
+    found: list[EditRow | DroppedRow] = []
+    passed: list[tuple[int, EditRow, EditRow]] = []
     for place, row in enumerate(rows):
         found.append(row)
         if isinstance(row, DroppedRow):
@@ -108,7 +108,7 @@ def judged(
     return found
 
 
-def cleanups_differ(row: Row) -> bool:
+def cleanups_differ(row: EditRow) -> bool:
     """Tell whether the published cleanup and the exact one give other texts of a side."""
     return any(
         cleaned(row[side], Cleanup.REFERENCE) != cleaned(row[side], Cleanup.EXACT)

@@ -24,14 +24,7 @@ from core.git import git
 from core.options import built, command, option, option_group
 from core.plaintext import one_line
 from exercises.editpack.files import RowFiles, Step
-from exercises.editpack.history.licenses import (
-    PERMISSIVE,
-    FoundLicense,
-    found_license,
-    is_license_file,
-    known_ids,
-)
-from exercises.editpack.history.objects import (
+from exercises.editpack.history import (
     LINK,
     MODIFIED,
     REGULAR,
@@ -46,7 +39,13 @@ from exercises.editpack.history.objects import (
     open_history,
     reading,
 )
-from exercises.editpack.history.paths import GENERATED, VENDORED, PathPatterns
+from exercises.editpack.licenses import (
+    PERMISSIVE,
+    FoundLicense,
+    found_license,
+    is_license_file,
+    known_ids,
+)
 from exercises.editpack.messages import (
     Instruction,
     MessageStyle,
@@ -54,7 +53,8 @@ from exercises.editpack.messages import (
     instruction_of,
     read_verbs,
 )
-from exercises.editpack.rows import INSTRUCTION, NEW, OLD, DroppedRow, Row, with_content
+from exercises.editpack.paths import GENERATED, VENDORED, PathPatterns
+from exercises.editpack.rows import INSTRUCTION, NEW, OLD, DroppedRow, EditRow, with_content
 
 LONGEST_SIDE = 50_000
 """Characters; CommitPackFT's limit of the old side, here of both."""
@@ -155,7 +155,7 @@ class RepositoryMiner:
         self._name, self._license, self._reader = name, license_, reader
         self._rules, self._taken = rules, taken
 
-    def rows(self) -> Iterator[Row | DroppedRow]:
+    def rows(self) -> Iterator[EditRow | DroppedRow]:
         """Yield each modified Python file of the history, as a row or as dropped."""
         for commit, changes in self._reader.commits():
             self.counts.commits += 1
@@ -168,7 +168,7 @@ class RepositoryMiner:
 
     def _of_commit(
         self, commit: CommitFacts, changes: Iterator[FileChange]
-    ) -> Iterator[Row | DroppedRow]:
+    ) -> Iterator[EditRow | DroppedRow]:
         best: _Edit | None = None
         for edit in self._edits(commit, changes):
             if isinstance(edit, DroppedRow):
@@ -222,7 +222,7 @@ class RepositoryMiner:
             return RowFault("unchanged", "line ends")
         return _Edit(change, path, old, new, instruction)
 
-    def _row(self, commit: CommitFacts, edit: _Edit) -> Row | DroppedRow:
+    def _row(self, commit: CommitFacts, edit: _Edit) -> EditRow | DroppedRow:
         pair = bytes.fromhex(edit.change.old + edit.change.new)
         if pair in self._taken:
             return self._dropped(commit, edit.change, RowFault("repeated"))
@@ -413,7 +413,7 @@ def _name_of(path: Path) -> str:
 
 def _mined(
     asked: MineAsked, rules: MineRules, mines: Sequence[_Mine]
-) -> Iterator[Row | DroppedRow]:
+) -> Iterator[EditRow | DroppedRow]:
     taken: set[bytes] = set()
     for mine in mines:
         with reading(mine.history) as reader:

@@ -24,27 +24,27 @@ from core.options import built, command, option, option_group
 from core.parsing.untrusted import DamagedError
 from core.plaintext import shortened
 from exercises.canitedit.problems import against_option
-from exercises.editpack.commands.workers import in_processes, parts_of
 from exercises.editpack.files import DECONTAMINATE, RowFiles, RowInput, Step, row_workers_option
 from exercises.editpack.rows import (
     INSTRUCTION,
     NEW,
     OLD,
     DroppedRow,
-    Row,
+    EditRow,
     RowSource,
     file_digest,
     message_of,
     open_source,
     with_content,
 )
+from exercises.editpack.workers import in_processes, parts_of
 from exercises.exercism.catalog import read_catalog
 
 RUN, GRAM, JACCARD = 13, 8, 0.5
 """Tokens of a run; tokens of the grams whose Jaccard index is taken; its limit."""
 FEWEST_WORDS = 3
 """A gram of fewer distinct words says nothing: tables of numbers, lists of letters."""
-BOILERPLATE = Path(__file__).parents[1] / "boilerplate.txt"
+BOILERPLATE = Path(__file__).with_name("boilerplate.txt")
 _TOKEN = re.compile(r"\w+")
 _WORD = re.compile(r"[^\W\d]\w")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
@@ -120,7 +120,7 @@ def index_of(texts: Iterable[EvaluationText]) -> ProblemIndex:
     return ProblemIndex(tuple(long), tuple(sizes), eights, runs, order, tuple(short))
 
 
-def leak_of(row: Row, index: ProblemIndex) -> SharedText | None:
+def leak_of(row: EditRow, index: ProblemIndex) -> SharedText | None:
     """Return the first text that a row shares with a problem, None if there is none."""
     columns = ((OLD, row[OLD]), (NEW, row[NEW]), (INSTRUCTION, message_of(row)))
     for column, text in columns:
@@ -278,11 +278,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def _clean(
-    rows: Iterable[Row | DroppedRow],
+    rows: Iterable[EditRow | DroppedRow],
     index: ProblemIndex,
     sets: Sequence[ProblemSet],
     workers: int,
-) -> Iterator[Row | DroppedRow]:
+) -> Iterator[EditRow | DroppedRow]:
     parts = parts_of(rows, _CHUNK)
     for part, leaks in in_processes(_leaks, parts, workers, _start, index):
         for row, leak in zip(part, leaks, strict=True):
@@ -305,7 +305,7 @@ def _start(index: ProblemIndex) -> None:
     _shared[:] = [index]
 
 
-def _leaks(rows: Iterable[Row | DroppedRow]) -> list[SharedText | None]:
+def _leaks(rows: Iterable[EditRow | DroppedRow]) -> list[SharedText | None]:
     (index,) = _shared
     return [None if isinstance(row, DroppedRow) else leak_of(row, index) for row in rows]
 

@@ -1,11 +1,9 @@
-"""``format``, ``sample`` and ``mix``: rows that are trained on, made of rows as they are."""
+"""``format`` and ``sample``: rows that are trained on, made of rows as they are."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,14 +13,8 @@ from bench.selection import seed_option
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted
-from exercises.editpack.commands.deduplicating import (
-    ORIGIN,
-    DuplicateChoice,
-    RowName,
-    write_without_duplicates,
-)
-from exercises.editpack.files import RowFiles, RowInput, RowSets, Step
-from exercises.editpack.rows import DroppedRow, Row, RowSource, with_content
+from exercises.editpack.files import RowFiles, RowInput, Step
+from exercises.editpack.rows import DroppedRow, EditRow, RowSource, with_content
 
 UNSAMPLED = "unsampled"
 """The rule under which rows are dropped that ``sample`` does not take."""
@@ -65,7 +57,7 @@ def sample_rows(context: typer.Context, values: dict[str, Any]) -> None:
 
 def _sampled(
     source: RowSource, number: int, seed: int, *, skip_bad: bool
-) -> Iterator[Row | DroppedRow]:
+) -> Iterator[EditRow | DroppedRow]:
     """Yield the rows, those that are not taken as dropped.
 
     The first reading counts, so that memory holds no row but only the places of those taken.
@@ -82,33 +74,3 @@ def _sampled(
             continue
         yield row if place in taken else DroppedRow(row, UNSAMPLED)
         place += 1
-
-
-@option_group
-class MixAsked:
-    given: RowSets
-    files: RowFiles
-    duplicates: DuplicateChoice
-
-
-@command(MixAsked)
-def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
-    """Join sets of rows, name each row's origin, and keep one of each cluster of duplicates."""
-    asked = built(MixAsked, values)
-    if len(asked.given.sets) < 2:
-        raise UserError("give two or more sets of rows to mix")
-    sources, skip_bad = asked.given.sources(), asked.given.skip_bad
-    # The file's name, all of it where two are alike.
-    short = {s.name: Path(s.name).name if s.path else s.name for s in sources}
-    times = Counter(short.values())
-    names = {name: short[name] if times[short[name]] == 1 else name for name in short}
-
-    def rows() -> Iterator[tuple[RowName, Row | DroppedRow]]:
-        for source in sources:
-            name = names[source.name]
-            for number, row in enumerate(source.rows(skip_bad=skip_bad), 1):
-                whole = row if isinstance(row, DroppedRow) else {**row, ORIGIN: name}
-                yield {"row": number, ORIGIN: name}, whole
-
-    step = Step("mix", sources, asked.files, {"skip_bad": skip_bad})
-    write_without_duplicates(step, rows, asked.duplicates)

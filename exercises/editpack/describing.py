@@ -14,9 +14,9 @@ from tqdm import tqdm
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.options import Folder, built, command, option_group
 from core.plaintext import counted, table
-from exercises.editpack.describing.nouns import ruled_noun
 from exercises.editpack.files import RowInput, input_record, report_of, used_versions
 from exercises.editpack.messages import read_verbs
+from exercises.editpack.nouns import ruled_noun
 from exercises.editpack.rows import UNREADABLE, DroppedRow, file_digest
 from exercises.editpack.stats import (
     Distribution,
@@ -139,7 +139,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def _draw(out: Path, stats: EditStats, tally: EditTally) -> None:
-    from exercises.editpack.describing.pictures import draw_lines, draw_verbs
+    from exercises.editpack.pictures import draw_lines, draw_verbs
     from reports.plots.write import drawn, write_picture
 
     wanted = {"lines": partial(draw_lines, tally.before, tally.after)}
