@@ -7,23 +7,11 @@ from typing import Any
 
 import yaml
 
-from core.parsing.untrusted import DEEPEST, TOO_DEEP, DamagedError, Keys
+from core.parsing.untrusted import DEEPEST, TOO_DEEP, DamagedError
 
 MOST_YAML = 32 * 1024
 """The largest YAML text in bytes: PyYAML reads it in a second."""
 _BRACKETS = re.compile(r"[\[{\]}]")
-
-
-def line_of_yaml(text: str, keys: Keys) -> int:
-    """Return the line of the value at ``keys`` in a YAML text."""
-    node = yaml.compose(text, PlainLoader)
-    for key in keys:
-        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-        found = next((value for name, value in pairs if name.value == key), None)
-        if found is None:
-            break
-        node = found
-    return node.start_mark.line + 1 if node else 1
 
 
 def _bracket_line(text: str) -> int:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.errors import DamagedFileError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 MIB = 1 << 20
 MOST_BYTES = 256 * MIB
@@ -34,25 +36,25 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
 
     Raises:
         OSError: the file does not exist or cannot be read.
-        DamagedError: it is no regular file, or too large.
+        DamagedError: it is not a regular file, or too large.
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise DamagedError("it is no regular file")
+        raise DamagedError("it is not a regular file")
     if found.st_size > most:
         raise DamagedError(f"it has {found.st_size:,} bytes, and {most:,} are the most")
     return path.read_bytes()
 
 
-def read_object(path: Path, fix: str) -> dict[str, Any]:
-    """Return the object in a JSON file.
+def read_json(path: Path, fix: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of a JSON file.
 
     Raises:
         FileNotFoundError: there is no such file.
-        DamagedFileError: it holds no JSON, or no object.
+        DamagedFileError: it cannot be read.
     """
     try:
-        value = json_of(read_bytes(path))
+        return json_of(read_bytes(path))
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -60,8 +62,13 @@ def read_object(path: Path, fix: str) -> dict[str, Any]:
         raise DamagedFileError(path, words, fix) from error
     except DamagedError as error:
         raise DamagedFileError(path, f"is broken ({error})", fix) from error
+
+
+def read_object(path: Path, fix: str) -> dict[str, Any]:
+    """Return the object in a JSON file; raises like ``read_json``, also for another value."""
+    value = read_json(path, fix)
     if not isinstance(value, dict):
-        raise DamagedFileError(path, "is broken (line 1: it is not a JSON object)", fix)
+        raise DamagedFileError(path, "is broken (it is not a JSON object)", fix)
     return value
 
 
@@ -77,10 +84,26 @@ def object_of(data: bytes | str) -> dict[str, Any]:
     return value
 
 
+def key_path(keys: Keys) -> str:
+    """Return the path to a value in words: ``attempts[0].recorded``; empty for the whole value."""
+    return "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in keys).removeprefix(".")
+
+
 def damage_at(path: Path, keys: Keys, problem: str, fix: str) -> DamagedFileError:
-    """Return the error about the value at ``keys`` in a JSON file, with its line."""
-    line = line_of(path.read_bytes().decode("utf-8", "replace"), keys)
-    return DamagedFileError(path, f"{problem} (line {line})", fix)
+    """Return the error about the value at ``keys`` in a JSON file, with its path of keys."""
+    place = f" (at {key_path(keys)!a})" if keys else ""
+    return DamagedFileError(path, f"{problem}{place}", fix)
+
+
+def invalid(path: Path, error: ValidationError, what: str, fix: str) -> DamagedFileError:
+    """Return the error about a JSON file that does not fit its model, in one line.
+
+    Args:
+        what: what the file is not, such as ``a verdict``.
+    """
+    first = error.errors()[0]
+    problem = first["msg"].removeprefix("Value error, ")
+    return DamagedFileError(path, f"is not {what}: {key_path(first['loc'])!a}: {problem}", fix)
 
 
 def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
@@ -104,8 +127,6 @@ def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-_SPACE = re.compile(r"[ \t\n\r]*")
-_DECODER = json.JSONDecoder()
 # Strings, so that their content is skipped, and brackets.
 _TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
@@ -136,40 +157,3 @@ def _is_deep(value: object) -> bool:
         parts = [part for one in level for part in (one.values() if isinstance(one, dict) else one)]
         level = [part for part in parts if isinstance(part, (dict, list))]
     return bool(level)
-
-
-def line_of(text: str, keys: Keys) -> int:
-    """Return the line of the value at ``keys`` in a JSON text.
-
-    Without such a value, returns the line of the innermost existing value.
-    """
-    place = _after_space(text, 0)
-    for key in keys:
-        found = next((start for name, start in _members(text, place) if name == key), None)
-        if found is None:
-            break
-        place = found
-    return text.count("\n", 0, place) + 1
-
-
-def _members(text: str, place: int) -> Iterator[tuple[str | int, int]]:
-    if text[place : place + 1] not in ("{", "["):
-        return
-    named, number = text[place] == "{", 0
-    place = _after_space(text, place + 1)
-    while text[place : place + 1] not in ("}", "]"):
-        key: str | int = number
-        if named:
-            key, place = _DECODER.raw_decode(text, place)
-            place = _after_space(text, _after_space(text, place) + 1)
-        yield key, place
-        _, place = _DECODER.raw_decode(text, place)
-        place = _after_space(text, place)
-        if text[place] == ",":
-            place = _after_space(text, place + 1)
-        number += 1
-
-
-def _after_space(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
-    return match.end() if match else place

@@ -8,7 +8,7 @@ from datetime import date
 
 from pydantic import ValidationError
 
-from core.parsing.plainyaml import line_of_yaml, yaml_of
+from core.parsing.plainyaml import yaml_of
 from reports.submission.meta import Metadata, mistakes
 from reports.submission.package import (
     RESEARCH_RULE_DAY,
@@ -100,10 +100,8 @@ def _metadata(entry: PackageFolder) -> Iterator[PackageFinding]:
         metadata = Metadata.model_validate(yaml_of(text))
     except ValidationError as error:
         for key, words in mistakes(error):
-            line = line_of_yaml(text, tuple(key.split(": ")))
             problem, _, fix = words.partition(": ")
-            where = f"{place}:{line}: {key}"
-            yield PackageFinding(Kind.METADATA, where, problem, fix or "fix it")
+            yield PackageFinding(Kind.METADATA, f"{place}: {key}", problem, fix or "fix it")
         return
     except ValueError as error:
         yield PackageFinding(Kind.UNREADABLE, place, f"is not YAML ({error})", "fix it")

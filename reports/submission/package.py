@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.instances.dataset import ALIASES
 from core.errors import UserError
-from core.parsing.untrusted import MIB, DamagedError, json_of, line_of, text_of
+from core.parsing.untrusted import MIB, DamagedError, json_of, key_path, text_of
 from reports.data.predictions import ALL_PREDS
 
 _ENTRY = re.compile(r"(\d{8})_[A-Za-z0-9][\w.+-]*")
@@ -180,7 +180,7 @@ class PackageFolder:
 
     def spot(self, name: str, *keys: str | int) -> str:
         """Return the place of the value at ``keys`` in the JSON file ``name`` for findings."""
-        return f"{self.place(name)}:{line_of(self.text(name), keys)}"
+        return ": ".join(filter(None, (self.place(name), key_path(keys))))
 
     def sort(self, name: str = "") -> PathType:
         """Return the type of ``name`` without following links."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors
-from core.parsing.untrusted import line_of
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import predicted_patch
 from reports.submission.hidden import (
@@ -48,9 +47,6 @@ class File:
     place: str
     text: str
     data: Any = None
-
-    def spot(self, key: str) -> str:
-        return f"{self.place}:{line_of(self.text, (key,))}"
 
     @property
     def ours(self) -> bool:
@@ -185,21 +181,21 @@ def _our_attempts(file: File, line: PatchLine, tag: str) -> Iterator[PackageFind
     name = file.data.get("instance_id", line.instance_id)
     if name != line.instance_id:
         problem = f"is the trajectory of {name!a}, but is named {line.instance_id}"
-        place = file.spot("instance_id")
+        place = f"{file.place}: instance_id"
         yield PackageFinding(Kind.TRAJECTORY, place, problem, "name it by its instance")
     attempts = [a for a in file.data["attempts"] if isinstance(a, dict)]
     numbers = [attempt.get("attempt") for attempt in attempts]
     winner, fix = file.data.get("winner"), "copy the trajectory of the run"
     if numbers != list(range(1, len(file.data["attempts"]) + 1)):
         shown = ", ".join(str(n) if type(n) is int else "?" for n in numbers)
-        place = file.spot("attempts")
+        place = f"{file.place}: attempts"
         yield PackageFinding(Kind.ATTEMPTS, place, f"has the attempts {shown}", fix)
     # An attempt that ended before the first call has neither.
     if not all(a.get("messages") for a in attempts if a.get("calls")):
         yield PackageFinding(Kind.ATTEMPTS, file.place, "an attempt has calls but no messages", fix)
     if not isinstance(file.data.get("reason"), str) or not file.data["reason"].strip():
         words = "does not say why the winner was chosen"
-        yield PackageFinding(Kind.ATTEMPTS, file.spot("reason"), words, fix)
+        yield PackageFinding(Kind.ATTEMPTS, f"{file.place}: reason", words, fix)
     if tag == "1" and len(attempts) > 1:
         problem = f"has {len(attempts)} attempts, but the metadata say 1"
         yield PackageFinding(
@@ -207,7 +203,7 @@ def _our_attempts(file: File, line: PatchLine, tag: str) -> Iterator[PackageFind
         )
     if line.generated and _patch_of(attempts, winner) != line.patch.strip():
         problem = f"its winner (attempt {winner}) does not have the predicted patch"
-        yield PackageFinding(Kind.ATTEMPTS, file.spot("winner"), problem, "predict the winner")
+        yield PackageFinding(Kind.ATTEMPTS, f"{file.place}: winner", problem, "predict the winner")
 
 
 def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | None:

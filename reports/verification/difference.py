@@ -1,16 +1,16 @@
-"""Pure: the first difference of two JSON values, in words."""
+"""Pure: the differences of two JSON values or texts, in words."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError
-from core.parsing.untrusted import Keys, line_of
+from core.parsing.untrusted import Keys, key_path
 from core.plaintext import one_line
 
 _LONGEST = 80
@@ -18,43 +18,17 @@ _MISSING = object()
 
 
 @dataclass(frozen=True)
-class Spot:
-    """A place in a JSON value, and what is wrong there."""
-
-    keys: Keys
-    words: str
-
-    def __str__(self) -> str:
-        name = ""
-        for key in self.keys:
-            name += f"[{key}]" if isinstance(key, int) else f".{key}" if name else key
-        return f"{name or 'it'} {self.words}"
-
-
-@dataclass(frozen=True)
 class Difference:
-    """A file that differs from what is expected; ``number`` is that of a line, or 0."""
+    """A file that differs from what is expected."""
 
     file: Path
     what: str
-    number: int = 0
     unreadable: bool = False
-
-    @classmethod
-    def unread(cls, error: DamagedFileError) -> Difference:
-        return cls(error.path, error.words, unreadable=True)
-
-    @classmethod
-    def at(cls, file: Path, spot: Spot, under: Keys = (), words: str = "") -> Difference:
-        """Return the difference at ``spot``, below the keys ``under``, in a JSON file."""
-        text = file.read_bytes().decode("utf-8", "replace")
-        return cls(file, f"{words}{spot}", line_of(text, (*under, *spot.keys)))
 
     def line(self, root: Path) -> str:
         """Return one printable line for the user, with the path relative to ``root``."""
         name = self.file.relative_to(root) if self.file.is_relative_to(root) else self.file
-        place = f"line {self.number}: " if self.number else ""
-        return one_line(f"{name}: {place}{self.what}")
+        return one_line(f"{name}: {self.what}")
 
 
 def readable(differences: Iterable[Difference]) -> Iterator[Difference]:
@@ -62,10 +36,10 @@ def readable(differences: Iterable[Difference]) -> Iterator[Difference]:
     try:
         yield from differences
     except DamagedFileError as error:
-        yield Difference.unread(error)
+        yield Difference(error.path, error.words, unreadable=True)
 
 
-def first_difference(found: Any, expected: Any, keys: Keys = ()) -> Spot | None:  # noqa: ANN401
+def first_difference(found: Any, expected: Any, keys: Keys = ()) -> str | None:  # noqa: ANN401
     return next(all_differences(found, expected, keys), None)
 
 
@@ -73,21 +47,17 @@ def all_differences(
     found: Any,  # noqa: ANN401
     expected: Any,  # noqa: ANN401
     keys: Keys = (),
-) -> Iterator[Spot]:
-    """Yield every place where ``found`` is not ``expected``."""
+) -> Iterator[str]:
+    """Yield every place where ``found`` is not ``expected``, with the path of its keys."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
         for key in [*expected, *(key for key in found if key not in expected)]:
             pair = found.get(key, _MISSING), expected.get(key, _MISSING)
             yield from all_differences(*pair, (*keys, key))
-    elif _is_list(found) and _is_list(expected):
+    elif isinstance(found, (list, tuple)) and isinstance(expected, (list, tuple)):
         for number, pair in enumerate(zip_longest(found, expected, fillvalue=_MISSING)):
             yield from all_differences(*pair, (*keys, number))
     elif found != expected or isinstance(found, bool) is not isinstance(expected, bool):
-        yield Spot(keys, _compared(found, expected))
-
-
-def _compared(found: object, expected: object) -> str:
-    return f"is {_shown(found, expected)}, but should be {_shown(expected, found)}"
+        yield f"{key_path(keys) or 'it'} {_compared(found, expected)}"
 
 
 def first_line(file: Path, found: str, expected: str) -> Iterator[Difference]:
@@ -95,12 +65,12 @@ def first_line(file: Path, found: str, expected: str) -> Iterator[Difference]:
     pairs = zip_longest(found.split("\n"), expected.split("\n"), fillvalue=_MISSING)
     for number, (one, other) in enumerate(pairs, 1):
         if one != other:
-            yield Difference(file, f"it {_compared(one, other)}", number)
+            yield Difference(file, f"line {number}: it {_compared(one, other)}")
             return
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+def _compared(found: object, expected: object) -> str:
+    return f"is {_shown(found, expected)}, but should be {_shown(expected, found)}"
 
 
 def _shown(value: object, other: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,8 @@ from llm.chat import Message, request_sha256
 from llm.registry import traits
 from llm.settings import ModelSettings
 from reports.data.jsonvalues import mapping, objects
-from reports.verification.described import wrong_origin
 from reports.verification.difference import (
     Difference,
-    Spot,
     all_differences,
     first_difference,
     first_line,
@@ -60,8 +58,8 @@ class InstanceCheck:
         try:
             if self._ours or ("winner" in trajectory and "versions" in trajectory):
                 yield from self._derived(path, written, trajectory)
-            elif spot := _wrong_results(written, trajectory):
-                yield Difference.at(path, spot)
+            elif words := _wrong_results(written, trajectory):
+                yield Difference(path, words)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             words = f"does not have the layout of docs/trajectory.md: {error!r}"
             yield Difference(place, words, unreadable=True)
@@ -71,14 +69,14 @@ class InstanceCheck:
     ) -> Iterator[Difference]:
         place = self.store.trajectory(written["instance_id"])
         records = [AttemptRecord.of_trajectory(raw) for raw in trajectory["attempts"]]
-        origin = list(wrong_origin(self.described, trajectory)) if self._ours else []
-        yield from (Difference.at(place, spot) for spot in origin)
+        origin = list(_wrong_origin(self.described, trajectory)) if self._ours else []
+        yield from (Difference(place, words) for words in origin)
         config = {} if origin else trajectory["config"]
-        for number, (raw, record) in enumerate(zip(trajectory["attempts"], records, strict=True)):
-            spots = _wrong(raw, record, number + 1), self._of_model(config, raw, record)
-            for wrong in chain(*spots):
-                under, words = ("attempts", number), f"attempt {number + 1}: "
-                yield Difference.at(place, wrong, under, words)
+        for number, (raw, record) in enumerate(
+            zip(trajectory["attempts"], records, strict=True), 1
+        ):
+            for wrong in chain(_wrong(raw, record, number), self._of_model(config, raw, record)):
+                yield Difference(place, f"attempt {number}: {wrong}")
         require_tests = bool(trajectory["config"]["require_tests"])
         again = chosen_again(records, trajectory["winner"], require_tests=require_tests)
         expected = {
@@ -86,13 +84,13 @@ class InstanceCheck:
             "status": again.status.value,
             "reason": again.reason,
         }
-        if spot := first_difference({key: trajectory[key] for key in expected}, expected):
-            yield Difference.at(place, spot, (), "the choice from the recorded outcomes: ")
-        solved = solved_of(written["instance_id"], trajectory, records)
+        if words := first_difference({key: trajectory[key] for key in expected}, expected):
+            yield Difference(place, f"the choice from the recorded outcomes: {words}")
+        solved = _solved_of(written["instance_id"], trajectory, records)
         made = prediction(solved, str(written.get("model_name_or_path")))
-        if spot := first_difference(written, made):
-            yield Difference.at(path, spot)
-        page = self.store.folder / f"{written['instance_id']}.md"
+        if words := first_difference(written, made):
+            yield Difference(path, words)
+        page = self.store.transcript(written["instance_id"])
         if not page.is_file():
             yield Difference(page, "is missing")
             return
@@ -102,8 +100,8 @@ class InstanceCheck:
 
     def _of_model(
         self, config: Mapping[str, Any], raw: Mapping[str, Any], record: AttemptRecord
-    ) -> Iterator[Spot]:
-        models = objects(config.get("models"))
+    ) -> Iterator[str]:
+        models = config.get("models")
         if not models:
             return
         model = models[(record.attempt - 1) % len(models)]
@@ -114,17 +112,30 @@ class InstanceCheck:
                 expected["traits"] = traits(ModelSettings(**model["settings"])).as_json()
         yield from all_differences({key: raw.get(key) for key in expected}, expected)
         same = mapping(self.described.get("deciding")).get("prompts_sha256") == prompts_hash()
-        if same and record.messages and raw["traits"]:
-            yield from _wrong_rules(raw, record)
+        if not same or not record.messages or not raw["traits"]:
+            return
+        rules = _one_fence(get_format(record.edit_format).instructions("```"))
+        first, *others = (_one_fence(message.content) for message in record.messages)
+        found, reminder = (
+            (rules in first, any(rules in text for text in others)),
+            raw["traits"]["reminder"],
+        )
+        if found != _REMINDED.get(reminder, found):
+            name = record.edit_format
+            yield f"messages are not those of the format {name} with the reminder {reminder}"
 
 
 OUTSIDE = "agent"
 """The edit format of a command, whose requests are not recorded."""
 
 
-def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterator[Spot]:
+# Whether the rules of a format are in the first message, and whether in a later one.
+_REMINDED = {"system": (True, False), "user": (False, True), "both": (True, True)}
+
+
+def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterator[str]:
     if words := wrong_request(record):
-        yield Spot(("messages",), f"do not fit the calls: {words}")
+        yield f"messages do not fit the calls: {words}"
     dropped = list(submittable_patch(record.model_patch).dropped)
     if record.edit_format == OUTSIDE:  # its tree had files that are in no patch
         dropped = [*record.dropped_files[: len(record.dropped_files) - len(dropped)], *dropped]
@@ -132,38 +143,44 @@ def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterat
     yield from all_differences(raw, {**record.as_trajectory(), **again})
 
 
-def _wrong_rules(raw: Mapping[str, Any], record: AttemptRecord) -> Iterator[Spot]:
-    rules = get_format(record.edit_format).instructions("```")
-    first, *others = (_one_fence(message.content) for message in record.messages)
-    found = (_one_fence(rules) in first, any(_one_fence(rules) in text for text in others))
-    reminder = raw["traits"]["reminder"]
-    places = {"system": (True, False), "user": (False, True), "both": (True, True)}
-    if found != places.get(reminder) and reminder != "none":
-        words = f"are not those of the format {record.edit_format} with the reminder {reminder}"
-        yield Spot(("messages",), words)
+def _wrong_origin(described: Mapping[str, Any], trajectory: Trajectory) -> Iterator[str]:
+    """Yield where versions and configuration of a trajectory are not those of its run.
+
+    A later start may have other versions, and other values of options that decide no results.
+    """
+    starts = objects(described.get("starts"))
+    known = [described.get("versions"), *(start.get("versions") for start in starts)]
+    if trajectory["versions"] not in known:
+        yield from all_differences(trajectory["versions"], known[0], ("versions",))
+    recorded = mapping(described.get("config"))
+    free = {"models"} | recorded.keys() - mapping(described.get("deciding"))
+    kept = recorded.keys() - (free if len(starts) > 1 else set())
+    found, expected = (
+        {key: part.get(key) for key in kept} for part in (trajectory["config"], recorded)
+    )
+    yield from islice(all_differences(found, expected, ("config",)), 1)
 
 
 def _one_fence(text: str) -> str:
     return re.sub("`{3,}", "```", text)
 
 
-def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> Spot | None:
+def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> str | None:
     said = {raw.get("attempt"): raw.get("recorded", {}) for raw in trajectory["attempts"]}
-    winner = said.get(trajectory.get("winner"), {"model_patch": ""})
     places: list[tuple[Keys, Any, Mapping[str, Any]]] = [
         (("all_results", number), result, said.get(result.get("attempt"), {}))
         for number, result in enumerate(objects(written.get("all_results")))
     ]
     if "winner" in trajectory:
-        places.append(
-            ((), written, {key: winner[key] for key in ("model_patch",) if key in winner})
-        )
+        winner = said.get(trajectory["winner"], {"model_patch": ""})
+        patch = {key: part for key, part in winner.items() if key == "model_patch"}
+        places.append(((), written, patch))
     for keys, found, recorded in places:
         # A combination numbers the attempts of its runs again.
         shared = (found.keys() & recorded.keys()) - {"attempt", "try"}
         one, other = ({key: part[key] for key in sorted(shared)} for part in (found, recorded))
-        if spot := first_difference(one, other, keys):
-            return spot
+        if words := first_difference(one, other, keys):
+            return words
     return None
 
 
@@ -184,7 +201,9 @@ def chosen_again(
         candidates = [replace(c, applies=False) if c == best else c for c in candidates]
 
 
-def solved_of(name: str, trajectory: Mapping[str, Any], records: Sequence[AttemptRecord]) -> Solved:
+def _solved_of(
+    name: str, trajectory: Mapping[str, Any], records: Sequence[AttemptRecord]
+) -> Solved:
     """Return an instance with its recorded choice, from which its files are written."""
     number = trajectory["winner"]
     winner = next((r.candidate for r in records if r.attempt == number), None)

@@ -12,9 +12,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from agent.conversation.reflections import Reflections
+from bench.config import RunConfig
 from bench.instances.instance import split_row
 from core.errors import DamagedFileError, InfrastructureError, UserError
-from core.parsing.untrusted import damage_at, read_object
+from core.parsing.untrusted import read_object
 from core.plaintext import counted
 from llm.chat import Call
 from llm.replay import reply_of_json
@@ -22,6 +26,7 @@ from reports.cli.options import ReportOptions, Say
 from reports.data.jsonvalues import mapping, objects
 from reports.data.otherpatches import rounds
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds, read_predictions
+from reports.data.provenance import evaluation
 from reports.data.rows import Row
 from reports.data.rundata import RunData, read_run
 from reports.data.verdicts import (
@@ -44,10 +49,8 @@ from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.requested import Regrading, RequestedEvaluation
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json, validity_of
-from reports.verification.described import run_differences
 from reports.verification.difference import (
     Difference,
-    Spot,
     all_differences,
     first_difference,
     first_line,
@@ -58,6 +61,7 @@ from runs.calls.journal import Journal, JournalEntry, asked_and_ended, journals_
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
 from runs.storage.layouts import RESULTS_FILE, STATS_FILE
 from runs.storage.store import RunStore
+from runs.storage.versions import versions
 
 
 def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
@@ -90,7 +94,7 @@ class _Verification:
         try:
             described = self.store.read_run() or {}
         except DamagedFileError as error:
-            found.append(Difference.unread(error))
+            found.append(Difference(error.path, error.words, unreadable=True))
         check = InstanceCheck(self.store, described)
         for path in self.store.prediction_paths():
             found += readable(check.differences(path))
@@ -106,8 +110,8 @@ class _Verification:
         with suppress(UserError, InfrastructureError):
             dataset = requested.dataset
         sha256 = dataset.identity().sha256 if dataset and not self.options.dataset else ""
-        for spot in run_differences(described, run, sha256):
-            yield Difference.at(self.store.run_file, spot)
+        for words in run_differences(described, run, sha256):
+            yield Difference(self.store.run_file, words)
         yield from ledger_differences(self.store, run)
         others = list(chain.from_iterable(rounds(run)))
         rows = dataset.rows if dataset else ()
@@ -126,6 +130,66 @@ class _Verification:
         regrade = Regrading(self.store, make_swebench(self.store, self.options))
         derived = DerivedCheck(self.store, predictions, others, by_id, stats, regrade, official)
         yield from derived.differences()
+
+
+_CONFIG = TypeAdapter(RunConfig)
+
+
+def run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: str) -> Iterator[str]:
+    """Yield what differs in ``run.json``; ``rows_sha256`` is that of the dataset, if at hand."""
+    if selected := described.get("selected"):
+        for name in sorted({i.instance_id for i in run.instances}.difference(selected)):
+            yield f"selected lacks {name}, which is predicted"
+    if "evaluation" in described:
+        now = evaluation(run.instances)
+        yield from all_differences(described["evaluation"], now, ("evaluation",))
+    if "deciding" not in described:  # imported, or combined
+        return
+    dataset = mapping(described.get("dataset")).get("sha256")
+    if rows_sha256 and dataset != rows_sha256:
+        yield f"dataset.sha256 is not that of the rows, which is {rows_sha256}"
+    if not described.get("starts"):
+        yield "starts is empty, but the run was started"
+    try:
+        yield from _from_config(described)
+    except (ValidationError, KeyError, TypeError, ValueError) as error:
+        yield f"config is not what a run records: {error}"
+    returned = mapping(described.get("models_returned"))
+    for attempt in (a for i in run.instances for a in i.attempts):
+        for name in sorted({c.model for c in attempt.calls if c.model}):
+            if name not in returned.get(attempt.model, ()):
+                yield f"models_returned.{attempt.model} lacks {name!a}, which a reply names"
+
+
+def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
+    recorded = described["config"]
+    reflections = Reflections.parse(recorded["max_reflections"])
+    config = _CONFIG.validate_python({**recorded, "max_reflections": reflections})
+    deciding, own = described["deciding"], mapping(described.get("versions"))
+    unknown = {key: deciding.get(key) for key in _unknown(config, own)}
+    sha256 = str(mapping(described.get("dataset")).get("sha256"))
+    expected = {
+        "run": config.run_name,
+        "model_name_or_path": config.model_name_or_path,
+        "deciding": {**config.deciding(sha256), **unknown, "harness": own.get("harness")},
+    }
+    yield from all_differences({key: described.get(key) for key in expected}, expected)
+    for option, value in mapping(described.get("options")).items():
+        keys, name = ("options", option), option.replace("-", "_")
+        if name == "models":
+            given = [model.partition("@")[0].strip() for model in str(value).split(",")]
+            models = [model.given.partition("@")[0] for model in config.models]
+            yield from all_differences(given, models, keys)
+        elif name in deciding and isinstance(recorded.get(name), (bool, int, float, str)):
+            yield from all_differences(str(value), str(recorded[name]), keys)
+
+
+def _unknown(config: RunConfig, own: Mapping[str, Any]) -> Iterator[str]:
+    yield "replay_sha256"
+    if config.replay is None:  # the settings are recorded with what litellm knew of the model
+        yield "model_settings_sha256"
+    if not own.get("harness_commit") or own["harness_commit"] != versions()["harness_commit"]:
+        yield "prompts_sha256"
 
 
 @dataclass(frozen=True)
@@ -180,8 +244,8 @@ class DerivedCheck:
         self, path: Path, prediction: Prediction, data: Mapping[str, Any]
     ) -> Iterator[Difference]:
         if data.get("patch_sha256") != prediction.patch_sha256:
-            words = "is about another patch, not the predicted one; evaluate again"
-            yield Difference.at(path, Spot(("patch_sha256",), words))
+            about = "patch_sha256 is about another patch, not the predicted one"
+            yield Difference(path, f"{about}; evaluate again")
             return
         verdict = known_verdict(self.store, prediction)
         assert verdict is not None
@@ -195,8 +259,8 @@ class DerivedCheck:
         if evaluation and data.get("repo") is not None:  # else it was evaluated without a row
             expected |= facts_of(evaluation)
         found = {key: data.get(key) for key in expected}
-        if spot := first_difference(found, expected):
-            yield Difference.at(path, spot)
+        if words := first_difference(found, expected):
+            yield Difference(path, words)
         graded = None
         if instance and evaluation and verdict.swebench == version("swebench"):
             instance = replace(instance, instance_id=prediction.instance_id)
@@ -213,20 +277,19 @@ class DerivedCheck:
         report = read_object(path, FIX)
         own = report.get(verdict.instance_id)
         if not isinstance(own, dict) or not isinstance(own.get("resolved"), bool):
-            words = f"does not say whether {verdict.instance_id} is resolved"
-            keys = (verdict.instance_id, "resolved")
-            raise damage_at(path, keys, words, FIX)
+            wrong = f"does not say whether {verdict.instance_id} is resolved"
+            raise DamagedFileError(path, wrong, FIX)
         log = eval_log(self.store, prediction)
         needed = verdict.conclusive and verdict.evaluator in BY_SWEBENCH and log.is_file()
         if needed and not tests_ended(log.read_text("utf-8", "replace")):
-            words = "is conclusive, but the test output in logs/ shows no end of the tests"
-            yield Difference(place, words)
+            wrong = "is conclusive, but the test output in logs/ shows no end of the tests"
+            yield Difference(place, wrong)
             return
         if (verdict.status is VerdictStatus.RESOLVED) is not own["resolved"]:
-            words = f"says {verdict.status.value}, but the report in logs/ says the opposite"
-            yield Difference(place, words)
-        if graded and graded.report and (spot := first_difference(report, graded.report)):
-            yield Difference.at(path, spot, (), "graded again: ")
+            wrong = f"says {verdict.status.value}, but the report in logs/ says the opposite"
+            yield Difference(place, wrong)
+        if graded and graded.report and (words := first_difference(report, graded.report)):
+            yield Difference(path, f"graded again: {words}")
 
 
 def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
@@ -234,9 +297,8 @@ def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> It
     if not path.is_file():
         return
     found = read_object(path, "have report.py write it again")
-    spots = min((list(all_differences(found, one)) for one in expected()), key=len)
-    if spots:
-        yield Difference.at(path, spots[0])
+    nearest = min((list(all_differences(found, one)) for one in expected()), key=len)
+    yield from (Difference(path, words) for words in nearest[:1])
 
 
 _REPLIED = ("answered", REPLAYED)
@@ -252,7 +314,7 @@ def ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
             yield Difference(path, f"is missing, but the trajectories show {shown}")
         return
     for damage in run.damaged:
-        yield Difference(path, damage.problem, damage.number)
+        yield Difference(path, f"line {damage.number}: {damage.problem}")
     yield from (Difference(path, words) for words in _missing(run.ledger, run))
     for name in sorted({line.instance_id for line in run.ledger}.difference(run.selected)):
         yield Difference(path, f"has calls of {name!a}, which is not an instance of this run")
@@ -279,8 +341,8 @@ def ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
                 yield Difference(path, f"lacks the call {line.call} of {name}")
                 continue
             number, found = by_call[line.call]
-            if spot := first_difference(found.as_json(), line.as_json()):
-                yield Difference(path, str(spot), number)
+            if words := first_difference(found.as_json(), line.as_json()):
+                yield Difference(path, f"line {number}: {words}")
 
 
 def _unasked(

@@ -76,7 +76,7 @@ def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match="2 bytes, and 1 are the most"):
         read_bytes(path, 1)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DamagedFileError, match=r"pipe is broken .* no regular file.*; fix it"):
+    with pytest.raises(DamagedFileError, match=r"pipe is broken .* not a regular file.*; fix it"):
         read_object(tmp_path / "pipe", "fix it")
     path.write_text("[]")
     with pytest.raises(DamagedFileError, match="not a JSON object"):

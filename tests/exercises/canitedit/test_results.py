@@ -194,7 +194,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
-    with pytest.raises(DamagedFileError, match="no regular file"):
+    with pytest.raises(DamagedFileError, match="not a regular file"):
         read_file(tmp_path / NAME)
     with pytest.raises(DamagedFileError, match="No such file"):
         read_file(tmp_path / "gone.results.json.gz")

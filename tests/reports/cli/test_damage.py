@@ -59,19 +59,19 @@ def verify(run: Path, cache: Path) -> tuple[int, list[str]]:
     return report_command([run], options, said.append), said
 
 
-def test_all_broken_files_of_a_run_are_named_with_their_lines(run: Path, cache: Path) -> None:
+def test_all_broken_files_of_a_run_are_named_with_their_places(run: Path, cache: Path) -> None:
     broken = {
-        "run.json": ('{"starts": 5}', "line 1"),
-        f"{ONE}.json": ('{"instance_id":\n 5}', "line 2"),
+        "run.json": ('{"starts": 5}', "`starts` is not a list"),
+        f"{ONE}.json": ('{"instance_id":\n 5}', "`instance_id` is not a text"),
         f"trajectories/{OTHER}.json": ('{\n\n"attempts": [}', "line 3"),
     }
     for name, (content, _) in broken.items():
         (run / name).write_text(content)
     code, said = verify(run, cache)
     assert code == 1
-    for name, (_, line) in broken.items():
+    for name, (_, words) in broken.items():
         assert (
-            sum(text.startswith(f"predictions/r/{name}: ") and line in text for text in said) == 1
+            sum(text.startswith(f"predictions/r/{name}: ") and words in text for text in said) == 1
         )
 
 
@@ -154,5 +154,5 @@ def test_a_package_that_contradicts_itself_names_both_places(made: Made, package
     said = validated(package, made)
     both = "all_preds.jsonl:7: 2 predictions for", "the other is at artifacts/all_preds.jsonl:1"
     assert any(all(words in line for words in both) for line in said)
-    words = f"{OTHER}.json:1: is the trajectory of '{ONE}', but is named {OTHER}"
+    words = f"{OTHER}.json: instance_id: is the trajectory of '{ONE}', but is named {OTHER}"
     assert any(words in line for line in said)

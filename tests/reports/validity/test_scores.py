@@ -120,7 +120,10 @@ def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: P
     [
         ({"instances": []}, "is no validity file"),
         ({"schema_version": 7}, "is no validity file"),
-        ({"instances": {IDS[0]: {"state": ["valid"]}}}, f"{IDS[0]} has no known `state` (line 1)"),
+        (
+            {"instances": {IDS[0]: {"state": ["valid"]}}},
+            f"{IDS[0]} has no known `state` (at 'instances.{IDS[0]}.state')",
+        ),
         ({"instances": {IDS[0]: 5}}, f"{IDS[0]} has no known `state`"),
         ({"instances": {"b__b-1": {"state": "valid"}}}, f"about other instances, not {IDS[0]}"),
     ],

@@ -19,7 +19,7 @@ from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
 from reports.data.predictions import read_predictions
 from reports.data.verdicts import eval_log
-from reports.verification.difference import first_difference, first_line, line_of
+from reports.verification.difference import first_difference, first_line
 from reports.verification.instances import chosen_again, wrong_request
 from runs.storage.store import RunStore
 from tests.bench import runs
@@ -235,17 +235,6 @@ def test_the_first_difference(found: Any, expected: Any, words: str) -> None:
 def test_the_first_line(found: str, expected: str, line: list[str]) -> None:
     differences = first_line(Path("x"), found, expected)
     assert [each.line(Path("/")) for each in differences] == line
-
-
-LISTED = '{"a": 1,\n "b.c": [\n  {"d": "}\\""},\n  7], "e": {}}\n'
-
-
-@pytest.mark.parametrize(
-    ("keys", "line"),
-    [((), 1), (("a",), 1), (("b.c",), 2), (("b.c", 0, "d"), 3), (("b.c", 1), 4), (("e", "x"), 4)],
-)
-def test_the_line_of_a_place(keys: tuple[str | int, ...], line: int) -> None:
-    assert line_of(LISTED, keys) == line
 
 
 SYSTEM, ASKED = Message("system", "Rules."), Message("user", "Fix it.")
