@@ -83,7 +83,7 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
             raise UserError("--audit takes one path, and no other run; audit each by itself")
         return audit_command(asked.audit, options, print)
     if asked.export:
-        from reports.foreign.export.command import export_command
+        from reports.foreign.export import export_command
 
         if len(asked.runs) != 1:
             raise UserError("--export LAYOUT DIR writes one run; name one")

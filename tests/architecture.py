@@ -24,8 +24,7 @@ MOST_MODULES, MOST_LINES = 20, 500
 ALTERNATIVES = (
     "agent/formats", "bench/instances/adapters", "bench/regression/commands",
     "bench/regression/parsers", "environments", "reports/evaluation/evaluators",
-    "reports/evaluation/evaluators/official", "reports/foreign/export", "reports/foreign/readers",
-    "runs/engines",
+    "reports/evaluation/evaluators/official", "reports/foreign/readers", "runs/engines",
 )  # fmt: skip
 # Interpreters outside of this program run these files.
 OWN_SCRIPTS = (

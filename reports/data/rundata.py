@@ -55,13 +55,31 @@ class CallData:
 
 
 @dataclass(frozen=True)
-class AttemptTotals:
-    """Calls and tokens of an attempt of another harness; None if its files do not hold them."""
+class StepTotals:
+    """Calls, tokens and dollars of a step or an attempt of any harness; None where unknown.
+
+    Prompt tokens include cached ones.
+    """
 
     calls: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     completion_tokens: int | None = None
+    cost: Decimal | None = None
+
+    def counts(self) -> dict[str, int | None]:
+        """Return all but the dollars, by name."""
+        return {name: value for name, value in vars(self).items() if name != "cost"}
+
+
+UNKNOWN_TOTALS = StepTotals()
+
+
+def totals_of(value: object) -> StepTotals:
+    """Return the totals in a value of a JSON file."""
+    said = mapping(value)
+    counts = {name: whole(said.get(name)) for name in UNKNOWN_TOTALS.counts()}
+    return StepTotals(**counts, cost=dollars(said.get("cost")))
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,7 @@ class AttemptData:
         calls: empty without a trajectory.
         patch: the raw patch, with edits to tests.
         verdict: on ``submittable_patch``, if it is not predicted and was evaluated as well.
-        totals: stand for ``calls`` in attempts of other harnesses.
+        totals: stand for ``calls`` in attempts of other harnesses; without dollars.
         patch_known: False if the files of another harness hold no patch.
         outcomes_known: False in attempts of other harnesses, of which none is known as plausible.
     """
@@ -101,7 +119,7 @@ class AttemptData:
     error: str
     verdict: Verdict | None = None
     edits_test_configuration: bool = False
-    totals: AttemptTotals | None = None
+    totals: StepTotals | None = None
     patch_known: bool = True
     outcomes_known: bool = True
 
@@ -150,15 +168,7 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         lint=lint,
         test=test,
         reflections=whole(data.get("reflections")),
-        calls=tuple(
-            CallData(
-                usage=usage(call.get("usage")),
-                cost=dollars(call.get("cost")),
-                seconds=number(call.get("seconds")) or 0.0,
-                model=text(call.get("model")),
-            )
-            for call in objects(data.get("calls"))
-        ),
+        calls=tuple(map(_call, objects(data.get("calls")))),
         cost=dollars(data.get("cost")),
         seconds=number(data.get("seconds")),
         patch=patch,
@@ -168,18 +178,11 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         dropped_files=texts(data.get("dropped_files")) or fit.dropped,
         error=text(data.get("error")),
         edits_test_configuration=data.get("edits_test_configuration") is True,
-        totals=_totals(data),
+        # Those of another harness are all unknown without a trajectory.
+        totals=totals_of(data.get("totals")) if data.get(IMPORTED) is True else None,
         patch_known=data.get("patch_known") is not False,
         outcomes_known=data.get("outcomes_known") is not False,
     )
-
-
-def _totals(data: Mapping[str, Any]) -> AttemptTotals | None:
-    """Return the totals of an attempt of another harness; all unknown without a trajectory."""
-    if data.get(IMPORTED) is not True:
-        return None
-    kept = mapping(data.get("totals"))
-    return AttemptTotals(**{key: whole(kept.get(key)) for key in vars(AttemptTotals())})
 
 
 def _call(data: Mapping[str, Any]) -> CallData:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError, UserError
-from core.parsing.untrusted import MIB, DamagedError, json_of, read_bytes
+from core.parsing.untrusted import MIB, DamagedError, json_of, read_json, read_object
 from reports.data.jsonvalues import objects, text
 from reports.foreign.model import Action
 from runs.storage.layouts import is_safe_key, shown
@@ -53,21 +53,12 @@ class RunFiles:
 
 def json_at(path: Path) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value of a JSON file."""
-    try:
-        return json_of(read_bytes(path))
-    except OSError as error:
-        words = f"cannot be read ({error.strerror or error})"
-        raise DamagedFileError(path, words, FIX) from error
-    except DamagedError as error:
-        raise DamagedFileError(path, f"is broken ({error})", FIX) from error
+    return read_json(path, FIX)
 
 
 def object_at(path: Path) -> dict[str, Any]:
     """Return the object of a JSON file."""
-    value = json_at(path)
-    if not isinstance(value, dict):
-        raise DamagedFileError(path, "is broken (line 1: it is not a JSON object)", FIX)
-    return value
+    return read_object(path, FIX)
 
 
 def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -119,11 +110,13 @@ def patch_of(path: Path, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise DamagedFileError(path, f"is broken (the patch {shown(value)} is no text)", FIX)
+        raise DamagedFileError(path, f"is broken (the patch {shown(value)} is not a text)", FIX)
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise DamagedFileError(path, "is broken (a patch holds half a character)", FIX) from None
+        raise DamagedFileError(
+            path, "is broken (a patch contains an unpaired surrogate)", FIX
+        ) from None
     return value
 
 

@@ -1,4 +1,4 @@
-"""Pure: a run of any harness as one model; None means that its format does not say."""
+"""Pure: a run of any harness as one model; None where its format does not say."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from core.money import total
+from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
 
 ASSISTANT, TOOL = "assistant", "tool"
 
 
 class RunLayout(str, Enum):
-    """The layouts that can be read; the value names them to the user."""
+    """The layouts that can be read, by their names for the user."""
 
     OURS = "swe-retry-harness"
     MINI = "mini-swe-agent"
@@ -45,21 +46,6 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class StepTotals:
-    """Calls, tokens and dollars of a step or an attempt; prompt tokens include cached ones."""
-
-    calls: int | None = None
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
-    completion_tokens: int | None = None
-    cost: Decimal | None = None
-
-    def counts(self) -> dict[str, int | None]:
-        """Return all but the dollars, by name."""
-        return {name: value for name, value in vars(self).items() if name != "cost"}
-
-
-@dataclass(frozen=True)
 class AgentStep:
     """One message, with the actions in it and what they returned."""
 
@@ -68,7 +54,7 @@ class AgentStep:
     reasoning: str = ""
     actions: tuple[Action, ...] = ()
     observations: tuple[Observation, ...] = ()
-    totals: StepTotals = StepTotals()
+    totals: StepTotals = UNKNOWN_TOTALS
     seconds: float | None = None
     place: str = ""  # in its file
 
@@ -143,14 +129,10 @@ def summed(steps: Sequence[AgentStep]) -> StepTotals:
     """Return the totals of all steps by the model; a value that one lacks is unknown."""
     every = [step.totals for step in steps if step.by_model]
     if not every:
-        return StepTotals()
-
-    def added(values: Sequence[int | None]) -> int | None:
-        known = [value for value in values if value is not None]
-        return sum(known) if len(known) == len(values) else None
-
-    counts = {name: added([t.counts()[name] for t in every]) for name in every[0].counts()}
-    return StepTotals(**counts, cost=total(t.cost for t in every))
+        return UNKNOWN_TOTALS
+    columns = {name: [totals.counts()[name] for totals in every] for name in every[0].counts()}
+    sums = {n: None if None in each else sum(filter(None, each)) for n, each in columns.items()}
+    return StepTotals(**sums, cost=total(totals.cost for totals in every))
 
 
 def folded(steps: Sequence[AgentStep]) -> tuple[AgentStep, ...]:

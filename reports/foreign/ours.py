@@ -8,7 +8,7 @@ from typing import Any
 
 from core.money import total
 from reports.data.jsonvalues import mapping, objects, text, whole
-from reports.data.rundata import AttemptData, CallData, InstanceData, RunData, read_run
+from reports.data.rundata import AttemptData, CallData, InstanceData, RunData, StepTotals, read_run
 from reports.foreign.files import called
 from reports.foreign.model import (
     ASSISTANT,
@@ -19,7 +19,6 @@ from reports.foreign.model import (
     AttemptedInstance,
     AttemptedRun,
     RunLayout,
-    StepTotals,
     folded,
 )
 from runs.storage.store import RunStore

@@ -12,6 +12,7 @@ from typing import Any
 
 from core.errors import DamagedFileError
 from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
+from reports.data.rundata import StepTotals
 from reports.foreign.files import (
     FIX,
     RunFiles,
@@ -27,7 +28,6 @@ from reports.foreign.model import (
     AgentStep,
     AttemptedInstance,
     Observation,
-    StepTotals,
     summed,
 )
 from reports.foreign.readers.joining import KEPT, instance_of, with_kept

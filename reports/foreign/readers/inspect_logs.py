@@ -16,6 +16,7 @@ from core.errors import DamagedFileError, UserError
 from core.money import total
 from core.parsing.untrusted import MIB, MOST_BYTES, DamagedError, json_of
 from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
+from reports.data.rundata import StepTotals
 from reports.foreign.files import FIX, RunFiles, called, checked_id, content_text, json_at, patch_of
 from reports.foreign.model import (
     ASSISTANT,
@@ -24,7 +25,6 @@ from reports.foreign.model import (
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
-    StepTotals,
     folded,
 )
 

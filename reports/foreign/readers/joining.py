@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError
-from reports.data.jsonvalues import dollars, flag, mapping, number, text, whole
+from reports.data.jsonvalues import flag, mapping, number, text, whole
+from reports.data.rundata import StepTotals, totals_of
 from reports.foreign.files import RunFiles
-from reports.foreign.model import AgentAttempt, AgentStep, AttemptedInstance, StepTotals
+from reports.foreign.model import AgentAttempt, AgentStep, AttemptedInstance
 from reports.foreign.readers.predictions import plain_of, verdicts_beside
 
 KEPT = "swe_retry_harness"
@@ -141,7 +142,7 @@ def with_kept(attempt: AgentAttempt, kept: Mapping[str, Any]) -> AgentAttempt:
         seconds=number(kept.get("seconds")),
         error=text(kept.get("error")),
         literal=kept.get("literal") is True,
-        totals=_totals(mapping(kept.get("totals"))),
+        totals=totals_of(kept.get("totals")),
         known=mapping(kept.get("known")),
     )
 
@@ -156,18 +157,8 @@ def step_with_kept(step: AgentStep, message: Mapping[str, Any]) -> AgentStep:
     kept = mapping(message.get(KEPT))
     if not kept:
         return step
-    numbers = _totals(mapping(kept.get("totals")))
+    numbers = totals_of(kept.get("totals"))
     return replace(step, totals=numbers, seconds=number(kept.get("seconds")))
-
-
-def _totals(raw: Mapping[str, Any]) -> StepTotals:
-    return StepTotals(
-        calls=whole(raw.get("calls")),
-        prompt_tokens=whole(raw.get("prompt_tokens")),
-        cached_tokens=whole(raw.get("cached_tokens")),
-        completion_tokens=whole(raw.get("completion_tokens")),
-        cost=dollars(raw.get("cost")),
-    )
 
 
 def priced(cost: Decimal | None, sent: int | None) -> Decimal | None:

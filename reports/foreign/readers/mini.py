@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.data.jsonvalues import dollars, mapping, objects, text, whole
+from reports.data.rundata import StepTotals
 from reports.foreign.files import (
     RunFiles,
     action_of,
@@ -28,7 +29,6 @@ from reports.foreign.model import (
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
-    StepTotals,
     folded,
     summed,
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 from core.errors import DamagedFileError, UserError
 from reports.data.jsonvalues import dollars, flag, mapping, text, whole
+from reports.data.rundata import StepTotals
 from reports.foreign.files import (
     RunFiles,
     action_of,
@@ -32,7 +33,6 @@ from reports.foreign.model import (
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
-    StepTotals,
     folded,
 )
 from reports.foreign.readers.joining import priced

@@ -14,8 +14,9 @@ from typing import Any
 from core.errors import DamagedFileError
 from reports.data.jsonvalues import text, texts
 from reports.data.predictions import ALL_PREDS
+from reports.data.rundata import StepTotals
 from reports.foreign.files import FIX, RunFiles, checked_id, json_at, objects_of_lines, patch_of
-from reports.foreign.model import AgentAttempt, AttemptedInstance, StepTotals
+from reports.foreign.model import AgentAttempt, AttemptedInstance
 
 PREDS = "preds.json"
 _PATCH = "model_patch"

@@ -13,6 +13,7 @@ from typing import Any
 
 from core.parsing.untrusted import DamagedError, json_of
 from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
+from reports.data.rundata import StepTotals
 from reports.foreign.files import (
     RunFiles,
     action_of,
@@ -30,7 +31,6 @@ from reports.foreign.model import (
     AgentStep,
     AttemptedInstance,
     Observation,
-    StepTotals,
     folded,
 )
 from reports.foreign.readers.joining import (

@@ -20,7 +20,7 @@ from reports.cli.options import EvaluatorKind, ExportLayout, ReportOptions
 from reports.command_line import report_command
 from reports.data.rundata import read_run
 from reports.foreign.audit import audit_command
-from reports.foreign.export.command import export_command
+from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
 from reports.foreign.recognise import read_any
 from tests.reports.foreign.layouts import inspect_eval, inspect_json

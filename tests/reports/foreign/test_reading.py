@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
+from reports.data.rundata import StepTotals
 from reports.foreign.importing import import_run
-from reports.foreign.model import AgentAttempt, RunLayout, StepTotals
+from reports.foreign.model import AgentAttempt, RunLayout
 from reports.foreign.recognise import is_foreign, layout_of, read_any
 from tests.reports.foreign.layouts import (
     NAME,

@@ -1,0 +1,282 @@
+"""``report.py RUN --export LAYOUT DIR``: write a run in the layout of another harness.
+
+The specification of ATIF is that of the ``harbor`` package (``harbor/models/trajectories``,
+ATIF-v1.8); the other layouts are those that ``reports.foreign.readers`` read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from core.atomic import write_json_atomic
+from core.errors import UserError
+from core.money import as_number
+from core.plaintext import counted
+from core.redaction import Redactor
+from reports.cli.options import ExportLayout
+from reports.foreign.files import as_text
+from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance
+from reports.foreign.readers import mini, sweagent
+from reports.foreign.readers.atif import NEWEST, made_id
+from reports.foreign.readers.joining import KEPT, further_name, kept_of_step, kept_values
+from reports.foreign.readers.predictions import PREDS
+from reports.foreign.recognise import read_any
+
+Files = Iterator[tuple[str, Mapping[str, Any]]]
+"""Names of JSON files below the folder of a run, and their contents."""
+
+
+def export_command(
+    path: Path, layout: ExportLayout, folder: Path, say: Callable[[str], None]
+) -> int:
+    """Write the run at ``path`` into the new folder ``folder`` and return the exit code.
+
+    The predictions of mini-swe-agent and SWE-agent are in ``preds.json``; ATIF has none, and keeps
+    patches in ``extra``.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--export {layout.value} {folder}: it exists; delete it or name another")
+    run = read_any(path)
+    redact = Redactor.of_environment(os.environ)
+    predictions: dict[str, dict[str, Any]] = {}
+    for instance in run.instances:
+        name = instance.instance_id
+        for file, content in _WRITERS[layout](instance, run.agent):
+            write_json_atomic(folder / file, redact.of(content))
+        if instance.patch is not None:
+            predictions[name] = {
+                "model_name_or_path": instance.label or run.name,
+                "instance_id": name,
+                "model_patch": instance.patch if instance.winner is not None else "",
+            }
+    if layout is not ExportLayout.ATIF:
+        write_json_atomic(folder / PREDS, redact.of(predictions))
+    say(f"exported {counted(len(predictions), 'instance')} as {layout.value}: {folder}")
+    return 0
+
+
+def _mini_files(instance: AttemptedInstance, agent: str) -> Files:
+    """Yield a file for each attempt; the predicted attempt's has the name of the instance."""
+    name = instance.instance_id
+    chosen = instance.chosen or (instance.attempts[-1] if instance.attempts else None)
+    for attempt in instance.attempts:
+        stem = name if attempt is chosen else further_name(name, attempt.attempt)
+        ending = {"exit_status": attempt.exit_status or "", "submission": attempt.patch or ""}
+        messages = [m for step in attempt.steps or () for m in _messages_of(step)]
+        content = {
+            "info": {
+                "model_stats": {
+                    "instance_cost": as_number(attempt.totals.cost),
+                    "api_calls": attempt.totals.calls,
+                },
+                "config": {
+                    "agent": {},
+                    "agent_type": agent,
+                    "model": {"model_name": attempt.model or ""},
+                    "model_type": "",
+                    "environment": {},
+                    "environment_type": "",
+                },
+                "mini_version": "",
+                **ending,
+                KEPT: kept_values(instance, attempt),
+            },
+            "messages": [*messages, {"role": "exit", "content": "", "extra": ending}],
+            "trajectory_format": mini.FORMAT,
+            "instance_id": name,
+        }
+        yield f"{name}/{stem}{mini.ENDING}", content
+
+
+def _messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
+    """Yield a step and its observations as messages; tool calls have OpenAI's form."""
+    message: dict[str, Any] = {"role": step.role, "content": step.text}
+    if step.reasoning:
+        message["reasoning_content"] = step.reasoning
+    if step.actions:
+        message["tool_calls"] = [
+            {
+                "id": action.id,
+                "type": "function",
+                "function": {"name": action.name, "arguments": as_text(dict(action.arguments))},
+            }
+            for action in step.actions
+        ]
+    if step.role == ASSISTANT:
+        totals = step.totals
+        commands = [a.arguments["command"] for a in step.actions if "command" in a.arguments]
+        usage = {
+            "prompt_tokens": totals.prompt_tokens,
+            "completion_tokens": totals.completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": totals.cached_tokens},
+        }
+        message["extra"] = {
+            "actions": [{"command": command} for command in commands],
+            "cost": as_number(totals.cost),
+            "response": {"usage": usage},
+        }
+        message[KEPT] = kept_of_step(step)
+    yield message
+    for seen in step.observations:
+        yield {"role": "tool", "content": seen.text, "tool_call_id": seen.action_id}
+
+
+def _sweagent_files(instance: AttemptedInstance, agent: str) -> Files:
+    """Yield a ``.traj`` of all ``attempts``, and of the predicted one beside them."""
+    name = instance.instance_id
+    tried = [_sweagent_attempt(instance, attempt, agent) for attempt in instance.attempts]
+    chosen = instance.attempts.index(instance.chosen or instance.attempts[-1])
+    best = chosen if instance.winner is not None else None
+    info = {**tried[chosen]["info"], "best_attempt_idx": best}
+    yield f"{name}/{name}{sweagent.ENDING}", {**tried[chosen], "info": info, "attempts": tried}
+
+
+def _sweagent_attempt(
+    instance: AttemptedInstance, attempt: AgentAttempt, agent: str
+) -> dict[str, Any]:
+    steps, totals = attempt.steps or (), attempt.totals
+    types = {"system": "system_prompt", "assistant": "action"}
+
+    def typed(message: dict[str, Any]) -> dict[str, Any]:
+        ids = [message["tool_call_id"]] if "tool_call_id" in message else None
+        kind = types.get(message["role"], "observation")
+        more = {"message_type": kind, "agent": "main"}
+        return {**message, **more, **({} if ids is None else {"tool_call_ids": ids})}
+
+    def taken(step: AgentStep) -> dict[str, Any]:
+        commands = (str(action.arguments.get("command", "")) for action in step.actions)
+        return {
+            "action": "\n".join(filter(None, commands)),
+            "observation": "\n".join(seen.text for seen in step.observations),
+            "response": step.text,
+            "thought": step.text,
+            "state": {},
+            "execution_time": step.seconds or 0.0,
+            "query": [],
+            "extra_info": {},
+        }
+
+    return {
+        "trajectory": [taken(step) for step in steps if step.by_model],
+        "history": [typed(message) for step in steps for message in _messages_of(step)],
+        "info": {
+            "exit_status": attempt.exit_status,
+            "submission": attempt.patch,
+            "model_stats": {
+                "instance_cost": as_number(totals.cost),
+                "tokens_sent": totals.prompt_tokens,
+                "tokens_received": totals.completion_tokens,
+                "api_calls": totals.calls,
+            },
+            "swe_agent_version": agent,
+            KEPT: kept_values(instance, attempt),
+        },
+        "replay_config": None,
+        "environment": "main",
+    }
+
+
+_OF_INSTANCE = ("instance_id", "model_name_or_path", "winner", "resolved", "reason", "status")
+
+
+def _atif_files(instance: AttemptedInstance, agent: str) -> Files:
+    """Yield an instance as a trajectory, its attempts as embedded trajectories of subagents."""
+    name = instance.instance_id
+    chosen = instance.chosen or instance.attempts[-1]
+    kept = kept_values(instance, chosen)
+    ids = [f"attempt-{attempt.attempt}" for attempt in instance.attempts]
+    made = counted(len(ids), "attempt")
+    results = [{"subagent_trajectory_ref": [{"trajectory_id": id}]} for id in ids]
+    steps = [
+        {"step_id": 1, "source": "user", "message": f"Resolve {name}."},
+        {
+            "step_id": 2,
+            "source": "agent",
+            "message": instance.reason or f"{made} on {name}.",
+            "observation": {"results": results},
+            "llm_call_count": 0,
+        },
+    ]
+    own = {key: kept[key] for key in kept if key in _OF_INSTANCE}
+    content = {
+        **_atif_head(agent, chosen),
+        "session_id": name,
+        "trajectory_id": name,
+        "steps": steps,
+        "extra": {KEPT: own, "instance_id": name, "patch": instance.patch},
+        "subagent_trajectories": [_atif_attempt(instance, a, agent) for a in instance.attempts],
+    }
+    yield f"{name}.json", content
+
+
+def _atif_head(agent: str, attempt: AgentAttempt) -> dict[str, Any]:
+    name, _, version = (agent or "unknown").partition(" ")
+    described = {"name": name, "version": version or "unknown"}
+    if attempt.model:
+        described["model_name"] = attempt.model
+    return {"schema_version": NEWEST, "agent": described}
+
+
+def _atif_attempt(instance: AttemptedInstance, attempt: AgentAttempt, agent: str) -> dict[str, Any]:
+    # A trajectory has at least one step: an attempt without messages ended before the first call.
+    none = AgentStep("user", "No message was saved.")
+    steps, totals = attempt.steps or (none,), attempt.totals
+    return {
+        **_atif_head(agent, attempt),
+        "session_id": instance.instance_id,
+        "trajectory_id": f"attempt-{attempt.attempt}",
+        "steps": [_atif_step(step, number) for number, step in enumerate(steps, 1)],
+        "final_metrics": _known(
+            {
+                "total_prompt_tokens": totals.prompt_tokens,
+                "total_completion_tokens": totals.completion_tokens,
+                "total_cached_tokens": totals.cached_tokens,
+                "total_cost_usd": as_number(totals.cost),
+            }
+        ),
+        "extra": {KEPT: kept_values(instance, attempt), "patch": attempt.patch},
+    }
+
+
+def _atif_step(step: AgentStep, number: int) -> dict[str, Any]:
+    sources = {"system": "system", ASSISTANT: "agent"}
+    source, totals = sources.get(step.role, "user"), step.totals
+    ids = [action.id or made_id(number, nth) for nth, action in enumerate(step.actions, 1)]
+    extra = {"role": step.role} if source == "user" != step.role else {}
+    found: dict[str, Any] = {"step_id": number, "source": source, "message": step.text}
+    if source == "agent":
+        found["reasoning_content"] = step.reasoning or None
+        if totals.calls != 0:
+            metrics = {
+                "prompt_tokens": totals.prompt_tokens,
+                "completion_tokens": totals.completion_tokens,
+                "cached_tokens": totals.cached_tokens,
+                "cost_usd": as_number(totals.cost),
+            }
+            found |= {"metrics": _known(metrics) or None, "llm_call_count": totals.calls}
+        found["tool_calls"] = [
+            {"tool_call_id": id, "function_name": a.name, "arguments": dict(a.arguments)}
+            for id, a in zip(ids, step.actions, strict=True)
+        ] or None
+    if step.observations:
+        results = []
+        for seen in step.observations:
+            answered = {"source_call_id": seen.action_id} if seen.action_id in ids else {}
+            results.append({**answered, "content": seen.text})
+        found["observation"] = {"results": results}
+    return _known({**found, "extra": _known({**extra, "seconds": step.seconds}) or None})
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    # An absent key means unknown.
+    return {key: value for key, value in values.items() if value is not None}
+
+
+_WRITERS: Mapping[ExportLayout, Callable[[AttemptedInstance, str], Files]] = {
+    ExportLayout.ATIF: _atif_files,
+    ExportLayout.MINI: _mini_files,
+    ExportLayout.SWE_AGENT: _sweagent_files,
+}
