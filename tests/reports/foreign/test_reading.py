@@ -198,8 +198,8 @@ HOSTILE: list[tuple[str, str, Any]] = [
         ("x.traj.json", json.dumps({"instance_id": name, "info": {}}), "cannot be an instance id")
         for name in ("run", "stats", "results", "Run")
     ),
-    ("x.traj.json", '{"info": {"submission": 7}}', "is no text"),
-    ("x.traj.json", '{"info": {"submission": "\\ud800"}}', "half a character"),
+    ("x.traj.json", '{"info": {"submission": 7}}', "is not a text"),
+    ("x.traj.json", '{"info": {"submission": "\\ud800"}}', "an unpaired surrogate"),
     ("x.traj", "{", "line 1"),
     ("preds.json", '{"a": 1}', "`model_patch`"),
     ("preds.json", "[]", "no instance"),
