@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError, UserError
-from core.parsing.untrusted import MIB, DamagedError, json_of, read_json, read_object
+from core.parsing.untrusted import (
+    MIB,
+    DamagedError,
+    json_of,
+    object_of,
+    read_json,
+    read_object,
+)
 from reports.data.jsonvalues import objects, text
 from reports.foreign.model import Action
 from runs.storage.layouts import is_safe_key, shown
@@ -87,13 +94,10 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _object_of(path: Path, number: int, data: bytes) -> dict[str, Any]:
     try:
-        value = json_of(data)
+        return object_of(data)
     except DamagedError as error:
         words = str(error).removeprefix("line 1").lstrip(":, ")
         raise DamagedFileError(path, f"is broken (line {number}: {words})", FIX) from error
-    if not isinstance(value, dict):
-        raise DamagedFileError(path, f"is broken (line {number}: it is not a JSON object)", FIX)
-    return value
 
 
 def checked_id(path: Path, name: object) -> str:
