@@ -24,8 +24,7 @@ from agent.formats import format_names, get_format
 from agent.formats.base import MalformedReplyError, Matching, ReplyScope, feedback
 from agent.formats.reading.fences import shortest_fence
 from bench.regression.failures import failures_of
-from bench.regression.parsers import parse_output
-from bench.regression.runners import Runner
+from bench.regression.runners import Runner, parse_output
 from llm.chat import Message, Reply, ToolCall
 from llm.client import messages_as_sent
 

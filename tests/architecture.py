@@ -22,9 +22,9 @@ ABOVE_ALL = ("demo", "benchmarks", "tests")
 MOST_MODULES, MOST_LINES = 20, 500
 # Folders whose modules are alternatives: a table in ``__init__`` or beside them names each.
 ALTERNATIVES = (
-    "agent/formats", "bench/instances/adapters", "bench/regression/commands",
-    "bench/regression/parsers", "environments", "reports/evaluation/evaluators",
-    "reports/evaluation/evaluators/official", "reports/foreign/readers", "runs/engines",
+    "agent/formats", "bench/instances/adapters", "bench/regression/runners", "environments",
+    "reports/evaluation/evaluators", "reports/evaluation/evaluators/official",
+    "reports/foreign/readers", "runs/engines",
 )  # fmt: skip
 # Interpreters outside of this program run these files.
 OWN_SCRIPTS = (

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from bench.regression.commands.whole import whole_suite
 from bench.regression.runners import OF_PYTHON, runner_of
+from bench.regression.runners.commands import whole_suite
 
 START_MARKER = ">>>>> Start Test Output"
 END_MARKER = ">>>>> End Test Output"

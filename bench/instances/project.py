@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from agent.workspace import Workspace
 from bench.instances.instance import ImagePlace, Instance, Spec
-from bench.regression.commands.wrappers import Read
+from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.snapshots import Snapshot, Snapshots

@@ -17,9 +17,10 @@ from filelock import FileLock
 
 from bench.instances.instance import Instance
 from bench.instances.logparser import parsed_log, parser_folders
-from bench.regression.commands import BaseTree, file_command, reporting_command
 from bench.regression.related import directives
 from bench.regression.runners import OF_PYTHON, Runner
+from bench.regression.runners.base import BaseTree
+from bench.regression.runners.commands import file_command, reporting_command
 from bench.regression.statements import Stated
 from bench.regression.testlogs import Results, TestRun, passing, read_run, with_report_file
 from core.atomic import sweep, write_json_atomic

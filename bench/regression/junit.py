@@ -10,8 +10,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Collection, Sequence
 
-from bench.regression.parsers.base import PASSED, XFAIL, worst
-from bench.regression.parsers.documents import XML_STATUSES, cases_of
+from bench.regression.runners.base import PASSED, XFAIL, worst
+from bench.regression.runners.documents import XML_STATUSES, cases_of
 
 _SCRIPT = """{command} --junitxml=/tmp/{token}.xml
 code=$?{show}

@@ -14,8 +14,9 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from bench.regression.commands.wrappers import Read
-from bench.regression.runners import Runner
+from bench.regression.runners import CONVENTIONS, Runner
+from bench.regression.runners.base import Convention
+from bench.regression.runners.shell import Read
 from bench.repos.patches import SOURCE_ROOTS, is_test_path
 
 _MOST_FILES, _MOST_FOR_ONE = 8, 6
@@ -172,84 +173,6 @@ _SHORTEST_PART = 5
 _WORD_BREAKS = re.compile(r"[^a-z0-9]")
 
 
-@dataclass(frozen=True)
-class Convention:
-    """How one family of languages names tests.
-
-    Attributes:
-        test: matches the path of a test file; its group ``subject`` is the name of what is tested.
-        uses: patterns of a test's text that uses a source file: ``{stem}`` is its name without
-            suffix, ``{folder}`` the folder's, ``{camel}`` the stem as the name of a class.
-        same_folder: whether a test may use what lies in its folder without naming it.
-        inside: matches the text of a source file that holds tests itself.
-    """
-
-    sources: tuple[str, ...]
-    test: re.Pattern[str]
-    uses: tuple[str, ...] = ()
-    same_folder: bool = False
-    inside: re.Pattern[str] | None = None
-
-
-_CONVENTIONS = (
-    Convention(
-        (".go",),
-        re.compile(r"(?:^|/)(?P<subject>[^/]+)_test\.go$"),
-        (r'"[^"\s]*/{folder}"',),
-        same_folder=True,
-    ),
-    Convention(
-        (".rs",),
-        re.compile(
-            r"(?:^|/)(?:tests/(?:[^/]+/)*(?:test_)?(?P<subject>[^/]+?)(?:_tests?)?"
-            r"|(?P<module>[^/]+)/tests?|(?P<beside>[^/]+)_tests?)\.rs$"
-        ),
-        (r"\b{stem}::", r"::{stem}\b", r"\{{[^{{}}]{{0,300}}\b{stem}\b"),
-        inside=re.compile(r"^\s*#\[(?:cfg\(test\)|test\]|\w+::test\b)", re.M),
-    ),
-    Convention(
-        (".java", ".kt", ".kts", ".groovy", ".scala"),
-        re.compile(
-            r"(?:^|/)src/\w*[tT]est\w*/(?:.*/)?(?P<subject>\w+?)(?:Tests?|TestCase|IT|Spec)\.\w+$"
-            r"|(?:^|/)src/\w*[tT]est\w*/(?:.*/)?Test(?P<behind>[A-Z]\w*)\.\w+$"
-        ),
-        (r"\b{stem}\b",),
-    ),
-    Convention(
-        (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue", ".svelte"),
-        re.compile(
-            r"(?:^|/)(?P<subject>[^/]+?)[._-](?:unit\.)?(?:test|tests|spec)\.[cm]?[jt]sx?$"
-            r"|(?:^|/)(?:__tests__|tests?|specs?)/(?:.*/)?(?:test[-_.])?(?P<inside>[^/.]+)"
-            r"(?:\.[^/.]+)?\.[cm]?[jt]sx?$"
-        ),
-        (r"""['"`](?:[^'"`\n]*/)?{stem}(?:\.\w+)?['"`]""",),
-    ),
-    Convention(
-        (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".ipp", ".inl"),
-        re.compile(
-            r"(?:^|/)(?P<subject>[^/]+?)[_-]?(?:unit)?[tT]ests?\.(?:c|cc|cpp|cxx)$"
-            r"|(?:^|/)(?:unit)?[tT]est[_-]?(?P<behind>[^/]+)\.(?:c|cc|cpp|cxx)$"
-            r"|(?:^|/)(?:tests?|t|unittest)/(?:.*/)?(?:test[_-]?)?(?P<inside>[^/]+?)"
-            r"(?:[_-]?[tT]ests?)?\.(?:c|cc|cpp|cxx)$"
-        ),
-        (r"""#\s*include\s*["<](?:[^">\n]*/)?{stem}\.h\w*[">]""",),
-    ),
-    Convention(
-        (".php",),
-        re.compile(r"(?:^|/)[tT]ests?/(?:.*/)?(?P<subject>\w+?)Test\.php$"),
-        (r"\b{stem}\b",),
-    ),
-    Convention(
-        (".rb",),
-        re.compile(
-            r"(?:^|/)(?P<subject>[^/]+)_(?:test|spec)\.rb$|(?:^|/)test_(?P<behind>[^/]+)\.rb$"
-            r"|(?:^|/)test/(?:.*/)?tc?_(?P<inside>[^/]+)\.rb$"
-        ),
-        (r"""require(?:_relative)?\s*\(?\s*['"][^'"\n]*\b{stem}(?:\.rb)?['"]""", r"\b{camel}\b"),
-    ),
-)
-
-
 def conventions_of(edited: Iterable[str]) -> Mapping[str, Convention]:
     found = ((path, _convention(path)) for path in edited)
     return {path: convention for path, convention in found if convention}
@@ -257,7 +180,7 @@ def conventions_of(edited: Iterable[str]) -> Mapping[str, Convention]:
 
 def _convention(path: str) -> Convention | None:
     suffix = PurePosixPath(path).suffix.lower()
-    return next((one for one in _CONVENTIONS if suffix in one.sources), None)
+    return next((one for one in CONVENTIONS if suffix in one.sources), None)
 
 
 def _is_other_test(convention: Convention, path: str) -> bool:

@@ -14,7 +14,6 @@ from agent.conversation.testreport import Failure, TestReport
 from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.regression.baselines import ALL_TESTS, Baseline, Baselines, TestFiles, died, no_spare
-from bench.regression.commands import find_runner
 from bench.regression.failures import failures_of
 from bench.regression.proof import (
     ProvenSetup,
@@ -27,7 +26,8 @@ from bench.regression.proof import (
     setup_failures,
 )
 from bench.regression.related import RelatedTests, has_convention
-from bench.regression.runners import OF_PYTHON, Runner, can_take
+from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, can_take
+from bench.regression.runners.commands import find_runner
 from bench.regression.statements import doubt, shadowing
 from bench.regression.testconfig import tree_under_test
 from bench.regression.testlogs import TestRun, broken
@@ -35,8 +35,6 @@ from environments import Changes, CommandResult, Prepared, Session, Setup
 
 # The rest is for candidates that are slower than the baseline.
 _SHARE_OF_TIMEOUT = 0.5
-# No file of tests can be named on their command lines.
-_WHOLE_ONLY = frozenset({Runner.CTEST, Runner.SCRIPT})
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class RegressionTests:
         runner = self._tests.runner
         related = [path for path in self._related(edited) if can_take(runner, path)]
         alone = self._tests.runnable(related)
-        whole = related or runner in _WHOLE_ONLY
+        whole = related or not SUPPORT[runner].takes_files
         return alone or ((ALL_TESTS,) if whole and has_convention(edited) else ())
 
     @cached_property

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from agent.workspace import TextFile
-from bench.regression.commands.wrappers import Read
+from bench.regression.runners.shell import Read
 from bench.repos.patches import (
     RUNNER_CONFIGURATION,
     SOURCE_ROOTS,

@@ -10,9 +10,15 @@ from typing import Any
 from bench.instances.instance import Instance
 from bench.regression.crosscheck import cross_checked, limited_output, one_per_line
 from bench.regression.junit import report_results, split_report, with_report, with_reports
-from bench.regression.parsers import ParsedOutput, parse_output
-from bench.regression.parsers.documents import parse_xml
-from bench.regression.runners import OF_PYTHON, Runner, runner_of
+from bench.regression.runners import (
+    OF_PYTHON,
+    SUPPORT,
+    ParsedOutput,
+    Runner,
+    parse_output,
+    runner_of,
+)
+from bench.regression.runners.documents import parse_xml
 from bench.regression.statements import Stated, split_statements, stating
 
 Results = Mapping[str, str]
@@ -23,27 +29,9 @@ _PASSING = frozenset({"PASSED", "XFAIL"})
 _MAINTAINED = _PASSING | {"SKIPPED"}
 
 
-_FALLBACK_PARSERS = {
-    Runner.PYTEST: "parse_log_sphinx",  # pytest's -rA summary, names with spaces kept whole
-    Runner.DJANGO: "parse_log_django",
-    Runner.SYMPY: "parse_log_sympy",
-    Runner.UNITTEST: "parse_log_django",
-    Runner.GO: "parse_log_gotest",
-    Runner.CARGO: "parse_log_cargo",
-    Runner.JEST: "parse_log_jest",
-    Runner.VITEST: "parse_log_vitest",
-    Runner.MAVEN: "parse_log_maven",
-    Runner.GRADLE: "parse_log_gradle_custom",
-    Runner.PHPUNIT: "parse_log_phpunit",
-    Runner.MINITEST: "parse_log_minitest",
-    Runner.CTEST: "parse_log_googletest",
-}
-_WRITE_REPORTS = frozenset({Runner.MAVEN, Runner.GRADLE, Runner.SCRIPT})
-
-
 def fallback_parser(command: str) -> str:
     """Return the name of swebench's parser for the output of ``command``."""
-    return _FALLBACK_PARSERS.get(runner_of(command) or Runner.PYTEST, "parse_log_tap")
+    return SUPPORT[runner_of(command) or Runner.PYTEST].swebench_parser
 
 
 @dataclass(frozen=True)
@@ -79,7 +67,7 @@ def with_report_file(command: str, runner: Runner, token: str, show: Sequence[st
     Code under test prints into this output. ``token`` is a new random word per run, unknown to it.
     The shell lines ``show`` print what the command has written elsewhere.
     """
-    if runner in _WRITE_REPORTS:
+    if SUPPORT[runner].writes_reports:
         return with_reports(command, token, show)
     if runner is Runner.PYTEST:
         return with_report(stating(command, token, runner), token, show)
@@ -105,7 +93,7 @@ def read_run(
 
 def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> TestRun:
     """Read the output of a runner of another language: its reports, or else what it printed."""
-    log, reports = split_report(output, token) if runner in _WRITE_REPORTS else (output, "")
+    log, reports = split_report(output, token) if SUPPORT[runner].writes_reports else (output, "")
     parsed = parse_xml(reports)
     # The set knows better than a guess what a script prints.
     if not parsed.results and runner is Runner.SCRIPT and instance.log_parser in _registry():
@@ -125,8 +113,8 @@ def _by_name(output: str, instance: Instance) -> dict[str, str]:
 
 def _parsed(output: str, instance: Instance, runner: Runner) -> dict[str, str]:
     parsers = _registry()
-    name = instance.log_parser or _FALLBACK_PARSERS[runner]
-    parser = parsers.get(name, parsers[_FALLBACK_PARSERS[runner]])
+    usual = SUPPORT[runner].swebench_parser
+    parser = parsers.get(instance.log_parser or usual, parsers[usual])
     return dict(parser(output, _Parsed(instance.repo, instance.version)))
 
 

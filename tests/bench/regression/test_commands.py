@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from bench.instances.evalscript import TestSetup, bare_setup
-from bench.regression.commands import BaseTree, file_command, find_runner, reporting_command
-from bench.regression.commands.whole import whole_suite
 from bench.regression.runners import Runner
+from bench.regression.runners.base import BaseTree
+from bench.regression.runners.commands import (
+    file_command,
+    find_runner,
+    reporting_command,
+    whole_suite,
+)
 
 SCRIPTS = {
     "test": "jest --ci",

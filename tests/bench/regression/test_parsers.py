@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.regression.failures import failures_of
-from bench.regression.parsers import parse_output
-from bench.regression.parsers.documents import parse_xml
-from bench.regression.runners import Runner
+from bench.regression.runners import Runner, parse_output
+from bench.regression.runners.documents import parse_xml
 from bench.regression.testlogs import broken, read_run, with_report_file
 from tests.conftest import an_instance
 

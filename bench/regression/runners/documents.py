@@ -1,4 +1,4 @@
-"""Reports in JSON and XML, and what Maven prints. Pure."""
+"""Reports of runners in JSON, and in JUnit's XML. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.regression.parsers.base import (
+from bench.regression.runners.base import (
     ERROR,
     FAILED,
     PASSED,
     SKIPPED,
     ParsedOutput,
-    blocks,
     detail,
     worst,
 )
@@ -27,15 +26,6 @@ _OBJECT = re.compile(r"^\{", re.MULTILINE)
 _MOST_OBJECTS = 200
 _XML_START = re.compile(r"^<\?xml |(?<=>)<\?xml ", re.MULTILINE)
 XML_STATUSES = {"failure": FAILED, "error": ERROR, "skipped": SKIPPED}
-
-_MAVEN_CLASS = re.compile(
-    r"^(?:\[\w+\] )?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+), "
-    r"Time elapsed: .*?-{1,2} in (\S+)"
-)
-_MAVEN_TEST = re.compile(
-    r"^(?:\[ERROR\] )?(\S+?)(?:\(([\w.$]+)\))? +(?:-- )?Time elapsed: .* <<< (?:FAILURE|ERROR)!$"
-)
-_MAVEN_END = re.compile(r"^\[|^Tests run:|^$")
 
 
 def parse_json(output: str) -> ParsedOutput:
@@ -129,20 +119,3 @@ def cases_of(report: str) -> Iterator[ElementTree.Element]:
         yield from [*ElementTree.fromstring(report).iter("testcase")]
     except (ElementTree.ParseError, ValueError):
         return
-
-
-def parse_maven(output: str) -> ParsedOutput:
-    """Parse what Maven prints: it counts the tests of each class and names those that failed.
-
-    So a class is a test here.
-    """
-    lines = output.split("\n")
-    found: list[tuple[str, str]] = []
-    for line in lines:
-        if match := _MAVEN_CLASS.match(line):
-            run, failures, errors, skipped = (int(number) for number in match.groups()[:4])
-            bad, all_skipped = failures + errors > 0, run == skipped
-            found.append((match[5], FAILED if bad else SKIPPED if all_skipped else PASSED))
-        elif match := _MAVEN_TEST.match(line):
-            found.append((f"{match[2]}.{match[1]}" if match[2] else match[1], FAILED))
-    return ParsedOutput(worst(found), blocks(lines, _MAVEN_TEST, _MAVEN_END))

@@ -1,33 +1,39 @@
-"""Output of jest, vitest, mocha, Node's own runner, and TAP. Pure."""
+"""jest, vitest, mocha, Node and TAP: tests in commands, output and files. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
-from bench.regression.parsers.base import (
+from bench.regression.runners.base import (
+    COMMAND_START,
     FAILED,
     LONGEST_LINE,
     PASSED,
     SKIPPED,
+    STATUS_WORDS,
+    Convention,
     ParsedOutput,
+    ResultLines,
+    RunnerSupport,
+    WholeSuite,
     blocks,
     detail,
     total,
     worst,
 )
+from bench.regression.runners.documents import parse_json
 
+_PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
 _DURATION = r"(?: \(?\d+(?:\.\d+)? ?m?s\)?)?"
 _MARKS = {"✓": PASSED, "✔": PASSED, "√": PASSED, "✕": FAILED, "✖": FAILED, "×": FAILED, "✗": FAILED}
 _MARKS |= {"○": SKIPPED, "✎": SKIPPED, "↓": SKIPPED, "□": SKIPPED, "﹣": SKIPPED}
-
 _JEST_FILE = re.compile(r"^(PASS|FAIL) +(?:.* )?(\S+\.\S+)(?: \([\d.]+ m?s\))?$")
 _JEST_TEST = re.compile(rf"^ +([✓✔√✕×○✎]) (?:skipped |todo )?(.+?){_DURATION}$")
 _JEST_COUNT = re.compile(r"^Tests: +(?:.*?(\d+) passed)?.*\d+ total$", re.MULTILINE)
 _JEST_REASON = re.compile(r"^  ● (\S.*)$")
 _JEST_UNLOADED = "Test suite failed to run"
 _JEST_END = re.compile(r"^(?:PASS|FAIL|Test Suites:) ")
-
 _VITEST_TEST = re.compile(
     rf"^ *([✓×✗↓□❯]) (?:\|.*?\| )?(\S+\.\S+ > .+?)(?: \(retry x\d+\))?{_DURATION}$"
 )
@@ -36,7 +42,6 @@ _VITEST_SUITE = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S+\.\S+) \[ .* \]$")
 _VITEST_COUNT = re.compile(r"^ +Tests +(?:.*?(\d+) passed)?.*\(\d+\)$", re.MULTILINE)
 _VITEST_REASON = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S.*?)(?: \[ .* \])?$")
 _VITEST_END = re.compile(r"^⎯+")
-
 _SPEC_TEST = re.compile(
     r"^( *)(?:([✓✔√✖✗×﹣])|(\d+\))|(-)) (.+?)(?: \(\d+(?:\.\d+)? ?m?s\)(?: # .*)?)?$"
 )
@@ -48,10 +53,16 @@ _SPEC_AGAIN = re.compile(r"^  [^\s\d]")
 _SPEC_END = re.compile(r"^(?: +\d+ (?:passing\b|tests? passed)|ℹ tests )")
 _SPEC_NUMBER = re.compile(r"^  \d+\) ", re.MULTILINE)
 _SPEC_COUNT = re.compile(r"^(?: +(\d+) (?:passing\b.*|tests? passed)|ℹ pass (\d+))$")
-
 _TAP_TEST = re.compile(r"^( *)(not )?ok\b *(\d*)(?: -)? ?([^#]*?(?:\\#[^#]*?)*)(?: +# *(.*))?$")
 _TAP_SUBTEST = re.compile(r"^( *)# Subtest: (.+)$")
 _TAP_NOISE = re.compile(r"^ *(?:---|\.\.\.|\d+\.\.\d+|duration_ms: .*|# (?:tests|pass|fail) +\d+)$")
+BRACKETED = ResultLines(
+    re.compile(r"^\[(?P<status>PASSED|FAILED|PENDING|SKIPPED|TODO|DISABLED)\] (?P<name>\S.*)$"),
+    STATUS_WORDS,
+)
+"""jest's report as some task sets rewrite it with jq."""
+_SUFFIXES = (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts")
+_JEST_SPECIAL = re.compile(r"([\[\](){}^$*+?|\\])")
 
 
 def parse_jest(output: str) -> ParsedOutput:
@@ -83,9 +94,9 @@ def _jest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             around = _Nesting()
         elif inside and (test := _JEST_TEST.match(line)):
             tests += 1
-            yield around.named(file, _indentation(line), test[2]), _MARKS[test[1]]
+            yield around.named(file, len(line) - len(line.lstrip()), test[2]), _MARKS[test[1]]
         elif inside and line.startswith("  ") and not line.startswith("  ●"):
-            around.enter(_indentation(line), line.strip())
+            around.enter(len(line) - len(line.lstrip()), line.strip())
         else:
             inside = False
 
@@ -101,10 +112,6 @@ class _Nesting:
     def named(self, first: str, depth: int, title: str) -> str:
         around = [name for start, name in self.titles if start < depth]
         return " > ".join([*([first] if first else []), *around, title])
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def parse_vitest(output: str) -> ParsedOutput:
@@ -170,7 +177,9 @@ def parse_tap(output: str) -> ParsedOutput:
             failed = ""
         elif test := _TAP_TEST.match(line):
             title = test[4].strip() or f"test {test[3]}"
-            name, status = around.named("", len(test[1]), title), _tap_status(test)
+            left_out = (test[5] or "").upper().startswith(("SKIP", "TODO"))
+            status = SKIPPED if left_out else FAILED if test[2] else PASSED
+            name = around.named("", len(test[1]), title)
             found.append((name, status))
             failed = name if status == FAILED else ""
         elif failed and not _TAP_NOISE.match(line):
@@ -179,8 +188,87 @@ def parse_tap(output: str) -> ParsedOutput:
     return ParsedOutput(worst(found), {name: detail(lines) for name, lines in reasons.items()})
 
 
-def _tap_status(test: re.Match[str]) -> str:
-    directive = (test[5] or "").upper()
-    if directive.startswith(("SKIP", "TODO")):
-        return SKIPPED
-    return FAILED if test[2] else PASSED
+JEST = RunnerSupport(
+    re.compile(COMMAND_START + r"jest(?:\.js)?(?!\S)"),
+    suffixes=_SUFFIXES,
+    parsers=(parse_jest, BRACKETED.parse),
+    report_parsers=(parse_json,),
+    parser_names=("jest",),
+    swebench_parser="parse_log_jest",
+    reports=("--verbose", "--json"),
+    report_option="--verbose",
+    whole=WholeSuite(
+        re.compile(_PROGRAM + r"jest(?:\.js)?(?= |$)"),
+        re.compile(
+            r"--(?:verbose|ci|no-color|runInBand|silent|json|colors|no-coverage"
+            r"|coverage=false)|-i"
+        ),
+    ),
+    program=re.compile(r"jest(\.js)?"),
+    values=frozenset({"-c", "--config", "-w", "--maxWorkers", "-t", "--testNamePattern"})
+    | {"--env", "--reporters", "--projects", "--selectProjects", "--rootDir", "--testTimeout"}
+    | {"--testPathIgnorePatterns", "--coverageDirectory", "--shard", "--outputFile", "--logLevel"},
+    file_name=lambda path: _JEST_SPECIAL.sub(r"\\\1", path),
+)
+
+
+VITEST = RunnerSupport(
+    re.compile(COMMAND_START + r"vitest(?:\.mjs)?(?!\S)"),
+    suffixes=_SUFFIXES,
+    parsers=(parse_vitest,),
+    report_parsers=(parse_json,),
+    parser_names=("vitest",),
+    swebench_parser="parse_log_vitest",
+    reports=("--reporter",),
+    report_option="--reporter=verbose",
+    whole=WholeSuite(
+        re.compile(_PROGRAM + r"vitest(?: run)?(?= |$)"),
+        re.compile(r"--(?:run|reporter=[\w-]+|no-watch|no-color)"),
+    ),
+    program=re.compile(r"vitest(\.mjs)?"),
+    values=frozenset({"-c", "--config", "-t", "--testNamePattern", "--reporter", "--root"})
+    | {"--dir", "--project", "--environment", "--pool", "--outputFile", "--shard", "--mode"},
+    subcommands=frozenset({"run", "watch", "dev", "bench"}),
+)
+
+
+MOCHA = RunnerSupport(
+    re.compile(COMMAND_START + r"_?mocha(?:\.js)?(?!\S)"),
+    suffixes=_SUFFIXES,
+    parsers=(parse_spec, parse_tap),
+    report_parsers=(parse_json,),
+    parser_names=("mocha",),
+    reports=("spec", "tap", "json"),
+    report_option="--reporter spec",
+    whole=WholeSuite(
+        re.compile(_PROGRAM + r"_?mocha(?= |$)"),
+        re.compile(r"--(?:exit|recursive|no-color|reporter=\w+)"),
+        frozenset({"-R", "--reporter"}),
+    ),
+    program=re.compile(r"_?mocha(\.js)?"),
+    values=frozenset({"-r", "--require", "-R", "--reporter", "-t", "--timeout", "-u", "--ui"})
+    | {"-g", "--grep", "-f", "--fgrep", "-s", "--slow", "--extension", "--config", "--package"}
+    | {"-O", "--reporter-option", "--reporter-options", "--ignore", "-j", "--jobs", "--retries"}
+    | {"--file", "--opts", "--import", "--loader", "-n", "--node-option"},
+)
+
+
+NODE = RunnerSupport(
+    re.compile(COMMAND_START + r"node\s+(?:\S+\s+)*?--test(?!\S)"),
+    suffixes=_SUFFIXES,
+    parsers=(parse_tap, parse_spec),
+    program=re.compile(r"node"),
+    values=frozenset({"-r", "--require", "--import", "--loader", "--test-reporter"})
+    | {"--test-name-pattern", "--test-reporter-destination", "-C", "--conditions"},
+)
+
+
+JAVASCRIPT_TESTS = Convention(
+    (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue", ".svelte"),
+    re.compile(
+        r"(?:^|/)(?P<subject>[^/]+?)[._-](?:unit\.)?(?:test|tests|spec)\.[cm]?[jt]sx?$"
+        r"|(?:^|/)(?:__tests__|tests?|specs?)/(?:.*/)?(?:test[-_.])?(?P<inside>[^/.]+)"
+        r"(?:\.[^/.]+)?\.[cm]?[jt]sx?$"
+    ),
+    (r"""['"`](?:[^'"`\n]*/)?{stem}(?:\.\w+)?['"`]""",),
+)

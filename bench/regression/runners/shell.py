@@ -1,4 +1,4 @@
-"""Simple commands inside a line of shell, with their words as they are written. Pure.
+"""Commands in a line of shell, and the scripts of packages that they call. Pure.
 
 Only what can be read with certainty is read: text in quotes and substitutions is never split, and a
 command with a here-document has no parts.
@@ -6,11 +6,16 @@ command with a here-document has no parts.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from pathlib import PurePosixPath
 
+Read = Callable[[str], str | None]
+"""Returns the text of a file of the base commit; None if there is none."""
 _OPERATOR = re.compile(r"\|\||&&|\|&?|;|\n|(?<![<>&])&(?![>&])|\(|\)|\{(?=\s)|(?<=\s)\}")
 _HIDDEN = "\0"
 _QUOTED = re.compile(
@@ -25,6 +30,11 @@ _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
 # Wrappers pass arguments through further shells, and not all of them quote.
 _PLAIN_PATH = re.compile(r"[\w@+=,./-]+")
 _PRINTABLE = re.compile(r"[^\x00-\x1f\x7f]+")
+_MANAGERS = frozenset({"npm", "yarn", "pnpm", "composer"})
+# Words of the managers that are not names of scripts.
+_BUILT_IN = frozenset({"install", "ci", "i", "add", "build", "exec", "dlx", "init", "workspace"})
+_MOST_SCRIPTS = 4
+_LONGEST = 10_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,9 @@ class SimpleCommand:
 
     def with_words(self, *words: str) -> str:
         return f"{self.before}{' '.join(words)}{self.after}"
+
+    def with_option(self, option: str) -> str:
+        return self.with_words(*self.words, option)
 
     def path_here(self, path: str) -> str | None:
         """Return ``path`` relative to the command's folder; None if it lies elsewhere."""
@@ -71,7 +84,7 @@ def simple_commands(command: str) -> list[SimpleCommand]:
     for end, after in [*((m.start(), m.end()) for m in _OPERATOR.finditer(mask)), (len(mask), 0)]:
         one = _simple_command(command, mask, start, end)
         if one and one.words[0] == "cd":
-            folder = _joined(folder, one.words[1:])
+            folder = _entered(folder, one.words[1:])
         elif one:
             found.append(replace(one, folder=folder))
         start = after
@@ -88,7 +101,7 @@ def _simple_command(command: str, mask: str, start: int, end: int) -> SimpleComm
     return SimpleCommand(command[: spans[0][0]], words, command[spans[-1][1] :])
 
 
-def _joined(folder: str, words: tuple[str, ...]) -> str:
+def _entered(folder: str, words: tuple[str, ...]) -> str:
     plain = len(words) == 1 and bool(_PLAIN_PATH.fullmatch(words[0]))
     if not plain or words[0].startswith(("/", "-")) or ".." in words[0]:
         return _HIDDEN
@@ -115,11 +128,6 @@ def place_of(words: tuple[str, ...], names: re.Pattern[str]) -> int | None:
     return next((n for n, base in enumerate(bases) if names.fullmatch(base)), None)
 
 
-def without_assignments(words: tuple[str, ...]) -> tuple[str, ...]:
-    first = next((n for n, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
-    return words[first:]
-
-
 def quoted(path: str) -> str | None:
     """Return the file name ``path`` as one word that is not an option; None if unprintable."""
     if not path or not _PRINTABLE.fullmatch(path):
@@ -130,3 +138,71 @@ def quoted(path: str) -> str | None:
 def is_plain(path: str) -> bool:
     """Tell whether ``path`` means itself in any shell and to any program."""
     return bool(_PLAIN_PATH.fullmatch(path)) and not path.startswith("-")
+
+
+@dataclass(frozen=True)
+class ScriptCall:
+    """A simple command that calls a script of ``package.json`` or ``composer.json``.
+
+    Attributes:
+        around: whether further scripts run before or after it.
+    """
+
+    command: SimpleCommand
+    manager: str
+    name: str
+    text: str
+    arguments: tuple[str, ...]
+    around: bool
+
+    @property
+    def whole(self) -> str:
+        return " ".join([self.text, *self.arguments])
+
+    def with_arguments(self, *more: str) -> str:
+        """Return the whole line with more arguments for the script."""
+        words = self.command.words
+        needs_mark = self.manager in ("npm", "composer") and "--" not in words
+        return self.command.with_words(*words, *(["--"] if needs_mark else []), *more)
+
+
+def script_call(command: SimpleCommand, read: Read) -> ScriptCall | None:
+    """Return the script that ``command`` calls; None if it calls none that is known."""
+    words = tuple(dropwhile(_ASSIGNMENT.match, command.words))
+    if not words or words[0] not in _MANAGERS or len(words) < 2:
+        return None
+    manager, rest = words[0], words[1:]
+    if rest[0] in ("run", "run-script", "--silent", "-s"):
+        rest = rest[1:]
+    name = {"t": "test", "tst": "test"}.get(rest[0], rest[0]) if rest else ""
+    scripts = _scripts(command.folder, manager, read)
+    if not name or name in _BUILT_IN or name not in scripts:
+        return None
+    arguments = tuple(word for word in rest[1:] if word != "--")
+    around = manager != "composer" and bool({f"pre{name}", f"post{name}"} & {*scripts})
+    return ScriptCall(command, manager, name, scripts[name], arguments, around)
+
+
+def _scripts(folder: str, manager: str, read: Read) -> Mapping[str, str]:
+    file = "composer.json" if manager == "composer" else "package.json"
+    try:
+        scripts = json.loads(read(f"{folder}/{file}" if folder else file) or "")["scripts"]
+        parts = {name: text if isinstance(text, list) else [text] for name, text in scripts.items()}
+        return {
+            str(name): " && ".join(str(part).removeprefix("@php ") for part in texts)
+            for name, texts in parts.items()
+        }
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def expanded(command: str, read: Read) -> str:
+    """Return ``command`` with the texts of the scripts that it calls."""
+    text = command
+    for _ in range(_MOST_SCRIPTS):
+        calls = (script_call(one, read) for one in simple_commands(text))
+        call = next((one for one in calls if one), None)
+        if call is None:
+            break
+        text = call.command.with_words(call.whole)
+    return text if len(text) < _LONGEST else command

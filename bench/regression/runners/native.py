@@ -1,4 +1,4 @@
-"""Formats of test output with one line for each test: C, C++, TAP-like, Gradle and others. Pure.
+"""ctest, GoogleTest and other formats with one line for each test, of C, C++ and scripts. Pure.
 
 Sources are the output of the runners themselves; docs/languages.md names the versions.
 """
@@ -7,45 +7,41 @@ from __future__ import annotations
 
 import re
 
-from bench.regression.parsers.base import PASSED, SKIPPED, XFAIL, ParsedOutput, ResultLines
+from bench.regression.runners.base import (
+    COMMAND_START,
+    PASSED,
+    SKIPPED,
+    STATUS_WORDS,
+    Convention,
+    ParsedOutput,
+    ResultLines,
+    RunnerSupport,
+    WholeSuite,
+    merged,
+)
 
-_WORDS = {
-    "pass": PASSED,
-    "passed": PASSED,
-    "ok": PASSED,
-    "skip": SKIPPED,
-    "skipped": SKIPPED,
-    "ignore": SKIPPED,
-    "pending": SKIPPED,
-    "todo": SKIPPED,
-    "disabled": SKIPPED,
-    "xfail": XFAIL,
-}
-
-CTEST = ResultLines(
+_CTEST = ResultLines(
     re.compile(
         r"^ *\d+/\d+ Test +#\d+: (?P<name>.+?) \.*[* ]*"
         r"(?P<status>Passed|Skipped|Not Run \(Disabled\)|Not Run|Failed|Timeout|Exception: \w+"
         r"|Child aborted|Subprocess \w+|[A-Z][\w ]{2,30}?) +[\d.]+ sec"
     ),
-    _WORDS | {"not run (disabled)": SKIPPED},
+    STATUS_WORDS | {"not run (disabled)": SKIPPED},
 )
 """``ctest``; its closing line counts skipped tests as passed: ``parse_ctest``."""
-
 _CTEST_END = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", re.MULTILINE)
 _CTEST_SKIPPED = re.compile(r"^\t +\d+ - .* \(Skipped\)$", re.MULTILINE)
-
 GTEST = ResultLines(
     # Under `ctest -V` the lines have the number of the test in front; output may precede them.
     re.compile(
         r"^.*?\[ +(?P<status>OK|FAILED|SKIPPED) +\] (?P<name>\S+)(?:, where .*)? \(\d+ ms\)"
     ),
-    _WORDS,
+    STATUS_WORDS,
     re.compile(r"^(?:\d+: )?\[ +PASSED +\] (\d+) tests?\.", re.MULTILINE),
 )
 AUTOMAKE = ResultLines(
     re.compile(r"^(?P<status>PASS|FAIL|XPASS|XFAIL|SKIP|ERROR): (?P<name>\S.*?)(?: \(exit.*\))?$"),
-    _WORDS,
+    STATUS_WORDS,
     re.compile(r"^# PASS: +(\d+)$", re.MULTILINE),
 )
 REDIS = ResultLines(
@@ -53,47 +49,21 @@ REDIS = ResultLines(
         r"^\[(?P<status>ok|err|skip|ignore|exception)\]: (?P<name>.+?)"
         r"(?: \(\d+ m?s\)| in \S+\.tcl)?$"
     ),
-    _WORDS,
+    STATUS_WORDS,
 )
 """The suites in Tcl of Redis and Valkey."""
-
-BRACKETED = ResultLines(
-    re.compile(r"^\[(?P<status>PASSED|FAILED|PENDING|SKIPPED|TODO|DISABLED)\] (?P<name>\S.*)$"),
-    _WORDS,
-)
-"""jest's report as some task sets rewrite it with jq."""
-
-SUFFIXED = ResultLines(
-    re.compile(r"^(?P<name>\S.*) - (?P<status>passed|failed|pending)$"),
-    _WORDS,
-)
-"""RSpec's report as some task sets rewrite it with jq."""
-
-GRADLE = ResultLines(
-    re.compile(r"^(?P<name>[^\s>].* > \S.*) (?P<status>PASSED|FAILED|SKIPPED)$"),
-    _WORDS,
-)
-"""Gradle with ``testLogging``; without it, only failures have a line."""
-
-NEXTEST = ResultLines(
-    re.compile(
-        r"^ +(?P<status>PASS|FAIL|LEAK|TIMEOUT|ABORT|SIG[A-Z]+)"
-        r" \[ *>?[\d.]+s\] (?:\( *\d+/\d+\) )?(?P<name>\S.*)$"
-    ),
-    _WORDS | {"leak": PASSED},
-)
 PYTEST_SUMMARY = ResultLines(
     re.compile(
         r"^(?P<status>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (?P<name>[^\s:]+::.+?)(?: - .*)?$"
     ),
-    _WORDS | {"xpass": PASSED},
+    STATUS_WORDS | {"xpass": PASSED},
 )
 PYTEST_VERBOSE = ResultLines(
     re.compile(
         r"^(?P<name>[^\s:]+\.py::.+?) (?P<status>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
         r"(?: \(.*\))?(?: +\[ *\d+%\])?$"
     ),
-    _WORDS | {"xpass": PASSED},
+    STATUS_WORDS | {"xpass": PASSED},
 )
 
 
@@ -102,4 +72,37 @@ def parse_ctest(output: str) -> ParsedOutput:
     passed = sum(int(tests) - int(failed) for failed, tests in ends) if ends else None
     if passed is not None:
         passed -= len(_CTEST_SKIPPED.findall(output))
-    return ParsedOutput(CTEST.parse(output).results, passed=passed).checked()
+    return ParsedOutput(_CTEST.parse(output).results, passed=passed).checked()
+
+
+def parse_native(output: str) -> ParsedOutput:
+    """Parse the output of ctest, each test of which may hold many tests of GoogleTest."""
+    return merged([parse_ctest(output), GTEST.parse(output)])
+
+
+OTHERS = (AUTOMAKE.parse, REDIS.parse, PYTEST_SUMMARY.parse, PYTEST_VERBOSE.parse)
+"""Parsers of formats that only scripts print."""
+
+CTEST = RunnerSupport(
+    re.compile(COMMAND_START + r"ctest(?!\S)"),
+    parsers=(parse_native,),
+    parser_names=("ctest", "googletest"),
+    swebench_parser="parse_log_googletest",
+    whole=WholeSuite(
+        re.compile(r"ctest(?= |$)"),
+        re.compile(r"-V|--output-on-failure|-j\d*|--verbose"),
+        frozenset({"--test-dir", "-j"}),
+    ),
+)
+
+
+C_TESTS = Convention(
+    (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".ipp", ".inl"),
+    re.compile(
+        r"(?:^|/)(?P<subject>[^/]+?)[_-]?(?:unit)?[tT]ests?\.(?:c|cc|cpp|cxx)$"
+        r"|(?:^|/)(?:unit)?[tT]est[_-]?(?P<behind>[^/]+)\.(?:c|cc|cpp|cxx)$"
+        r"|(?:^|/)(?:tests?|t|unittest)/(?:.*/)?(?:test[_-]?)?(?P<inside>[^/]+?)"
+        r"(?:[_-]?[tT]ests?)?\.(?:c|cc|cpp|cxx)$"
+    ),
+    (r"""#\s*include\s*["<](?:[^">\n]*/)?{stem}\.h\w*[">]""",),
+)
