@@ -51,8 +51,8 @@ from exercises.exercism.running.job import (
 from exercises.exercism.running.outcome import Played
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.running.store import ExerciseStore, job_key
-from exercises.exercism.testing.preparing import prepare
-from exercises.exercism.testing.tester import IMAGE, usable
+from exercises.exercism.testing.tester import usable
+from exercises.exercism.testing.toolchains import IMAGE, prepare
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelFile, names_of
 from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings

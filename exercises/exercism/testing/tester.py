@@ -3,98 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
+import re
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from random import SystemRandom
 
 from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import DamagedError, json_of, read_bytes
-from core.processes import run_limited, without_secrets
-from environments.base import EnvironmentKind, UnavailableError
-from environments.choice import make_folders
-from environments.folders import FOLDER, FolderCommand, FolderResult, Folders
+from environments.base import EnvironmentKind
+from environments.folders import FOLDER, FolderCommand, FolderResult
 from environments.limits import ResourceLimits
-from exercises.exercism.cleaning import cleaned
 from exercises.exercism.exercise import Exercise, tree_hash
-from exercises.exercism.languages import LANGUAGES, NAME, PREPARED, PYTHON, REPORT, Language
+from exercises.exercism.languages import LANGUAGES, NAME, PREPARED, PYTHON, REPORT
 from exercises.exercism.messages import TIMED_OUT
-from exercises.exercism.testing.altered import altered, test_names
-from exercises.exercism.testing.preparing import prepared_folder, prepared_root
-from exercises.exercism.verdict import (
+from exercises.exercism.testing import verdict
+from exercises.exercism.testing.toolchains import LanguagePlaces, prepared_folder
+from exercises.exercism.testing.verdict import (
     ExerciseTestRun,
     TestCounts,
+    altered,
     counts_of,
     failing_tests,
     is_solved,
     printed_counts,
+    test_names,
 )
 
-
-@dataclass(frozen=True)
-class LanguagePlace:
-    folders: Folders
-    variables: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class LanguagePlaces:
-    """Makes the folders of a language when they are first asked for; many threads may ask."""
-
-    kind: EnvironmentKind
-    python: Path
-    cache: Path
-    limits: ResourceLimits
-    run_key: str
-    check: Callable[[], None]
-    warn_once: Callable[[str], None]
-    _made: dict[str, LanguagePlace] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def of(self, language: str) -> LanguagePlace:
-        # All languages have the same containers: an image holds their tools.
-        key = "" if self.kind is EnvironmentKind.DOCKER else language
-        with self._lock:
-            if key not in self._made:
-                self._made[key] = self._place(key)
-            return self._made[key]
-
-    def stop(self) -> None:
-        with self._lock:
-            for place in self._made.values():
-                place.folders.stop()
-
-    def _place(self, language: str) -> LanguagePlace:
-        tools = find_toolchain(language) if language else Toolchain()
-        readable, prepared = tools.readable, prepared_root(self.cache).absolute()
-        if self.kind is EnvironmentKind.LOCAL:
-            if LANGUAGES[language].prepare:
-                prepared.mkdir(parents=True, exist_ok=True)
-                readable = (*readable, prepared)
-        elif prepared.is_dir():
-            if prepared.is_relative_to("/tmp"):  # which is emptied between commands
-                words = "cannot be shown in a container; use a cache out of /tmp"
-                raise UserError(f"{prepared} {words}")
-            readable = (*readable, prepared)
-        try:
-            folders = make_folders(
-                self.kind, self.python if language == "python" else None, IMAGE, readable,
-                self.limits, self.run_key, self.check, self.warn_once,
-            )  # fmt: skip
-        except UnavailableError as error:
-            raise UserError(str(error)) from error
-        return LanguagePlace(folders, {"PATH": tools.path} if tools.path else {})
-
-
 _MOST_BYTES = 10_000
-IMAGE = "python:3.11-slim"
 LIMITS = ResourceLimits(
     processes=512, memory=4 << 30, file_size=1 << 30, written=2 << 30, temporary=1 << 30,
     output=4_000_000, collected=16 << 20,
@@ -106,6 +46,8 @@ _LEAST_ALTERED_SECONDS = 60.0
 _VERSION_SECONDS = 60.0
 _SHOWN = 200
 _CHANCE = SystemRandom()
+# Solutions that were judged by other rules are judged again.
+_JUDGING = hashlib.sha256(Path(verdict.__file__).read_bytes()).hexdigest()
 _NOT_KNOWN = "error: the tests do not fail as they must where a false value is expected"
 
 
@@ -145,10 +87,9 @@ class ExerciseTester:
 
     settings: TestSettings
     places: LanguagePlaces
-    _expected: dict[str, TestCounts] = field(default_factory=dict)
-    _expecting: dict[str, threading.Lock] = field(default_factory=dict)
+    _expected: dict[Path, TestCounts] = field(default_factory=dict)
+    _expecting: dict[Path, threading.Lock] = field(default_factory=dict)
     _versions: dict[str, str] = field(default_factory=dict)
-    _right: set[tuple[str, str]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TestedTry:
@@ -174,10 +115,10 @@ class ExerciseTester:
         """Tell whether each test fails when, and only when, it expects a false value.
 
         Half of the tests do at first, and then the others: which ones is not to be seen inside.
-        What was seen to be right is right.
+        What was seen to be right is right, in a later run too.
         """
-        key = exercise.sha256, tree_hash(solution)
-        if key in self._right:
+        kept = self._kept("right", exercise, tree_hash(solution), _JUDGING)
+        if kept.exists():
             return True
         texts = {path: exercise.text(path) for path in exercise.tests if path.endswith(".py")}
         names = {name for text in texts.values() for name in test_names(text)}
@@ -191,12 +132,19 @@ class ExerciseTester:
                 exercise, exercise.example_files() | tests
             ):
                 return False
-        self._right.add(key)
+        write_json_atomic(kept, {"exercise": exercise.key})
         return True
 
     def _failing(self, exercise: Exercise, files: Mapping[str, bytes]) -> set[str] | None:
         _, run = self._run(exercise, files, max(2 * self.settings.timeout, _LEAST_ALTERED_SECONDS))
         return failing_tests(run, files)
+
+    def _kept(self, folder: str, exercise: Exercise, *more: str) -> Path:
+        """Return the file that keeps what was learned of an exercise with these tools."""
+        argv, versions = self._argv(exercise), self.versions(exercise.language)
+        parts = (exercise.key, exercise.sha256, self.places.kind.value, versions, *argv, *more)
+        name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return self.places.cache / "exercism" / folder / f"{name}.json"
 
     def versions(self, language: str) -> str:
         with self._lock:
@@ -220,22 +168,19 @@ class ExerciseTester:
         return argv_of(exercise, self.settings.unittest, prepared)
 
     def _counts_of_example(self, exercise: Exercise) -> TestCounts:
-        argv, versions = self._argv(exercise), self.versions(exercise.language)
-        parts = (exercise.key, exercise.sha256, self.places.kind.value, versions, *argv)
-        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        kept = self._kept("expected", exercise)
         with self._lock:
-            lock = self._expecting.setdefault(key, threading.Lock())
+            lock = self._expecting.setdefault(kept, threading.Lock())
         with lock:
-            if key not in self._expected:
-                path = self.places.cache / "exercism" / "expected" / f"{key}.json"
+            if kept not in self._expected:
                 try:
-                    value = json_of(read_bytes(path, _MOST_BYTES))
-                    self._expected[key] = TestCounts(**value["counts"])
+                    value = json_of(read_bytes(kept, _MOST_BYTES))
+                    self._expected[kept] = TestCounts(**value["counts"])
                 except (OSError, DamagedError, KeyError, TypeError):
                     counts = self._measured(exercise)
-                    write_json_atomic(path, {"counts": asdict(counts)})
-                    self._expected[key] = counts
-            return self._expected[key]
+                    write_json_atomic(kept, {"counts": asdict(counts)})
+                    self._expected[kept] = counts
+            return self._expected[kept]
 
     def _measured(self, exercise: Exercise) -> TestCounts:
         files = exercise.example_files()
@@ -332,51 +277,6 @@ def seen_folders(exercise: Exercise, prepared: Path | None) -> tuple[str, ...]:
     return (*own, FOLDER, *packages)
 
 
-_SYSTEM = ("/usr", "/bin", "/lib")
-_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Toolchain:
-    """The folders that commands must see, and PATH; empty where the system's folders are enough."""
-
-    readable: tuple[Path, ...] = ()
-    path: str = ""
-
-
-@cache
-def find_toolchain(name: str) -> Toolchain:
-    language = LANGUAGES[name]
-    found = {tool: shutil.which(tool) for tool in language.tools}
-    if missing := [tool for tool, place in found.items() if place is None]:
-        raise UserError(f"{', '.join(missing)} not found; install it")
-    places = [Path(place) for place in found.values() if place and not _of_system(Path(place))]
-    if not places:
-        return Toolchain()
-    roots = tuple(dict.fromkeys(_root(language, place) for place in places))
-    for root in roots:
-        if Path.home().is_relative_to(root) or Path.cwd().is_relative_to(root):
-            raise UserError(f"the tools lie in {root}, which cannot be shown; install them apart")
-    path = ":".join([*(str(root / "bin") for root in roots), _SYSTEM_PATH])
-    return Toolchain(tuple(root for root in roots if not _of_system(root)), path)
-
-
-def _of_system(place: Path) -> bool:
-    return str(place.resolve()).startswith(_SYSTEM)
-
-
-def _root(language: Language, tool: Path) -> Path:
-    """Return the folder of a tool: what is found in PATH may be a starter that lies elsewhere."""
-    if not language.root_command:
-        return tool.resolve().parent.parent
-    result = run_limited(language.root_command, Path("/"), without_secrets(os.environ), _SECONDS)
-    root = Path(result.output.strip())
-    if result.exit_code or not root.is_absolute() or not root.is_dir():
-        raise UserError(f"{' '.join(language.root_command)} names no folder; install {tool.name}")
-    return root
-
-
 def usable(
     languages: Iterable[str],
     settings: TestSettings,
@@ -398,3 +298,53 @@ def usable(
         finally:
             tester.close()
     return versions, reasons
+
+
+_LIBRARY = "lib/python/"
+_ENDS = r"\s\"'()<>\[\]:,;="
+# Only from the beginning of a word: a long one is searched once.
+_PATH = rf"(?<![^{_ENDS}])[^{_ENDS}]*"
+_RULES = tuple(
+    (re.compile(pattern, re.MULTILINE), replacement)
+    for pattern, replacement in (
+        (r"^Ran \d+ tests? in \d+\.\d+s\n?", ""),
+        (r"^-+ generated xml file: .* -+\n?", ""),
+        # pytest adds hours, minutes and seconds from one minute on.
+        (r"\bin \d+\.\d+s\b(?: \(\d+:\d\d:\d\d\))?", ""),
+        (r"={4,}", "===="),
+        (r"-{4,}", "----"),
+        # unittest shortens long texts in the middle, so also in the middle of an address: the
+        # number of characters left out and the rest differ as the address does.
+        (r"\b0x[0-9a-fA-F]*\[\d+ chars\][0-9a-fA-F]*(?=>)", "0x..[..]"),
+        (r"\b0x[0-9a-fA-F]+", "0x.."),
+        (r"\bid='\d+'", "id='..'"),
+        # Where Python lies, and the lines of its modules in a patch version.
+        (rf"{_PATH}/lib(?:64)?/python3(?:\.\d+)?/(?:(?:site|dist)-packages/)?", _LIBRARY),
+        (rf"((?:{_LIBRARY}[^\s\":]+|<frozen [\w. ]+>)(?:\", line |:))\d+", r"\1.."),
+        (rf"{_PATH}/bin/python[\d.]*", "python"),
+        (r"^platform .* -- Python .*\n", ""),
+        (r"/tmp/tmp\w{8}\b", "/tmp/tmp.."),
+    )
+)
+
+
+def cleaned(output: str, name: str, folders: Iterable[str], changing: Iterable[str] = ()) -> str:
+    """Return the output of tests without what differs between two runs of the same code.
+
+    Besides this the tests need PYTHONHASHSEED=0, no bytecode, no cache of pytest, and one minor
+    version of Python (see ``languages``). ``name``, of the exercise, replaces the paths ``folders``
+    under which the tests saw their folder; what fits ``changing`` is dropped.
+    """
+    for folder in sorted(filter(None, folders), key=len, reverse=True):
+        output = output.replace(folder, name)
+    for further in changing:
+        output = re.sub(further, "", output, flags=re.MULTILINE)
+    for pattern, replacement in _RULES:
+        output = pattern.sub(replacement, output)
+    # Guides below a line with an address mark what differs in it.
+    kept = [""]
+    for line in output.splitlines(keepends=True):
+        marks = line.removeprefix("E").strip()
+        if not ("0x.." in kept[-1] and marks.startswith("?") and {*marks} <= {*"?^+- "}):
+            kept.append(line)
+    return "".join(kept)

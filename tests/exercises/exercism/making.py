@@ -19,7 +19,7 @@ from exercises.exercism.facts import KEY, ColumnName, RunFacts
 from exercises.exercism.languages import REPORT
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
 from exercises.exercism.testing.tester import argv_of
-from exercises.exercism.verdict import ExerciseTestRun
+from exercises.exercism.testing.verdict import ExerciseTestRun
 
 SIX = Path(__file__).parents[1] / "data" / "exercism"
 

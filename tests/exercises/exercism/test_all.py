@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from exercises.exercism.catalog import read_catalog
-from exercises.exercism.cleaning import cleaned
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.messages import first_message
-from exercises.exercism.verdict import counts_of, is_solved
+from exercises.exercism.testing.tester import cleaned
+from exercises.exercism.testing.verdict import counts_of, is_solved
 from tests.exercises.exercism.making import run_tests
 
 

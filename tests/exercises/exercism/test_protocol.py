@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from agent.conversation.outcomes import ReplyCounts
-from exercises.exercism.cleaning import cleaned
 from exercises.exercism.counters import (
     indentation_errors,
     lazy_comments,
@@ -24,7 +23,8 @@ from exercises.exercism.messages import (
     first_message,
     fitting,
 )
-from exercises.exercism.verdict import (
+from exercises.exercism.testing.tester import cleaned
+from exercises.exercism.testing.verdict import (
     ExerciseTestRun,
     TestCounts,
     counts_of,

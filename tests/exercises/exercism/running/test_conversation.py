@@ -17,7 +17,7 @@ from exercises.exercism.running.config import ExercismConfig, RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation, patch_of
 from exercises.exercism.running.outcome import Played, played_of
 from exercises.exercism.testing.tester import TestedTry
-from exercises.exercism.verdict import TestCounts
+from exercises.exercism.testing.verdict import TestCounts
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
 from runs.modelsource import Turn

@@ -15,8 +15,9 @@ from environments.docker.engine import engine_answers
 from environments.folders import FolderCommand, FolderResult
 from exercises.exercism.counters import indentation_errors, syntax_errors
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.testing.tester import TestSettings, find_toolchain, make_tester, usable
-from exercises.exercism.verdict import TestCounts, printed_counts
+from exercises.exercism.testing.tester import TestSettings, make_tester, usable
+from exercises.exercism.testing.toolchains import find_toolchain
+from exercises.exercism.testing.verdict import TestCounts, printed_counts
 from tests.exercises.exercism.making import six
 from tests.exercises.exercism.testing.conftest import MakeTester
 
@@ -78,7 +79,13 @@ def test_many_threads_test_at_once_and_the_example_is_counted_once(
     assert json.loads(kept.read_text()) == {"counts": {"passed": 4, "failed": 0, "skipped": 0}}
     ran.clear()
     assert local(True, cache=tmp_path).test(exercise, exercise.example()).solved
+    assert len(ran) == 2  # The versions; a solution that was seen to be right has no altered tests.
+    [right] = (tmp_path / "exercism" / "right").glob("*.json")
+    ran.clear()
+    longer = {path: data + b"\n" for path, data in exercise.example().items()}
+    assert local(True, cache=tmp_path).test(exercise, longer).solved
     assert len(ran) == 2 + 2
+    right.unlink()
     # Counts that are kept are used, and broken ones are counted again.
     kept.write_text('{"counts": {"passed": 5, "failed": 0, "skipped": 0}}')
     assert not local(True, cache=tmp_path).test(exercise, exercise.example()).solved
@@ -112,7 +119,7 @@ def test_a_language_without_its_tools_is_named(
     names = ("python", "go", "cobol")
     found, reasons = usable(names[:1], UNITTEST, EnvironmentKind.LOCAL)
     assert found["python"].startswith("Python 3.") and not reasons
-    monkeypatch.setattr("exercises.exercism.testing.tester.shutil.which", lambda _: None)
+    monkeypatch.setattr("exercises.exercism.testing.toolchains.shutil.which", lambda _: None)
     find_toolchain.cache_clear()  # another test may have found the tools
     try:
         found, reasons = usable(names, UNITTEST, EnvironmentKind.LOCAL)

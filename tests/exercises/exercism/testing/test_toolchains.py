@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from exercises.exercism.cleaning import cleaned
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.testing.preparing import prepare, prepared_folder, prepared_root
-from exercises.exercism.testing.tester import argv_of, find_toolchain, placed, seen_folders
+from exercises.exercism.testing.tester import argv_of, cleaned, placed, seen_folders
+from exercises.exercism.testing.toolchains import (
+    find_toolchain,
+    prepare,
+    prepared_folder,
+    prepared_root,
+)
 from tests.exercises.exercism.making import six
 
 Fetching = Callable[[str], None]
