@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from agent.conversation.checks import Checks
-from agent.conversation.coder import Coder
-from agent.conversation.outcomes import Ending, Result
+from agent.conversation.base import Ending, Result
+from agent.conversation.coder import Checks, Coder
 from agent.formats import get_format
 from agent.formats.base import EditFormat
-from agent.protocol import Task, Work
+from agent.protocol import AgentResult, Task
 from agent.workspace import Workspace
 from core.worktree import Changes
 from llm.chat import BudgetUsedError, RequestRefusedError, TimeUsedError, WindowExceededError
@@ -21,25 +20,25 @@ from llm.chat import BudgetUsedError, RequestRefusedError, TimeUsedError, Window
 class BuiltinAgent:
     """Runs one conversation of ``Coder`` for each attempt."""
 
-    def work(self, task: Task) -> Work:
+    def work(self, task: Task) -> AgentResult:
         return next(tries(task))
 
 
-def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[Work]:
+def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentResult]:
     """Yield the outcomes of each try of one conversation about ``task``.
 
     A try ends when no message is left or a budget of ``task.limits`` is used up; each has all of
     the budgets. The next one begins with the report on the tests that fail, when it is asked for.
     There is none after passing or unknown tests, and none after a try that could not go on: the
     window was full, the request was refused, the run's budget or the time was used up. The
-    transcript holds all tries so far, also after an exception. ``Work.result`` is never None.
+    transcript holds all tries so far, also after an exception. ``result`` is never None.
     ``edit_format`` takes the place of the task's.
 
     Raises:
         InfrastructureError, UserError: see ``Agent``.
     """
-    brief = task.brief
-    writable = None if brief.more_files else frozenset(brief.shown)
+    setup = task.setup
+    writable = None if setup.more_files else frozenset(setup.shown)
     workspace = Workspace(task.root, submodules=task.submodules, writable=writable)
     run_tests = task.run_tests
     run = (lambda: run_tests(_changes(workspace))) if run_tests else None
@@ -47,8 +46,8 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[Work]:
         workspace=workspace,
         files=task.files,
         model=task.model,
-        edit_format=edit_format or get_format(task.edit_format, task.matching, brief.notation),
-        checks=Checks(workspace, task.linter, run, brief),
+        edit_format=edit_format or get_format(task.edit_format, task.matching, setup.notation),
+        checks=Checks(workspace, task.linter, run, setup),
         limits=task.limits,
         on_failure=task.on_failure,
         messages=task.transcript.messages,
@@ -62,16 +61,16 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[Work]:
         yield work
 
 
-def _ended(coder: Coder, attempt: Callable[[], Result]) -> Work:
+def _ended(coder: Coder, attempt: Callable[[], Result]) -> AgentResult:
     try:
-        return Work(attempt())
+        return AgentResult(attempt())
     except RequestRefusedError as error:
         # The edits before the refusal are still a candidate.
         full = isinstance(error, WindowExceededError)
-        return Work(coder.result(Ending.CONTEXT if full else Ending.REFUSED), str(error))
+        return AgentResult(coder.result(Ending.CONTEXT if full else Ending.REFUSED), str(error))
     except BudgetUsedError as error:
         late = isinstance(error, TimeUsedError)
-        return Work(coder.result(Ending.TIME if late else Ending.BUDGET), str(error))
+        return AgentResult(coder.result(Ending.TIME if late else Ending.BUDGET), str(error))
 
 
 def _changes(workspace: Workspace) -> Changes:

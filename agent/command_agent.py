@@ -13,14 +13,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from agent.conversation.outcomes import Ending
-from agent.protocol import Task, Work
+from agent.conversation.base import Ending
+from agent.protocol import AgentResult, Task
 from core.address import has_password
 from core.errors import InfrastructureError, UserError
 from core.money import dollars
-from core.output import Tail
 from core.parsing.untrusted import json_of
-from core.processes import CommandResult, remove_tree, run_limited
+from core.processes import CommandResult, Tail, remove_tree, run_limited
 from core.redaction import Redactor
 from llm.chat import Call, Message, Reply, Usage, request_sha256
 
@@ -51,7 +50,7 @@ class CommandAgent:
     seconds: float
     wrap: Wrap
 
-    def work(self, task: Task) -> Work:
+    def work(self, task: Task) -> AgentResult:
         asked = Message("user", task.message)
         task.transcript.messages.append(asked)
         folder = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="agent."))
@@ -78,7 +77,7 @@ class CommandAgent:
             model=task.model_name,
         )
         task.transcript.calls.append(Call(request_sha256([asked]), reply))
-        return Work(None, "; ".join(notes), ending)
+        return AgentResult(None, "; ".join(notes), ending)
 
     def _run(self, task: Task, folder: Path, errors: Tail) -> tuple[CommandResult, Spent]:
         message, result_file = folder / "message.txt", folder / "result.json"

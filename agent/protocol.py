@@ -12,9 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from agent.conversation.brief import Brief, harness_brief
+from agent.conversation.base import (
+    ConversationLimits,
+    ConversationSetup,
+    Ending,
+    Result,
+    harness_setup,
+)
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
 from agent.formats.base import Matching, OnFailure
 from agent.lint import Linter
@@ -45,7 +50,7 @@ class Task:
         transcript: filled by the agent.
         log: writes a line to the instance's log.
         submodules: folders of other repositories; the checkout holds none of their files.
-        brief: what the built-in agent's messages hold; other agents may ignore it.
+        setup: what the built-in agent's messages hold; other agents may ignore it.
         image_urls: addresses of the issue's images, for models that take them.
     """
 
@@ -65,12 +70,12 @@ class Task:
     matching: Matching = Matching.TOLERANT
     on_failure: OnFailure = OnFailure.KEEP
     submodules: frozenset[str] = frozenset()
-    brief: Brief = field(default_factory=harness_brief)
+    setup: ConversationSetup = field(default_factory=harness_setup)
     image_urls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Work:
+class AgentResult:
     """How an agent's work ended.
 
     Attributes:
@@ -83,11 +88,15 @@ class Work:
     ending: Ending | None = None
 
 
+Work = AgentResult
+"""The name that other packages' agents may use."""
+
+
 @runtime_checkable
 class Agent(Protocol):
     """Edits a checkout."""
 
-    def work(self, task: Task) -> Work:
+    def work(self, task: Task) -> AgentResult:
         """Work on ``task.message`` in ``task.root``; the resulting tree is the candidate.
 
         Raises:

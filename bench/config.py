@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from agent.conversation.reflections import Reflections
+from agent.conversation.base import Reflections
 from agent.formats.base import Matching, OnFailure
 from agent.prompts import prompts_hash
 from core.address import recorded_address

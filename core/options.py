@@ -24,7 +24,7 @@ from typing_extensions import dataclass_transform
 from core.errors import UserError
 
 T = TypeVar("T")
-Read = Callable[[str, Any, Any], Any]
+ReadOption = Callable[[str, Any, Any], Any]
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
 """A path that code receives absolute and without links."""
 
@@ -52,7 +52,7 @@ class Option:
     least: float | None
     given: Any
     shown: Any
-    read: Read | None
+    read: ReadOption | None
     recorded: bool
     argument: bool
 
@@ -77,7 +77,7 @@ def option(
     least: float | None = None,
     given: Any = None,  # noqa: ANN401 - a type
     shown: Any = None,  # noqa: ANN401
-    read: Read | None = None,
+    read: ReadOption | None = None,
     recorded: bool = True,
     argument: bool = False,
 ) -> Any:  # noqa: ANN401

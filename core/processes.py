@@ -11,12 +11,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import IO
 
-from core.output import Tail
 from core.redaction import DOTENV_VARIABLE
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_", re.I)
@@ -193,3 +192,37 @@ def _words(pid: int, file: str) -> list[bytes]:
         return (_PROCESSES / str(pid) / file).read_bytes().split(b"\0")
     except OSError:
         return [b"gone"]
+
+
+_HEAD = 2_000_000
+_TAIL = 8_000_000
+
+
+@dataclass
+class Tail:
+    """Keeps the beginning and the end of a stream of bytes."""
+
+    head_size: int = _HEAD
+    tail_size: int = _TAIL
+    _head: bytearray = field(default_factory=bytearray)
+    _tail: bytearray = field(default_factory=bytearray)
+    _left_out: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, chunk: bytes) -> None:
+        """Add bytes; safe to call from several threads."""
+        with self._lock:
+            self._add(chunk)
+
+    def _add(self, chunk: bytes) -> None:
+        room = self.head_size - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:] if room < len(chunk) else b""
+        if len(self._tail) > 2 * self.tail_size:
+            self._left_out = True
+            del self._tail[: -self.tail_size]
+
+    def text(self) -> str:
+        """Return the output, with a line in place of the part that was left out."""
+        gap = b"\n[output left out]\n" if self._left_out else b""
+        return bytes(self._head + gap + self._tail).decode("utf-8", "replace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.output import Tail
+from core.processes import Tail
 
 _GIB = 1 << 30
 

@@ -26,10 +26,10 @@ from llm.chat import (
     exchange_sha256,
     request_sha256,
 )
-from llm.gate import Answered, Ask, Failed, Gate, OpenGate, Refused
+from llm.gate import Answered, Failed, Gate, OpenGate, PlannedCall, Refused
 from llm.options import Sampling
 from llm.prices import Price, cost_of, most_cost
-from llm.provider_errors import RetryPolicy, TransientError, meaning, retrying
+from llm.provider_errors import RetryPolicy, TransientError, Wire, meaning, retrying, watched
 from llm.registry import (
     filled,
     is_claude,
@@ -44,7 +44,6 @@ from llm.registry import (
 from llm.replay import reply_of_json
 from llm.settings import ModelSettings
 from llm.tokens import count_tokens, size
-from llm.wire import Wire, watched
 
 _LONGEST_NAME = 200
 _PRIMING = 3
@@ -123,7 +122,7 @@ class LiteLLMModel:
         return filled(self.settings, self.name, self.api_base)
 
     def _call_once(
-        self, ask: Ask, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
+        self, ask: PlannedCall, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
     ) -> Reply:
         ticket, wire = self.gate.begin(ask), Wire()
         try:
@@ -173,13 +172,15 @@ class LiteLLMModel:
         except Exception as error:
             raise meaning(litellm, self.name, error, wire) from error
 
-    def _ask(self, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]) -> Ask:
+    def _ask(
+        self, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
+    ) -> PlannedCall:
         known = self._known()
         _, provider = provider_of(self.name, self.api_base)
         prompt = size(request, self.count) + _PRIMING
         prompt += self.count(json.dumps(tools_as_sent(tools))) if tools else 0
         output = self.max_output_tokens or known.max_output
-        return Ask(
+        return PlannedCall(
             model=self.name,
             provider=provider,
             request_sha256=request_sha256(request),

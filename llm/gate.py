@@ -16,7 +16,7 @@ from llm.chat import Reply
 
 
 @dataclass(frozen=True)
-class Ask:
+class PlannedCall:
     """A request that is about to be sent.
 
     Attributes:
@@ -70,7 +70,7 @@ class Failed:
     retry_after: float | None = None
 
 
-Outcome = Answered | Refused | Failed
+CallOutcome = Answered | Refused | Failed
 
 
 class Gate(Protocol):
@@ -92,7 +92,7 @@ class Gate(Protocol):
             StoppedError: the run is stopping.
         """
 
-    def begin(self, ask: Ask) -> str:
+    def begin(self, ask: PlannedCall) -> str:
         """Wait until ``ask`` may be sent and return a ticket for it.
 
         Raises:
@@ -100,7 +100,7 @@ class Gate(Protocol):
             StoppedError: the run is stopping.
         """
 
-    def end(self, ticket: str, outcome: Outcome) -> bool:
+    def end(self, ticket: str, outcome: CallOutcome) -> bool:
         """Record the outcome of a request, before it is used.
 
         Returns:
@@ -118,8 +118,8 @@ class OpenGate:
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def begin(self, ask: Ask) -> str:
+    def begin(self, ask: PlannedCall) -> str:
         return ""
 
-    def end(self, ticket: str, outcome: Outcome) -> bool:
+    def end(self, ticket: str, outcome: CallOutcome) -> bool:
         return True

@@ -18,8 +18,8 @@ from typing import Any
 from core.address import basic_auth
 from core.errors import UserError
 from llm.chat import Reminder, Traits
+from llm.provider_errors import watch_clients
 from llm.settings import ModelSettings
-from llm.wire import watch_clients
 
 # Dates have more digits and are no versions: the name without a date means the same model.
 _VERSION = r"(\d{1,2})(?:[-.](\d{1,2}))?"

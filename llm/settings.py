@@ -19,12 +19,11 @@ from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from core.errors import UserError
-from core.parsing.plainyaml import ShallowNodes, yaml_of
-from core.parsing.untrusted import MIB, DamagedError
+from core.parsing.untrusted import MIB, DamagedError, ShallowNodes, yaml_of
 from llm.chat import Reminder
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Tokens = Annotated[int, Field(strict=True, gt=0)]
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+TokenCount = Annotated[int, Field(strict=True, gt=0)]
 _CLOSED = ConfigDict(extra="forbid")
 _OURS = Path(__file__).with_name("model-settings.yaml")
 _FIXES = {
@@ -58,13 +57,13 @@ class ModelSettings:
     edit_format: str | None = None
     reminder: Reminder | None = None
     temperature: StrictBool | None = None
-    reasoning_effort: Effort | None = None
+    reasoning_effort: ReasoningEffort | None = None
     cache_markers: StrictBool | None = None
     prefill: StrictBool | None = None
     tools: StrictBool | None = None
     images: StrictBool | None = None
-    context: Tokens | None = None
-    max_output: Tokens | None = None
+    context: TokenCount | None = None
+    max_output: TokenCount | None = None
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
         mine, theirs = asdict(self), asdict(other)

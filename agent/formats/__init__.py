@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from agent.formats.base import EditFormat, Matching, Notation
 from agent.formats.diff import DiffFencedFormat, DiffFormat, DiffFormat2023
-from agent.formats.diff_func import DiffFunctionFormat, DiffFunctionFormat2023
+from agent.formats.functions import (
+    DiffFunctionFormat,
+    DiffFunctionFormat2023,
+    WholeFunctionFormat,
+    WholeFunctionFormat2023,
+)
 from agent.formats.patch import PatchFormat
 from agent.formats.reference import ReferenceDiffFormat
 from agent.formats.udiff import UnifiedDiffFormat
 from agent.formats.whole import WholeFormat
-from agent.formats.whole_func import WholeFunctionFormat, WholeFunctionFormat2023
 
 _FORMATS: tuple[type[EditFormat], ...] = (
     DiffFormat,

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from agent.formats import format_names, get_format
+from agent.formats.apply import safe_edits, write_report
 from agent.formats.base import (
     ApplyReport,
     Edit,
@@ -23,7 +24,6 @@ from agent.formats.base import (
     after_failures,
     feedback,
 )
-from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from llm.chat import Reply
 

@@ -6,8 +6,7 @@ from agent.lint.compilers import (
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.lint.context import describe
-from agent.lint.findings import Change, Finding
+from agent.lint.findings import Change, Finding, describe
 from agent.lint.linter import Linter
 
 __all__ = [

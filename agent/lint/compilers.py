@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from agent.lint.findings import Finding
-from agent.lint.source import encoded
+from agent.lint.findings import Finding, encoded
 
 # Larger sources are compiled in a process with limits, which takes 40 ms to start.
 _LONGEST_QUICK = 30_000

@@ -21,8 +21,7 @@ from agent.lint.compilers import (
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.lint.findings import Change, Finding
-from agent.lint.source import SourceText, encoded
+from agent.lint.findings import Change, Finding, SourceText, encoded
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from agent.builtin import BuiltinAgent
+from agent.conversation.base import ConversationLimits, Ending, Result
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Ending, Result
 from agent.conversation.testreport import TestReport
 from agent.lint import (
     Change,
@@ -20,7 +20,7 @@ from agent.lint import (
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.protocol import Task, Transcript, Work
+from agent.protocol import AgentResult, Task, Transcript
 from agent.repomap import RenderedMaps
 from agent.workspace import TextFile
 from bench.attempts.candidates import BROKEN, AttemptStatus, Candidate, attempt_status
@@ -39,7 +39,7 @@ from core.worktree import Changes
 from environments.base import EnvironmentKind
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256
-from llm.gate import Answered, Ask, Failed
+from llm.gate import Answered, Failed, PlannedCall
 from runs.calls.gate import AttemptGate, PaidCall
 from runs.jobs import JobAccess
 from runs.modelsource import NotRecordedError, Turn
@@ -160,7 +160,7 @@ class Attempt:
         except Exception:  # an attempt must not take the run with it
             return replace(_said(record, said, AttemptStatus.ERROR), error=traceback.format_exc())
 
-    def _worked(self, task: Task) -> Work:
+    def _worked(self, task: Task) -> AgentResult:
         if not isinstance(self.services.agent, BuiltinAgent):
             # The builtin agent asks a model before it writes; others may write at once.
             self.checkout.settle()
@@ -169,14 +169,14 @@ class Attempt:
         try:
             return self._command_worked(task, self._gate())
         except BudgetUsedError as error:
-            return Work(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
+            return AgentResult(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
 
-    def _command_worked(self, task: Task, gate: AttemptGate) -> Work:
+    def _command_worked(self, task: Task, gate: AttemptGate) -> AgentResult:
         """Run a command: it calls models itself, so the run is charged with what it reports."""
         asked = request_sha256([Message("user", task.message)])
         # Like a call of a model, it is mostly waiting.
         with self.slot.given_back():
-            ticket = gate.begin(Ask(task.model_name, "command", asked, 0, None))
+            ticket = gate.begin(PlannedCall(task.model_name, "command", asked, 0, None))
             try:
                 work = self.services.agent.work(task)
                 # Killed at a forced shutdown: it did not end, and may be billed.
@@ -198,7 +198,7 @@ class Attempt:
         self.ran.append(self.tests.tested)
         return report
 
-    def _finished(self, record: AttemptRecord, task: Task, work: Work) -> AttemptRecord:
+    def _finished(self, record: AttemptRecord, task: Task, work: AgentResult) -> AttemptRecord:
         try:
             left = () if work.result else take_over(self.checkout)
         except UnusableTreeError as error:

@@ -13,8 +13,7 @@ import typer
 from core.address import HIDDEN_USER
 from core.errors import UserError
 from core.options import options_of
-from core.parsing.plainyaml import yaml_of
-from core.parsing.untrusted import MIB, DamagedError
+from core.parsing.untrusted import MIB, DamagedError, yaml_of
 from environments.options import absolute
 from llm.settings import TextLoader
 from runs.options import TOP

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from agent.conversation.base import ConversationLimits
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits
 from agent.lint import Linter
-from agent.protocol import Task, Transcript, Work
+from agent.protocol import AgentResult, Task, Transcript
 from agent.repomap import RenderedMaps, TagStore
 from bench.assembly import make_agent, make_mirrors
 from bench.config import RunConfig, validated
@@ -106,7 +106,9 @@ def _task(
     )
 
 
-def _lines(config: RunConfig, work: Work, task: Task, seconds: float, patch: str) -> Iterator[str]:
+def _lines(
+    config: RunConfig, work: AgentResult, task: Task, seconds: float, patch: str
+) -> Iterator[str]:
     replies = [call.reply for call in task.transcript.calls]
     usages = [reply.usage for reply in replies if reply.usage]
     yield f"agent     {config.agent}"

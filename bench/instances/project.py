@@ -13,8 +13,7 @@ from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.snapshots import Snapshot, Snapshots
-from core.parsing.plainyaml import yaml_of
-from core.parsing.untrusted import DamagedError
+from core.parsing.untrusted import DamagedError, yaml_of
 from environments import ImageSpec, Project, UnavailableError, VenvSpec
 
 # First match wins; from swebench/harness/constants/python.py before version 5.

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.output import Tail
-from core.processes import CommandResult
+from core.processes import CommandResult, Tail
 from core.worktree import Changes
 from environments.docker.engine import engine_error_types, engine_errors, is_podman
 from environments.docker.execs import Sinks, run_exec

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from core.errors import InfrastructureError
-from core.output import Tail
+from core.processes import Tail
 from environments.base import UnavailableError
 from environments.folders import (
     FOLDER,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from agent.conversation.outcomes import ReplyCounts
+from agent.conversation.base import ReplyCounts
 from core.parsing.untrusted import DamagedError, json_of
 from llm.chat import Reply
 

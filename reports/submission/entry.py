@@ -8,7 +8,7 @@ from datetime import date
 
 from pydantic import ValidationError
 
-from core.parsing.plainyaml import yaml_of
+from core.parsing.untrusted import yaml_of
 from reports.submission.meta import Metadata, mistakes
 from reports.submission.package import (
     RESEARCH_RULE_DAY,

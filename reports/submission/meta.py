@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from core.errors import UserError
-from core.parsing.plainyaml import yaml_of
+from core.parsing.untrusted import yaml_of
 
 _VERSION = re.compile(r"\bv?\d+\.\d+|\bv\d+\b", re.IGNORECASE)
 

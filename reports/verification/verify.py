@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent.conversation.reflections import Reflections
+from agent.conversation.base import Reflections
 from bench.config import RunConfig
 from bench.instances.instance import split_row
 from core.errors import DamagedFileError, InfrastructureError, UserError

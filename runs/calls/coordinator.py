@@ -19,7 +19,7 @@ from core.money import as_text
 from core.redaction import Redactor
 from core.shutdown import Shutdown
 from llm.chat import BudgetUsedError
-from llm.gate import Answered, Ask, Failed, Outcome
+from llm.gate import Answered, CallOutcome, Failed, PlannedCall
 from runs.calls.budget import Budget, LimitScope, OverBudgetError, Reservation
 from runs.calls.journal import (
     Journal,
@@ -55,10 +55,10 @@ class WorkerCalls(Protocol):
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         """Return the entries of an instance's journal."""
 
-    def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
         """Let a request through, or say when to ask again."""
 
-    def end(self, call: str, outcome: Outcome) -> bool:
+    def end(self, call: str, outcome: CallOutcome) -> bool:
         """Record the outcome of a request; see ``Gate.end``."""
 
     def stopping(self) -> str:
@@ -71,7 +71,7 @@ class _Pending:
 
     instance_id: str
     asked: JournalEntry
-    ask: Ask
+    ask: PlannedCall
     reservation: Reservation
 
 
@@ -100,7 +100,7 @@ class CallCoordinator:
     def stopping(self) -> str:
         return self.stop.reason
 
-    def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
         # The budget comes first: a call that the rate limiter admits counts as sent.
@@ -135,7 +135,7 @@ class CallCoordinator:
             names = ", ".join(self.providers)
             self.stop.request(f"no model has answered for {paused:.0f} s ({names}); run it again")
 
-    def end(self, call: str, outcome: Outcome) -> bool:
+    def end(self, call: str, outcome: CallOutcome) -> bool:
         with self._lock:
             pending = self._pending.pop(call)
         # Even if the disk fails, the budget and the rate limiter learn the outcome.

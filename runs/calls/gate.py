@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from llm.chat import Reply, TimeUsedError
-from llm.gate import Ask, Outcome
+from llm.gate import CallOutcome, PlannedCall
 from llm.replay import exchange_of
 from runs.calls.coordinator import Ticket, WorkerCalls
 from runs.calls.journal import EntryKind, JournalEntry, asked_and_ended, reply_of
@@ -41,7 +41,7 @@ class AttemptGate:
     def pause(self, seconds: float) -> None:
         self.sleep(seconds)
 
-    def begin(self, ask: Ask) -> str:
+    def begin(self, ask: PlannedCall) -> str:
         while True:
             if self.seconds is not None and self.clock() - self._started > self.seconds:
                 raise TimeUsedError(f"the attempt's {self.seconds:g} s are used up")
@@ -50,7 +50,7 @@ class AttemptGate:
                 return answer.call
             self.sleep(answer.seconds)
 
-    def end(self, ticket: str, outcome: Outcome) -> bool:
+    def end(self, ticket: str, outcome: CallOutcome) -> bool:
         return self.coordinator.end(ticket, outcome)
 
 

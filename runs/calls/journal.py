@@ -20,7 +20,7 @@ from typing import Any
 from core.money import as_number, as_text, dollars_or_none
 from core.redaction import Redactor
 from llm.chat import Reply, refusal
-from llm.gate import Answered, Ask, Outcome, Refused
+from llm.gate import Answered, CallOutcome, PlannedCall, Refused
 from llm.replay import exchange_of, reply_of_json
 from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
 from runs.storage.jsonlines import LineFormat, read_lines
@@ -80,7 +80,7 @@ def append_entry(path: Path, entry: JournalEntry, *, durable: bool) -> None:
             os.fsync(stream.fileno())
 
 
-def asked_entry(call: str, attempt: int, ask: Ask) -> JournalEntry:
+def asked_entry(call: str, attempt: int, ask: PlannedCall) -> JournalEntry:
     """Return the entry of a request that is about to be sent."""
     exchange = ask.exchange_sha256
     return {
@@ -95,7 +95,7 @@ def asked_entry(call: str, attempt: int, ask: Ask) -> JournalEntry:
     }
 
 
-def ended_entry(call: str, outcome: Outcome, redact: Redactor) -> JournalEntry:
+def ended_entry(call: str, outcome: CallOutcome, redact: Redactor) -> JournalEntry:
     """Return the entry that ends ``call``, redacted where providers quote keys: in errors."""
     if isinstance(outcome, Answered):
         kind = EntryKind.ANSWERED.value

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import random as random_share
 
 from core.options import option, option_group
-from llm.gate import Failed, Outcome
+from llm.gate import CallOutcome, Failed
 from runs.calls.amounts import PerModel, parse_rates
 
 SCALE = "How much at once"
@@ -144,7 +144,7 @@ class RateLimiter:
                 state.probed_until = now + self._policy.probe_patience
             return 0.0
 
-    def ended(self, provider: str, outcome: Outcome) -> bool:
+    def ended(self, provider: str, outcome: CallOutcome) -> bool:
         """Note the outcome of an admitted call, and tell whether a failure uses up a try of it."""
         if isinstance(outcome, Failed) and not outcome.transient and not outcome.reached:
             # The worker died, or the error is of this machine: nothing is known of the provider.

@@ -25,10 +25,11 @@ from typing import Annotated
 
 import typer
 
-from agent.conversation.checks import Checks
-from agent.conversation.coder import show_files
+from agent.conversation.coder import Checks
+from agent.conversation.context import show_files
 from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
+from agent.formats.apply import safe_edits, write_report
 from agent.formats.base import (
     ApplyReport,
     MalformedReplyError,
@@ -38,7 +39,6 @@ from agent.formats.base import (
     after_failures,
     feedback,
 )
-from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from core.plaintext import table
 from llm.chat import Message, Reply

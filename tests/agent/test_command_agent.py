@@ -16,9 +16,9 @@ import pytest
 from agent.agents import load_agent
 from agent.builtin import BuiltinAgent
 from agent.command_agent import CommandAgent, command_agent, read_spent
+from agent.conversation.base import ConversationLimits, Ending
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Ending
-from agent.protocol import Task, Transcript, Work
+from agent.protocol import AgentResult, Task, Transcript
 from core.errors import InfrastructureError, UserError
 from llm.chat import Usage
 from llm.replay import RecordedAttempt, ReplayModel
@@ -47,7 +47,7 @@ def python(code: str, *words: str) -> str:
     return shlex.join([sys.executable, "-c", code, *words])
 
 
-def run(root: Path, template: str, seconds: float = 20, *names: str) -> tuple[Work, Task]:
+def run(root: Path, template: str, seconds: float = 20, *names: str) -> tuple[AgentResult, Task]:
     task = a_task(root)
     return command_agent(template, names, seconds).work(task), task
 
@@ -60,7 +60,7 @@ def test_the_placeholders_are_filled_as_whole_words(tmp_path: Path) -> None:
     code = "import sys, json, os; print(json.dumps([open(sys.argv[1]).read(), sys.argv[2:]]))"
     words = ("{message_file}", "--model={model}", "{temperature}", "{{other}}", "{result_file}")
     work, task = run(tmp_path, python(code, *words))
-    assert work == Work()
+    assert work == AgentResult()
     message, (model, temperature, other, result_file) = json.loads(output(task))
     assert message == MESSAGE
     assert (model, temperature, other) == ("--model=vendor/model name", "0.4", "{other}")
@@ -106,7 +106,7 @@ def test_secrets_that_it_prints_are_redacted(
 
 def test_exit_codes_are_recorded(tmp_path: Path) -> None:
     work, task = run(tmp_path, python("print('so far'); raise SystemExit(3)"))
-    assert work == Work(None, "the agent ended with exit code 3", Ending.FAILED)
+    assert work == AgentResult(None, "the agent ended with exit code 3", Ending.FAILED)
     assert output(task) == "so far\n"
     (call,) = task.transcript.calls
     assert (call.reply.cost, call.reply.model) == (None, "vendor/model name")
@@ -136,7 +136,7 @@ def test_children_do_not_outlive_an_agent_that_ended(tmp_path: Path) -> None:
         " start_new_session=True); time.sleep(0.5)"
     )
     work, _ = run(tmp_path, python(code))
-    assert work == Work()
+    assert work == AgentResult()
     size = (tmp_path / "beat").stat().st_size
     time.sleep(0.5)
     assert (tmp_path / "beat").stat().st_size == size
@@ -148,7 +148,7 @@ def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
         "for _ in range(100): w(b'x' * 1_000_000)\nw(b'\\nlast')"
     )
     work, task = run(tmp_path, python(code), 60)
-    assert work == Work()
+    assert work == AgentResult()
     text = output(task)
     assert text.startswith("first\ufffd\n")
     assert text.endswith("\nlast")

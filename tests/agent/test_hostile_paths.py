@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.formats.apply import safe_edits, write_report
 from agent.formats.base import WholeFile
-from agent.formats.safe import safe_edits, write_report
 from agent.formats.whole import WholeFormat
 from agent.workspace import TextFile, UnsafePathError, Workspace
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from core.errors import DamagedFileError
-from core.parsing.plainyaml import yaml_of
 from core.parsing.untrusted import (
     DEEPEST,
     DamagedError,
@@ -17,6 +16,7 @@ from core.parsing.untrusted import (
     object_of,
     read_bytes,
     read_object,
+    yaml_of,
 )
 from llm.settings import StrictLoader
 

@@ -14,7 +14,7 @@ import pytest
 from core.errors import InfrastructureError, UserError
 from llm.chat import Message, Reply, RequestRefusedError
 from llm.client import LiteLLMModel
-from llm.gate import Answered, Ask, Failed, Outcome
+from llm.gate import Answered, CallOutcome, Failed, PlannedCall
 from llm.options import ModelChoice
 from llm.provider_errors import RetryPolicy, retry_after
 from llm.replay import reply_of_json
@@ -31,7 +31,7 @@ class Books:
     """A gate that keeps the outcomes."""
 
     def __init__(self) -> None:
-        self.ends: list[Outcome] = []
+        self.ends: list[CallOutcome] = []
 
     def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
         return None
@@ -39,10 +39,10 @@ class Books:
     def pause(self, seconds: float) -> None:
         pass
 
-    def begin(self, ask: Ask) -> str:
+    def begin(self, ask: PlannedCall) -> str:
         return ""
 
-    def end(self, ticket: str, outcome: Outcome) -> bool:
+    def end(self, ticket: str, outcome: CallOutcome) -> bool:
         self.ends.append(outcome)
         return True
 
@@ -221,7 +221,7 @@ def test_a_name_of_megabytes_does_not_block_the_loop(provider: Provider, name: s
 def test_an_answer_without_end_is_cut_and_billed(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llm.wire._MOST_BYTES", 100_000)
+    monkeypatch.setattr("llm.provider_errors._MOST_BYTES", 100_000)
     provider.will_answer("x" * 200_000)
     books = Books()
     with pytest.raises(InfrastructureError):

@@ -11,9 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.ranking.index import FILE, Index, Ints
-from agent.repomap.ranking.lexicon import K1, Floats, Lexicon, Places, summed
-from agent.repomap.scanning.words import IDENTIFIER, parts
+from agent.repomap.ranking.index import FILE, K1, Floats, Index, Ints, Lexicon, Places, summed
+from agent.repomap.scanning.tags import IDENTIFIER, parts
 
 _TEST = re.compile(
     r"(^|/)(tests?|testing|__tests__|specs?|testdata|test-data|fixtures?|benchmarks?|roottest)/"

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.grammars import grammar, grammars_version, language_of, parser
-from agent.repomap.scanning.tags import SCANNER, Definition, FileTags
-from agent.repomap.scanning.words import IDENTIFIER
+from agent.repomap.scanning.tags import IDENTIFIER, SCANNER, Definition, FileTags
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Query

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.builtin import BuiltinAgent
-from agent.conversation.brief import Brief
+from agent.conversation.base import ConversationLimits, ConversationSetup, Ending, Reflections
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Ending
-from agent.conversation.reflections import Reflections
 from agent.formats.base import OnFailure
-from agent.protocol import Task, Transcript, Work
+from agent.protocol import AgentResult, Task, Transcript
 from agent.workspace import TextFile
 from exercises.canitedit.prompts import plain_lines
 from llm.chat import (
@@ -88,7 +86,9 @@ def edit_program(
             transcript=said,
             log=log,
             on_failure=OnFailure.ROLL_BACK,
-            brief=Brief(SYSTEM, OPENING, shown=(PROGRAM,), more_files=False, lint=False),
+            setup=ConversationSetup(
+                SYSTEM, OPENING, shown=(PROGRAM,), more_files=False, lint=False
+            ),
         )
         work = BuiltinAgent().work(task)
         _check_asked(work, said)
@@ -99,7 +99,7 @@ def edit_program(
     return EditedProgram(program, said.calls[-1].reply, applied)
 
 
-def _check_asked(work: Work, said: Transcript) -> None:
+def _check_asked(work: AgentResult, said: Transcript) -> None:
     """Raise what the agent keeps to itself: that the model gave no reply."""
     ending = work.result.ending if work.result else Ending.FAILED
     if work.error and ending in (Ending.REFUSED, Ending.CONTEXT):

@@ -11,8 +11,7 @@ import yaml
 from core.atomic import write_text_atomic
 from core.errors import DamagedFileError
 from core.money import as_number
-from core.parsing.plainyaml import yaml_of
-from core.parsing.untrusted import DamagedError, read_bytes, text_of
+from core.parsing.untrusted import DamagedError, read_bytes, text_of, yaml_of
 from exercises.exercism.reporting.columns import OURS, SUMS, Column, summary
 from exercises.exercism.results import column_folder
 from reports.statistics.methods.intervals import Share

@@ -1,4 +1,4 @@
-"""The conversation of one model about one exercise: its brief, its tests, and what became of it."""
+"""The conversation of one model about one exercise: its setup, its tests, and what became of it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from itertools import islice
 from pathlib import Path
 
 from agent.builtin import tries
-from agent.conversation.brief import Brief
+from agent.conversation.base import ConversationLimits, ConversationSetup, Reflections, Result
 from agent.conversation.context import ContextWindow
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Result
-from agent.conversation.reflections import Reflections
 from agent.conversation.testreport import TestReport
-from agent.protocol import Task, Transcript, Work
+from agent.protocol import AgentResult, Task, Transcript
 from core.worktree import Changes
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.messages import TIMED_OUT, failures_message, first_message, fitting
@@ -66,7 +64,7 @@ class ExerciseConversation:
     log: Callable[[str], None]
     testing: Callable[[], None] = lambda: None
     transcript: Transcript = field(default_factory=Transcript)
-    works: list[Work] = field(default_factory=list)
+    works: list[AgentResult] = field(default_factory=list)
     tried: list[TryResult] = field(default_factory=list)
     architect: ChatModel | None = None
     editors: list[Transcript] = field(default_factory=list)
@@ -82,26 +80,26 @@ class ExerciseConversation:
         for work in islice(works, self.config.tries):
             self.works.append(work)
 
-    def _planned(self, task: Task, architect: ChatModel) -> Iterator[Work]:
+    def _planned(self, task: Task, architect: ChatModel) -> Iterator[AgentResult]:
         """Yield the tries of the architect's conversation: its plan is edited, then tested."""
         plan = PlanFormat()
 
         def tested(changes: Changes) -> TestReport:
             said = Transcript(calls=self.transcript.calls)
             self.editors.append(said)
-            brief = replace(task.brief, system=_EDITOR, test_unedited=False)
-            edits = replace(task, message=plan.plan, transcript=said, brief=brief, run_tests=None)
+            setup = replace(task.setup, system=_EDITOR, test_unedited=False)
+            edits = replace(task, message=plan.plan, transcript=said, setup=setup, run_tests=None)
             work = next(tries(edits))
             if work.result:
                 self.edited.append(work.result)
             raise_ending(work)
             return self._test(changes)
 
-        brief = replace(task.brief, system=_ARCHITECT)
-        yield from tries(replace(task, model=architect, brief=brief, run_tests=tested), plan)
+        setup = replace(task.setup, system=_ARCHITECT)
+        yield from tries(replace(task, model=architect, setup=setup, run_tests=tested), plan)
 
     def _task(self) -> Task:
-        brief = Brief(
+        setup = ConversationSetup(
             system=_SYSTEM,
             opening=_OPENING,
             again=_AGAIN,
@@ -125,7 +123,7 @@ class ExerciseConversation:
             run_tests=self._test,
             transcript=self.transcript,
             log=self.log,
-            brief=brief,
+            setup=setup,
         )
 
     def _test(self, changes: Changes) -> TestReport:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.conversation.outcomes import Ending, ReplyCounts
-from agent.protocol import Work
+from agent.conversation.base import Ending, ReplyCounts
+from agent.protocol import AgentResult
 from bench.attempts.candidates import AttemptStatus, Candidate
 from bench.attempts.records import AttemptRecord
 from core.money import total
@@ -172,7 +172,7 @@ def played_of(
     )
 
 
-def _ended(works: list[Work], tried: tuple[TryResult, ...]) -> tuple[ExerciseStatus, str]:
+def _ended(works: list[AgentResult], tried: tuple[TryResult, ...]) -> tuple[ExerciseStatus, str]:
     if tried and tried[-1].solved:
         return ExerciseStatus.SOLVED, f"solved in try {len(tried)}"
     if not works or works[-1].result is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.conversation.coder import ContextFullError
-from agent.conversation.outcomes import Ending
+from agent.conversation.base import Ending
+from agent.conversation.context import ContextFullError
 from agent.formats.apply import EngineFormat
 from agent.formats.base import Edit, ReplyScope
-from agent.protocol import Work
+from agent.protocol import AgentResult
 from llm.chat import (
     BudgetUsedError,
     ChatModel,
@@ -73,7 +73,7 @@ def alike(models: Sequence[ChatModel], label: str) -> Sequence[ChatModel]:
     return [Alike(one, traits, label) for one in models]
 
 
-def raise_ending(work: Work) -> None:
+def raise_ending(work: AgentResult) -> None:
     """Let the conversation of the architect end as that of its editor did."""
     if work.result and (made := _RAISED.get(work.result.ending)):
         raise made(work.error)

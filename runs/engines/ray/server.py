@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import RayError
 
 from core.errors import StoppedError
-from llm.gate import Ask, Outcome
+from llm.gate import CallOutcome, PlannedCall
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
 from runs.engines.base import Driver
@@ -80,11 +80,11 @@ class RunServer:
         with self._state(start):
             return self.driver.coordinator.entries(start.key)
 
-    def begin(self, start: JobStart, attempt: int, ask: Ask) -> Ticket | Wait:
+    def begin(self, start: JobStart, attempt: int, ask: PlannedCall) -> Ticket | Wait:
         with self._state(start):
             return self.driver.coordinator.begin(start.key, attempt, ask)
 
-    def end(self, start: JobStart, call: str, outcome: Outcome) -> bool:
+    def end(self, start: JobStart, call: str, outcome: CallOutcome) -> bool:
         with self._state(start):
             return self.driver.coordinator.end(call, outcome)
 

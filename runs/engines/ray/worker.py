@@ -21,7 +21,7 @@ from ray.exceptions import RayError
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.redaction import Redactor
 from core.shutdown import Shutdown
-from llm.gate import Ask, Outcome
+from llm.gate import CallOutcome, PlannedCall
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
 from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
@@ -190,10 +190,10 @@ class RemoteCalls:
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         return cast(Sequence[JournalEntry], self.connection.ask("entries", self.start))
 
-    def begin(self, instance_id: str, attempt: int, ask: Ask) -> Ticket | Wait:
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
         return cast("Ticket | Wait", self.connection.ask("begin", self.start, attempt, ask))
 
-    def end(self, call: str, outcome: Outcome) -> bool:
+    def end(self, call: str, outcome: CallOutcome) -> bool:
         return bool(self.connection.ask("end", self.start, call, outcome))
 
     def stopping(self) -> str:

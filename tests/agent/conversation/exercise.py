@@ -1,4 +1,4 @@
-"""Helpers for tests of conversations with a brief of their own: an exercise with two tries."""
+"""Helpers for tests of conversations with a setup of their own: an exercise with two tries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from agent.builtin import tries
-from agent.conversation.brief import Brief
+from agent.conversation.base import ConversationLimits, ConversationSetup, Reflections, Result
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Result
-from agent.conversation.reflections import Reflections
 from agent.conversation.testreport import TestReport
 from agent.protocol import Task, Transcript
 from core.worktree import Changes
@@ -29,7 +27,7 @@ from tests.agent.formats.editing import block
 STUB = "import re\n\n\ndef f(text):\n    pass\n"
 DONE = STUB.replace("pass", "return 1")
 FILES = {"f.py": STUB, "f_test.py": "import f\n", "g.py": "x = 1\nx = 1\n"}
-BRIEF = Brief(
+SETUP = ConversationSetup(
     system="You write code.\n\n{{ format_rules }}",
     opening="The files:\n\n{{ files }}\n\n{{ problem }}",
     again="The files now:\n\n{{ files }}\n\n{{ message }}",
@@ -81,7 +79,7 @@ class Attempt:
         self.trees.append(changes)
         return self.reports[min(len(self.trees), len(self.reports)) - 1]
 
-    def task(self, brief: Brief, form: str) -> Task:
+    def task(self, setup: ConversationSetup, form: str) -> Task:
         return Task(
             root=self.root,
             message="Write `f`: see f_test.py. {{ braces }}",
@@ -95,7 +93,7 @@ class Attempt:
             run_tests=self.test,
             transcript=Transcript(),
             log=lambda _: None,
-            brief=brief,
+            setup=setup,
         )
 
 
@@ -103,7 +101,7 @@ def attempt(
     root: Path,
     *replies: str | Reply | Exception,
     reports: Sequence[TestReport] = (FAILED,),
-    brief: Brief = BRIEF,
+    setup: ConversationSetup = SETUP,
     form: str = "diff",
     traits: Traits | None = None,
 ) -> tuple[list[Result], Attempt]:
@@ -111,7 +109,7 @@ def attempt(
     for path, text in FILES.items():
         (root / path).write_text(text)
     one = Attempt(root, Scripted(list(replies), traits or Traits()), list(reports))
-    works = list(islice(tries(one.task(brief, form)), 2))
+    works = list(islice(tries(one.task(setup, form)), 2))
     return [work.result for work in works if work.result], one
 
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.checks import Checks
-from agent.conversation.coder import Coder
+from agent.conversation.base import ConversationLimits, Ending, Reflections, Result
+from agent.conversation.coder import Checks, Coder
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Ending, Result
-from agent.conversation.reflections import Reflections
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats.diff import DiffFormat
 from agent.lint import Finding, Linter

@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.checks import Checks
-from agent.conversation.coder import Coder
+from agent.conversation.base import (
+    ConversationLimits,
+    Ending,
+    Reflections,
+    ReflectionsUsed,
+    Result,
+    Topic,
+)
+from agent.conversation.coder import Checks, Coder
 from agent.conversation.context import ContextWindow
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Ending, Result
-from agent.conversation.reflections import Reflections, ReflectionsUsed, Topic
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats import get_format
 from agent.formats.base import OnFailure

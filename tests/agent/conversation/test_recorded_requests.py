@@ -15,11 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.checks import Checks
-from agent.conversation.coder import Coder
+from agent.conversation.base import ConversationLimits, Reflections
+from agent.conversation.coder import Checks, Coder
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits
-from agent.conversation.reflections import Reflections
 from agent.conversation.testreport import Failure, TestReport
 from agent.formats import format_names, get_format
 from agent.formats.base import Matching, OnFailure

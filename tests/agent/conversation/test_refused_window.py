@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.checks import Checks
-from agent.conversation.coder import Coder
+from agent.conversation.base import ConversationLimits, Ending, Reflections
+from agent.conversation.coder import Checks, Coder
 from agent.conversation.mentions import FileIndex
-from agent.conversation.outcomes import ConversationLimits, Ending
-from agent.conversation.reflections import Reflections
 from agent.formats import get_format
 from agent.workspace import Workspace
 from bench.cli.commands import run_command

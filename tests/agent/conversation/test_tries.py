@@ -9,8 +9,7 @@ import pytest
 
 from agent.agents import load_agent
 from agent.builtin import BuiltinAgent, tries
-from agent.conversation.brief import harness_brief
-from agent.conversation.outcomes import Ending
+from agent.conversation.base import Ending, harness_setup
 from agent.conversation.testreport import Failure, TestReport
 from llm.chat import (
     BudgetUsedError,
@@ -19,11 +18,11 @@ from llm.chat import (
 )
 from tests.agent.conversation.exercise import (
     BAD,
-    BRIEF,
     DONE,
     FAILED,
     FILES,
     GOOD,
+    SETUP,
     Attempt,
     Scripted,
     attempt,
@@ -75,7 +74,7 @@ def test_the_transcript_has_all_tries(tmp_path: Path) -> None:
     for path, text in FILES.items():
         (tmp_path / path).write_text(text)
     one = Attempt(tmp_path, Scripted(["no", "no", RuntimeError("gone")]), [FAILED])
-    task = one.task(BRIEF, "diff")
+    task = one.task(SETUP, "diff")
     works: Iterator[object] = tries(task)
     next(works)
     assert len(task.transcript.calls) == 1
@@ -97,8 +96,8 @@ def test_the_builtin_agent_makes_one_try_with_the_brief_of_its_task(tmp_path: Pa
     for path, text in FILES.items():
         (tmp_path / path).write_text(text)
     one = Attempt(tmp_path, Scripted([GOOD]), [FAILED])
-    work = BuiltinAgent().work(one.task(BRIEF, "diff"))
+    work = BuiltinAgent().work(one.task(SETUP, "diff"))
     assert work.result
     assert work.result.test is False
-    assert one.task(harness_brief(), "diff").brief == harness_brief()
+    assert one.task(harness_setup(), "diff").setup == harness_setup()
     assert load_agent("builtin") == BuiltinAgent()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.formats import get_format
+from agent.formats.apply import safe_edits, write_report
 from agent.formats.base import ApplyReport, Matching, MoveFile, ReplyScope, Unreadable
-from agent.formats.safe import safe_edits, write_report
 from agent.workspace import Workspace
 from llm.chat import Reply
 from tests.agent.formats.editing import block

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent.protocol import Task, Work
+from agent.protocol import AgentResult, Task
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig, validated
 from bench.repos.checkout import Checkout
@@ -220,10 +220,10 @@ def test_a_dry_run_asks_for_no_keys(tmp_path: Path, cache: Path) -> None:
 class Stranger:
     """An agent of somebody else's, judged by the harness."""
 
-    def work(self, task: Task) -> Work:
+    def work(self, task: Task) -> AgentResult:
         place = task.root / "textkit/slug.py"
         place.write_text(place.read_text().replace("else:", "elif letters and letters[-1] != '-':"))
-        return Work()
+        return AgentResult()
 
 
 def test_an_agent_by_module_and_attribute(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.builtin import BuiltinAgent
-from agent.protocol import Task, Work
+from agent.protocol import AgentResult, Task
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import Examined, examine, files_in_submodules
 from bench.cli.commands import run_command
@@ -202,7 +202,7 @@ def test_an_attempt_whose_tested_tree_differs_is_not_plausible(
     """An agent of another maker has a tree tested that it does not leave behind."""
     real = BuiltinAgent.work
 
-    def work(agent: BuiltinAgent, task: Task) -> Work:
+    def work(agent: BuiltinAgent, task: Task) -> AgentResult:
         done = real(agent, task)
         (task.root / "textkit/later.py").write_text("x = 1\n")
         return done

@@ -16,9 +16,8 @@ import pytest
 from bench.cli.cli import run_cli
 from core.errors import InfrastructureError, UserError
 from core.redaction import Redactor
-from llm.provider_errors import meaning
+from llm.provider_errors import Wire, meaning
 from llm.registry import the_litellm
-from llm.wire import Wire
 from runs.storage.store import RunStore
 from tests.bench.cli.test_options import Run
 from tests.bench.cli.test_options import here as here  # a fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.outcomes import ReplyCounts
+from agent.conversation.base import ReplyCounts
 from exercises.exercism.counters import (
     indentation_errors,
     lazy_comments,

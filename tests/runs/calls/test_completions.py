@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from llm.chat import Message, Reply, RequestRefusedError, WindowExceededError, request_sha256
-from llm.gate import Ask
+from llm.gate import PlannedCall
 from runs.calls.gate import AttemptGate, recorded_calls
 from runs.calls.journal import EntryKind, Journal, asked_and_ended, asked_entry, reply_of
 from runs.calls.ledger import read_ledger, total
@@ -139,7 +139,7 @@ def gate(entries: list[Any]) -> AttemptGate:
 
 
 def entries(call: str, exchange: str | None, content: str) -> list[Any]:
-    asked = asked_entry(call, 1, Ask("m", "p", "same", 1, None, exchange))
+    asked = asked_entry(call, 1, PlannedCall("m", "p", "same", 1, None, exchange))
     return [asked, {"kind": "answered", "call": call, "reply": Reply(content).as_json()}]
 
 

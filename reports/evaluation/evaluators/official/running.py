@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from core.errors import InfrastructureError, UserError
-from core.output import Tail
 from core.plaintext import shortened
-from core.processes import run_limited, without_secrets
+from core.processes import Tail, run_limited, without_secrets
 from environments.docker.engine import connect, engine_variables
 from environments.leftovers import remove_mounted, remove_named
 from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus

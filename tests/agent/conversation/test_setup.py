@@ -1,4 +1,4 @@
-"""Conversations with a brief of their own: files from the start, own texts, counted replies."""
+"""Conversations with a setup of their own: files from the start, own texts, counted replies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.builtin import tries
-from agent.conversation.outcomes import Ending, ReplyCounts
+from agent.conversation.base import Ending, ReplyCounts
 from agent.conversation.testreport import TestReport
 from agent.formats import format_names, get_format
 from agent.formats.base import Notation
@@ -17,12 +17,12 @@ from llm.chat import (
     Reply,
 )
 from tests.agent.conversation.exercise import (
-    BRIEF,
     DONE,
     FAILED,
     FILES,
     FOREIGN,
     GOOD,
+    SETUP,
     STUB,
     Attempt,
     Scripted,
@@ -73,11 +73,11 @@ def test_an_unedited_tree_is_tested_after_every_reply(tmp_path: Path) -> None:
 
 
 def test_the_harness_tests_changed_trees_only(tmp_path: Path) -> None:
-    brief = replace(BRIEF, test_unedited=False)
-    results, one = attempt(tmp_path, "No.", brief=brief)
+    setup = replace(SETUP, test_unedited=False)
+    results, one = attempt(tmp_path, "No.", setup=setup)
     assert [result.test for result in results] == [None]
     assert one.trees == []
-    results, one = attempt(tmp_path, GOOD, "No.", brief=brief)
+    results, one = attempt(tmp_path, GOOD, "No.", setup=setup)
     assert [result.test for result in results] == [False, False]
     assert len(one.trees) == 1, "an equal tree has equal results"
 
@@ -135,11 +135,11 @@ def test_calls_of_unknown_functions_are_counted_and_understood(tmp_path: Path) -
 
 
 def test_calls_of_unknown_functions_are_malformed_in_2023(tmp_path: Path) -> None:
-    brief = replace(BRIEF, notation=Notation.OF_2023)
+    setup = replace(SETUP, notation=Notation.OF_2023)
     call = called("python", {"explanation": "", "files": [{"path": "f.py", "content": DONE}]})
     good = get_format("whole-func", notation=Notation.OF_2023).render("f.py", STUB, DONE)
     results, one = attempt(
-        tmp_path, call, good, reports=[TestReport(True)], form="whole-func", brief=brief
+        tmp_path, call, good, reports=[TestReport(True)], form="whole-func", setup=setup
     )
     malformed = ReplyCounts(malformed=True, unknown_calls=1)
     assert results[0].replies == (malformed, ReplyCounts(edits=1))
@@ -150,10 +150,10 @@ def test_calls_of_unknown_functions_are_malformed_in_2023(tmp_path: Path) -> Non
 def test_files_are_shown_as_the_format_writes_them(tmp_path: Path) -> None:
     inside = f"```\nf.py\n{STUB}```\n\n```\ng.py\n"
     for form, notation in (("diff-fenced", Notation.CURRENT), ("diff", Notation.OF_2023)):
-        brief = replace(BRIEF, notation=notation)
-        _, one = attempt(tmp_path, "", "", form=form, brief=brief)
+        setup = replace(SETUP, notation=notation)
+        _, one = attempt(tmp_path, "", "", form=form, setup=setup)
         assert inside in one.model.asked(0)
-    _, one = attempt(tmp_path, "", "", form="diff-fenced", brief=replace(BRIEF, as_edited=False))
+    _, one = attempt(tmp_path, "", "", form="diff-fenced", setup=replace(SETUP, as_edited=False))
     assert fenced("f.py", STUB) in one.model.asked(0)
 
 
@@ -161,5 +161,5 @@ def test_the_fence_of_the_rules_is_in_no_file(tmp_path: Path) -> None:
     (tmp_path / "f.py").write_text("```\n")
     model = Scripted([""])
     one = Attempt(tmp_path, model, [TestReport(True)])
-    next(tries(one.task(replace(BRIEF, shown=("f.py",)), "whole")))
+    next(tries(one.task(replace(SETUP, shown=("f.py",)), "whole")))
     assert get_format("whole").instructions("````") in model.requests[0][0].content
