@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from bench.instances.sets import BUNDLED, Bundled
+from bench.instances.dataset import BUNDLED, Bundled
 from bench.selection import INSTANCES, Selection, since_option, until_option
 from core.options import Folder, option, option_group
 from environments.options import AGENT, ImageOptions

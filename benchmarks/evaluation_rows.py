@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.instances.evalscript import END_MARKER, START_MARKER
+from bench.instances.shape import END_MARKER, START_MARKER
 from bench.regression.related import directives
 from bench.regression.runners import Runner, runner_of
 from core.errors import InfrastructureError, UserError

@@ -21,8 +21,14 @@ from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits
-from bench.repos.checkout import Checkout, LeakError, make_checkout, make_spread, renew_checkout
-from bench.repos.snapshots import Snapshot
+from bench.repos.checkout import (
+    Checkout,
+    LeakError,
+    Snapshot,
+    make_checkout,
+    make_spread,
+    renew_checkout,
+)
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.processes import remove_tree
 from environments import UnavailableError

@@ -13,8 +13,7 @@ from agent.formats import format_names
 from bench.cli.cli import About
 from bench.cli.configfile import options_given
 from bench.config import RunConfig
-from bench.instances.dataset import ALIASES
-from bench.instances.sets import BUNDLED
+from bench.instances.dataset import ALIASES, BUNDLED
 from bench.options import Options, TryAgent
 from bench.selection import INSTANCES
 from core.address import Address, without_logins

@@ -18,10 +18,9 @@ from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance
 from bench.options import Options
-from bench.repos.checkout import Checkout, Snapshots, make_checkout
+from bench.repos.checkout import Checkout, Snapshot, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch
-from bench.repos.snapshots import Snapshot
 from core.money import in_words, total
 from core.processes import remove_tree
 from llm.gate import OpenGate

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +15,95 @@ from typing import Any
 
 import yaml
 
-from bench.instances.hub import Row, rows_of_hub
+from bench.instances.adapters.base import Row
 from bench.instances.instance import Instance, instance_id_of, split_row
-from bench.instances.sets import ALIASES, BUNDLED, DatasetName
-from core.errors import UserError
+from core.errors import InfrastructureError, UserError
 
-__all__ = ["ALIASES", "Dataset", "DatasetIdentity", "load_dataset", "rows_of_path"]
+DEFAULT_SPLIT = "test"
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_REVISION = re.compile(r"[\w./-]+")
+_HELD_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True)
+class HubSet:
+    """A set on the hub; ``split`` is used where ``test`` is asked for and the set has none."""
+
+    name: str
+    split: str = DEFAULT_SPLIT
+
+
+SETS = {
+    "lite": HubSet("SWE-bench/SWE-bench_Lite"),
+    "verified": HubSet("SWE-bench/SWE-bench_Verified"),
+    "full": HubSet("SWE-bench/SWE-bench"),
+    "multilingual": HubSet("SWE-bench/SWE-bench_Multilingual"),
+    "multimodal": HubSet("SWE-bench/SWE-bench_Multimodal"),
+    "pro": HubSet("ScaleAI/SWE-bench_Pro"),
+    "live": HubSet("SWE-bench-Live/SWE-bench-Live"),
+    # Its splits are languages: --split rust.
+    "live-multilang": HubSet("SWE-bench-Live/MultiLang"),
+    "multi": HubSet("ByteDance-Seed/Multi-SWE-bench", "train"),
+    "multi-mini": HubSet("ByteDance-Seed/Multi-SWE-bench_mini", "train"),
+    "multi-flash": HubSet("ByteDance-Seed/Multi-SWE-bench-flash", "train"),
+    "rebench": HubSet("nebius/SWE-rebench"),
+    "rebench-v2": HubSet("nebius/SWE-rebench-V2", "train"),
+    "gym": HubSet("SWE-Gym/SWE-Gym", "train"),
+    "smith": HubSet("SWE-bench/SWE-smith", "train"),
+}
+ALIASES = {alias: found.name for alias, found in SETS.items()}
+_SPLITS = {found.name: found.split for found in SETS.values()}
+
+
+@dataclass(frozen=True)
+class DatasetName:
+    """What ``--dataset`` names: an alias, a hub id or a path, and a revision of the hub."""
+
+    name: str
+    revision: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> DatasetName:
+        """Read ``NAME`` or ``NAME@REVISION``; a path that exists may have ``@`` in it."""
+        name, mark, revision = text.rpartition("@")
+        if not mark or Path(text).expanduser().exists():
+            return cls(text)
+        if not (name in SETS or _HUB_ID.fullmatch(name)):
+            raise UserError(
+                f"--dataset {text}: only a set on the hub has revisions; give NAME@REVISION with "
+                "an alias or a hub id"
+            )
+        if not _REVISION.fullmatch(revision):
+            raise UserError(
+                f"--dataset {text}: {revision!r} is not a revision; give a commit or tag"
+            )
+        return cls(name, revision)
+
+    @property
+    def hub_id(self) -> str:
+        if self.name in SETS:
+            return SETS[self.name].name
+        return self.name if _HUB_ID.fullmatch(self.name) else ""
+
+    def split(self, asked: str) -> str:
+        """Return the split to load: the set's only one in place of a default that it lacks."""
+        return _SPLITS.get(self.hub_id, asked) if asked == DEFAULT_SPLIT else asked
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """The parts of a bundled dataset, which no host serves."""
+
+    path: Path
+    build_mirrors: Callable[[Path], Path]
+    build_images: Callable[[Sequence[str]], None]
+
+
+BUNDLED: dict[str, Bundled] = {}
+"""The registered datasets by name."""
+
 
 # Left out of ``run.json`` where they are empty: few datasets have them.
 _RARE = ("config", "neutral_ids")
@@ -220,3 +306,89 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
             raise UserError(f"{path} has no split {split!r}; it has {', '.join(saved)}")
         saved = saved[split]
     return list(saved)
+
+
+def rows_of_hub(
+    name: str, split: str, revision: str = "", config: str = ""
+) -> tuple[Iterable[Row], str]:
+    """Return the rows of one split, and the hub's commit; empty where it is not known.
+
+    Raises:
+        UserError: there is no such dataset, split, revision or configuration.
+        InfrastructureError: the hub cannot be reached, or the cache has another revision.
+    """
+    # Without a network the library retries for 23 s and warns each time.
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
+    os.environ.setdefault("DATASETS_VERBOSITY", "error")
+    from datasets import load_dataset as load_from_hub
+    from datasets.exceptions import DatasetNotFoundError
+
+    try:
+        with _offline_if_unreachable(name):
+            found = load_from_hub(name, config or None, split=split, revision=revision or None)
+            held = revision_of(found.info.download_checksums or ())
+            # Offline, the library takes what its cache has.
+            if _COMMIT.fullmatch(revision) and held and not held.startswith(revision):
+                raise InfrastructureError(
+                    f"cannot load {name}@{revision}: the hub is not reached, and the local cache "
+                    f"has the revision {held}"
+                )
+            return list(found), held
+    except DatasetNotFoundError as error:
+        raise UserError(f"the hub has no dataset {name} that you may read: {error}") from error
+    except ValueError as error:
+        wanted = f"split {split!r}" + (f" in the configuration {config!r}" if config else "")
+        raise UserError(f"the dataset {name} has no {wanted}: {error}") from error
+    except InfrastructureError:
+        raise
+    except Exception as error:  # the client raises errors of many libraries
+        raise InfrastructureError(f"cannot load {name} from the hub: {error}") from error
+
+
+@contextmanager
+def _offline_if_unreachable(name: str) -> Iterator[None]:
+    """Ask the hub once; if it does not answer, let the libraries use their cache only."""
+    unreachable = _hub_unreachable(name)
+    if not unreachable:
+        yield
+        return
+    import datasets.config
+    import huggingface_hub.constants
+
+    places: tuple[Any, ...] = (huggingface_hub.constants, datasets.config)
+    before = [place.HF_HUB_OFFLINE for place in places]
+    for place in places:
+        place.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except Exception as error:
+        raise InfrastructureError(
+            f"cannot load {name} from the hub: {unreachable}; nor is it in the local cache"
+        ) from error
+    finally:
+        for place, value in zip(places, before, strict=True):
+            place.HF_HUB_OFFLINE = value
+
+
+def _hub_unreachable(name: str) -> str:
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        HfApi().dataset_info(name, timeout=_TIMEOUT)
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        return f"it answers HTTP {status}" if status >= 500 else ""
+    except (httpx.TransportError, OfflineModeIsEnabled, OSError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def revision_of(sources: Iterable[str]) -> str:
+    """Return the hub's commit in the addresses of a dataset's files; empty if there is not one.
+
+    The library writes them as ``hf://datasets/OWNER/NAME@COMMIT/FILE``.
+    """
+    commits = {match[1] for source in sources if (match := _HELD_REVISION.search(source))}
+    return commits.pop() if len(commits) == 1 else ""

@@ -16,8 +16,7 @@ from typing import Any
 
 from bench.instances.adapters import ADAPTERS, adapter_of, nearest
 from bench.instances.adapters.base import TEST_SETUP, SetAdapter, own_id
-from bench.instances.evalscript import bare_setup
-from bench.instances.shape import ImagePlace, Instance, Spec, TestSetup, derived_image
+from bench.instances.shape import ImagePlace, Instance, Spec, TestSetup, bare_setup, derived_image
 from bench.repos.patches import patch_paths
 from core.errors import UserError
 from runs.storage.layouts import is_safe_key

@@ -10,9 +10,8 @@ from dataclasses import asdict
 from agent.workspace import Workspace
 from bench.instances.instance import ImagePlace, Instance, Spec
 from bench.regression.runners.shell import Read
-from bench.repos.checkout import Checkout
+from bench.repos.checkout import Checkout, Snapshot, Snapshots
 from bench.repos.mirrors import Mirrors
-from bench.repos.snapshots import Snapshot, Snapshots
 from core.parsing.untrusted import DamagedError, yaml_of
 from environments import ImageSpec, Project, UnavailableError, VenvSpec
 

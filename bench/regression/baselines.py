@@ -7,25 +7,38 @@ import json
 import logging
 import secrets
 import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
 from bench.instances.instance import Instance
-from bench.instances.logparser import parsed_log, parser_folders
 from bench.regression.related import directives
 from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.runners.base import BaseTree
 from bench.regression.runners.commands import file_command, reporting_command
 from bench.regression.statements import Stated
-from bench.regression.testlogs import Results, TestRun, passing, read_run, with_report_file
+from bench.regression.testlogs import (
+    Results,
+    TestRun,
+    passing,
+    read_run,
+    with_report_file,
+)
 from core.atomic import sweep, write_json_atomic
+from core.errors import InfrastructureError, UserError
 from core.shutdown import waited_for
 from environments import CommandResult, Prepared, UnavailableError
+from environments.base import EnvironmentKind
+from environments.choice import make_folders
+from environments.folders import FolderCommand, Folders
+from environments.limits import ResourceLimits
 
 ALL_TESTS = ""
 """Stands for the whole suite in place of a test file."""
@@ -224,3 +237,57 @@ def _read(file: Path) -> Baseline | None:
         return None if found.died else found
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+IMAGE = "python:3.11-slim"
+"""Has the interpreter where no sandbox of this machine can be made."""
+
+_SECONDS = 60.0
+_RESULTS = "found"
+_WORDS = {"pass": "PASSED", "fail": "FAILED", "skip": "SKIPPED", "error": "ERROR"}
+_MOST_TESTS = 200_000
+# The parser may print, so its results go into a file.
+_DRIVER = f"""import json, sys
+names = {{}}
+exec(compile(open("parser.py", encoding="utf-8").read(), "parser.py", "exec"), names)
+log = open("log.txt", encoding="utf-8", errors="replace", newline="").read()
+found = names["parser"](log) or {{}}
+with open("{_RESULTS}", "w", encoding="utf-8") as file:
+    json.dump({{str(name): str(status) for name, status in found.items()}}, file)
+"""
+
+
+def parsed_log(source: str, log: str, folders: Folders) -> dict[str, str]:
+    """Return swebench's status by test that the function ``parser`` of ``source`` reads from a log.
+
+    Empty if it fails, takes too long or returns something else: then nothing is known.
+    """
+    files = {"parser.py": source, "log.txt": log, "driver.py": _DRIVER}
+    data = {name: text.encode("utf-8", "replace") for name, text in files.items()}
+    command = FolderCommand(("python3", "-I", "driver.py"), data, _SECONDS, collect=(_RESULTS,))
+    result = folders.run(command)
+    if result.exit_code != 0:
+        return {}
+    try:
+        found: Any = json.loads(result.files.get(_RESULTS, b"{}"))
+    except (ValueError, RecursionError):
+        return {}
+    results = {}
+    for name, status in islice(found.items(), _MOST_TESTS) if isinstance(found, Mapping) else ():
+        # The official evaluation looks for the words in a status.
+        read = next((known for word, known in _WORDS.items() if word in str(status).lower()), "")
+        if read:
+            results[name] = read
+    return results
+
+
+def parser_folders(run_key: str = "") -> Folders:
+    """Return a sandbox for parsers: of this machine, or else a container."""
+    make = partial(make_folders, limits=ResourceLimits(), run_key=run_key)
+    try:
+        return make(EnvironmentKind.LOCAL)
+    except UnavailableError:
+        try:
+            return make(EnvironmentKind.DOCKER, image=IMAGE)
+        except (UserError, InfrastructureError) as error:
+            raise UnavailableError(f"the row's parser needs a sandbox: {error}") from error

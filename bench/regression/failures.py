@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import dropwhile, takewhile
 
 from agent.conversation.testreport import Failure
-from bench.regression.noise import is_progress, without_noise
 from bench.regression.runners import OF_PYTHON, Runner
+from bench.regression.runners.base import is_progress, without_noise
 
 _CLASS_STEP = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) \((.+)\)$")
 _HEADINGS = re.compile(r"^_+ .* _+$|^=+ .* =+$|^(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from bench.instances.instance import Instance
-from bench.regression.crosscheck import cross_checked, limited_output, one_per_line
-from bench.regression.junit import report_results, split_report, with_report, with_reports
 from bench.regression.runners import (
     OF_PYTHON,
     SUPPORT,
@@ -18,8 +18,180 @@ from bench.regression.runners import (
     parse_output,
     runner_of,
 )
-from bench.regression.runners.documents import parse_xml
+from bench.regression.runners.base import PASSED, XFAIL, worst
+from bench.regression.runners.documents import XML_STATUSES, cases_of, parse_xml
 from bench.regression.statements import Stated, split_statements, stating
+
+_SCRIPT = """{command} --junitxml=/tmp/{token}.xml
+code=$?{show}
+printf '\\n%s\\n' {token}
+cat /tmp/{token}.xml 2>/dev/null
+rm -f /tmp/{token}.xml
+exit $code"""
+# Reports of an earlier build may lie in the image.
+_SCRIPT_OF_MANY = """: >/tmp/{token}
+{command}
+code=$?{show}
+printf '\\n%s\\n' {token}
+find . \\( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TEST-*.xml' \
+-o -path '*/build/test-results/*.xml' \\) -newer /tmp/{token} -exec cat {{}} + 2>/dev/null
+rm -f /tmp/{token}
+exit $code"""
+_XFAIL = "pytest.xfail"
+_OLD_XFAIL = "expected test failure"  # pytest before 4.1 gives no type, and this message
+
+
+def with_report(command: str, token: str, show: Sequence[str] = ()) -> str:
+    """Return shell lines that run a pytest ``command``, print its report and exit with its code.
+
+    The lines ``show`` run in between.
+    """
+    return _SCRIPT.format(command=command, token=token, show=_lines(show))
+
+
+def _lines(show: Sequence[str]) -> str:
+    return "".join(f"\n{line}" for line in show)
+
+
+def with_reports(command: str, token: str, show: Sequence[str] = ()) -> str:
+    """Return shell lines that run ``command`` and print the reports that Maven or Gradle wrote.
+
+    They are read with ``split_report`` as well.
+    """
+    return _SCRIPT_OF_MANY.format(command=command, token=token, show=_lines(show))
+
+
+def split_report(output: str, token: str) -> tuple[str, str]:
+    """Split the output of ``with_report`` into pytest's output and the report, empty if missing.
+
+    The line in which pytest names the report is removed, because it differs in each run.
+    """
+    before, found, after = output.rpartition(f"\n{token}\n")
+    log, report = (before, after.strip()) if found else (output, "")
+    return "".join(line for line in log.splitlines(keepends=True) if token not in line), report
+
+
+def report_results(report: str, files: Collection[str]) -> dict[str, str]:
+    """Return swebench's status per node id; empty for an incomplete report.
+
+    ``files`` are those of the tree: the report does not say where the name of a file ends.
+    """
+    # Files by their names in the report: ``tests.test_a``, and ``docs.a.txt`` for doctests.
+    modules = {path.replace("/", "."): path for path in files}
+    modules |= {p.removesuffix(".py").replace("/", "."): p for p in files if p.endswith(".py")}
+    found: list[tuple[str, str]] = []
+    for case in cases_of(report):
+        name = _node_id(case.get("classname", ""), case.get("name", ""), modules)
+        if name:  # the test that pytest.exit or an interrupt ended has none
+            statuses = [_status(child) for child in case if child.tag in XML_STATUSES]
+            found += [(name, status) for status in statuses or [PASSED]]
+    return worst(found)
+
+
+def _status(child: ElementTree.Element) -> str:
+    kind = child.get("type")
+    expected = kind == _XFAIL or (kind is None and child.get("message") == _OLD_XFAIL)
+    return XFAIL if child.tag == "skipped" and expected else XML_STATUSES[child.tag]
+
+
+def _node_id(classname: str, name: str, modules: dict[str, str]) -> str:
+    """Return ``tests/test_a.py::TestX::test_b[1]`` for ``tests.test_a.TestX`` and ``test_b[1]``."""
+    if not classname:
+        return modules.get(name, name)  # a file that cannot be imported
+    module, classes = classname, list[str]()
+    while module and module not in modules:
+        module, _, last = module.rpartition(".")
+        if last != "()":  # pytest before 4.0 counts the instance of a nested class
+            classes.insert(0, last)
+    return "::".join([modules[module], *classes, name] if module else [classname, name])
+
+
+_UNITTEST_END = re.compile(
+    r"^Ran (\d+) tests? in [\d.]+s\n\n(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", re.M
+)
+_UNITTEST_HEADING = re.compile(r"^=+\n(?:FAIL|ERROR): ((?:.+\n){1,3}?)-{10,}$", re.M)
+_STEP_OF_CLASS = re.compile(r"^(?:setUp|tearDown)(?:Class|Module) ")
+_SUBTEST = re.compile(r"^(\S+ \(\S+\)) [\[(].*")
+_SKIPPED = re.compile(r"\bskipped=(\d+)")
+# In a pipe, sympy wraps its closing line at 80 columns and ignores COLUMNS.
+_SYMPY_END = re.compile(
+    r"^[= ]*tests finished: (\d+) passed,(?:[ \n]+[\w ]{1,60},){0,8}[ \n]+in [\d.]+ seconds", re.M
+)
+# There are no underscores around a name as long as the line.
+_SYMPY_HEADING = re.compile(r"^_* (\S+\.py:(\w+)) _*$", re.M)
+# sympy puts the result of a long name on the next line, and a file's result after its last test.
+_SYMPY_WRAPPED = re.compile(r"^(test_\w+) \n(?=(?:ok|E|F)(?: +\[\w+\])?$)", re.M)
+_SYMPY_LAST = re.compile(r"^(test_\w+ (?:ok|E|F)) +\[(?:OK|FAIL)\]$", re.M)
+# Before 3.11 Python prints no line end after failing subtests: "a (A) ... b (A) ... ok".
+_UNITTEST_GLUED = re.compile(r"^.* \.\.\. (?=\w+ \([\w.]+\)(?: \.\.\. |$))", re.M)
+_PASSES = ("PASSED", "XFAIL")
+_LONGEST_LINE = 500
+_NOTE, _MOST_NOTES = "Testing against Django installed in", 100
+
+
+def limited_output(output: str) -> str:
+    """Limit ``output`` so that swebench's parsers end in time.
+
+    Some of their patterns take time by the square of a line's length, or of the number of lines
+    that look like a certain note of Django. Lines that name a test are shorter.
+    """
+    if output.count(_NOTE) > _MOST_NOTES:
+        return ""
+    return "\n".join(line[:_LONGEST_LINE] for line in output.split("\n"))
+
+
+def one_per_line(output: str, runner: Runner) -> str:
+    """Return ``output`` with each test and its result on one line, as swebench's parsers expect.
+
+    Otherwise they miss sympy's tests with long names and the last test of each file, and merge two
+    tests of unittest into one, which disappears once a failing subtest is fixed.
+    """
+    if runner is Runner.SYMPY:
+        return _SYMPY_LAST.sub(r"\1", _SYMPY_WRAPPED.sub(r"\1 ", output))
+    return _UNITTEST_GLUED.sub("", output)
+
+
+def cross_checked(results: Mapping[str, str], output: str, runner: Runner) -> dict[str, str]:
+    """Return the ``results`` that the rest of ``output`` confirms.
+
+    A test with an explained failure has failed, whatever its result line says. Nothing is known if
+    more tests passed or were skipped than the runner counted, or without exactly one count.
+    """
+    if runner is Runner.SYMPY:
+        return _sympy(results, output)
+    return _unittest(results, output)
+
+
+def _sympy(results: Mapping[str, str], output: str) -> dict[str, str]:
+    names = {name for pair in _SYMPY_HEADING.findall(output) for name in pair}
+    kept = _with_failed(results, names)
+    counts = [int(number) for number in _SYMPY_END.findall(output)]
+    return kept if len(counts) == 1 and _count(kept, _PASSES) <= counts[0] else {}
+
+
+def _unittest(results: Mapping[str, str], output: str) -> dict[str, str]:
+    headings = [heading.splitlines() for heading in _UNITTEST_HEADING.findall(output)]
+    failed = {_SUBTEST.sub(r"\1", lines[0]) for lines in headings}
+    # In one of the two places the first line of a docstring may replace the name.
+    kept = _with_failed(results, failed | {line for lines in headings for line in lines[1:]})
+    ends = _UNITTEST_END.findall(output)
+    if len(ends) != 1:
+        return {}
+    (ran, remarks) = ends[0]
+    counted = {name for name in failed if not _STEP_OF_CLASS.match(name)}
+    skipped = _SKIPPED.search(remarks)
+    may_skip = int(skipped.group(1)) if skipped else 0
+    enough = _count(kept, _PASSES) <= int(ran) - len(counted)
+    return kept if enough and _count(kept, ("SKIPPED",)) <= may_skip else {}
+
+
+def _with_failed(results: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: "FAILED" if name in names else status for name, status in results.items()}
+
+
+def _count(results: Mapping[str, str], statuses: Collection[str]) -> int:
+    return sum(status in statuses for status in results.values())
+
 
 Results = Mapping[str, str]
 """Test name to swebench's status: PASSED, FAILED, ERROR, SKIPPED, XFAIL."""

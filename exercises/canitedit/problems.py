@@ -14,8 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from bench.instances.dataset import rows_of_path
-from bench.instances.hub import rows_of_hub
+from bench.instances.dataset import rows_of_hub, rows_of_path
 from core.errors import UserError
 from core.options import option, option_group
 

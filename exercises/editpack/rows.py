@@ -20,8 +20,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from bench.instances.hub import rows_of_hub
-from bench.instances.sets import DatasetName
+from bench.instances.dataset import DatasetName, rows_of_hub
 from core.atomic import writing_atomic
 from core.errors import UserError
 from core.parsing.untrusted import DamagedError, json_of

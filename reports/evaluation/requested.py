@@ -12,9 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.instances.dataset import Dataset, load_dataset
+from bench.instances.dataset import BUNDLED, Dataset, load_dataset
 from bench.instances.instance import split_row
-from bench.instances.sets import BUNDLED
 from core.errors import InfrastructureError, UserError
 from core.plaintext import counted
 from environments.docker.engine import connect

@@ -14,8 +14,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from bench.instances.dataset import BUNDLED
 from bench.instances.instance import Evaluation, Instance
-from bench.instances.sets import BUNDLED
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
 

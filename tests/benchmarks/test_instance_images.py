@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import pytest
 
-from bench.instances.evalscript import bare_setup
+from bench.instances.shape import bare_setup
 from bench.repos.patches import patch_paths
 from benchmarks.breakages import Breakage, BreakageKind, Executed, Function, Planter, functions
 from benchmarks.evaluation_rows import TestLists, evaluation_columns

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from bench.regression.noise import plain
 from bench.regression.runners import compiled, documents, javascript, native, scripting
 from bench.regression.runners.base import (
     LONGEST_LINE,
@@ -14,6 +13,7 @@ from bench.regression.runners.base import (
     ParsedOutput,
     Runner,
     RunnerSupport,
+    plain,
 )
 
 __all__ = [

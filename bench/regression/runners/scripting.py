@@ -87,7 +87,6 @@ PHP_TESTS = Convention(
 )
 
 
-_PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
 _MINITEST_TEST = re.compile(r"^(\S.*?#test_\S.*?) = (.*)$")
 _MINITEST_END = re.compile(r"^(?:.*?\D)?\d+\.\d+ s = ([.FES])$")
 _MINITEST_STATUSES = {".": PASSED, "S": SKIPPED}

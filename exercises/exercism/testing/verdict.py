@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from bench.regression.junit import report_results
+from bench.regression.testlogs import report_results
 
 _FAILED, _PASSED = ("FAILED", "ERROR"), "PASSED"
 _COUNT = re.compile(r"^Ran (\d+) tests? in \d+\.\d+s\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)

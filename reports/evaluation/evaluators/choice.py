@@ -6,8 +6,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench.instances.dataset import ALIASES
-from bench.instances.sets import BUNDLED
+from bench.instances.dataset import ALIASES, BUNDLED
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError

@@ -17,12 +17,11 @@ from pathlib import Path
 from agent.workspace import UnsafePathError, Workspace
 from bench.attempts.predicted import base_reader
 from bench.instances.project import project_of, snapshot_of
-from bench.regression.junit import split_report
 from bench.regression.related import directives
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
 from bench.regression.statements import Stated, doubt, shadowing, split_statements
 from bench.regression.testconfig import may_configure_tests, tree_under_test
-from bench.regression.testlogs import with_report_file
+from bench.regression.testlogs import split_report, with_report_file
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path, patch_paths

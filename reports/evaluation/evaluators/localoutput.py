@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bench.instances.evalscript import END_MARKER, START_MARKER
 from bench.instances.project import local_command
-from bench.regression.crosscheck import cross_checked, limited_output
-from bench.regression.junit import report_results, split_report
+from bench.instances.shape import END_MARKER, START_MARKER
 from bench.regression.runners import Runner, runner_of
+from bench.regression.testlogs import cross_checked, limited_output, report_results, split_report
 from bench.repos.patches import patch_paths
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.instances.evalscript import END_MARKER, START_MARKER
+from bench.instances.shape import END_MARKER, START_MARKER
 from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.processes import RUN_VARIABLE, without_secrets

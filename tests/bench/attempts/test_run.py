@@ -11,7 +11,7 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, TestChoice, validated
-from bench.repos.snapshots import Snapshot
+from bench.repos.checkout import Snapshot
 from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import changed_dataset
-from bench.instances import hub
 from bench.instances.dataset import DatasetIdentity, load_dataset
 from core.errors import InfrastructureError, UserError
 from runs.storage.store import RunStore
@@ -55,7 +54,7 @@ def test_what_is_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(datasets, "load_dataset", loaded)
-    monkeypatch.setattr(hub, "_hub_unreachable", lambda _: "")
+    monkeypatch.setattr("bench.instances.dataset._hub_unreachable", lambda _: "")
     found = load_dataset("gym@ccccccc", "test", "extra")
     assert asked == [(("SWE-Gym/SWE-Gym", "extra"), {"split": "train", "revision": "ccccccc"})]
     assert (found.name, found.split, found.revision) == ("SWE-Gym/SWE-Gym", "train", "c" * 40)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.dataset import load_dataset
-from bench.instances.evalscript import bare_command, bare_setup
+from bench.instances.dataset import DatasetName, load_dataset
 from bench.instances.instance import split_row
-from bench.instances.sets import DatasetName
+from bench.instances.shape import bare_command, bare_setup
 from bench.selection import Selection, dated, read_ids
 from core.errors import UserError
 from tests.conftest import an_instance
@@ -256,7 +255,7 @@ def test_names_of_sets_with_revisions(tmp_path: Path) -> None:
     for name, words in (
         ("rows.json@abc", "only a set on the hub has revisions"),
         ("demo@abc", "only a set on the hub has revisions"),
-        ("lite@", "'' is no revision"),
+        ("lite@", "'' is not a revision"),
     ):
         with pytest.raises(UserError, match=words):
             load_dataset(name, "test")

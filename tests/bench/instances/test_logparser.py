@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.logparser import parsed_log, parser_folders
+from bench.regression.baselines import parsed_log, parser_folders
 from environments import UnavailableError
 from environments.folders import Folders
 

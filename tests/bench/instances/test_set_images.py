@@ -15,9 +15,8 @@ from bench.config import TestChoice
 from bench.instances.instance import Instance, TestSetup, split_row
 from bench.instances.project import project_of, shown_names, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits
-from bench.repos.checkout import Checkout, make_checkout
+from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
-from bench.repos.snapshots import Snapshots
 from core.errors import InfrastructureError
 from core.git import git
 from environments import UnavailableError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.evalscript import TestSetup, bare_setup
+from bench.instances.shape import TestSetup, bare_setup
 from bench.regression.runners import Runner
 from bench.regression.runners.base import BaseTree
 from bench.regression.runners.commands import (

@@ -17,9 +17,8 @@ from bench.config import TestChoice
 from bench.instances.instance import split_row
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits
-from bench.repos.checkout import make_checkout
+from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
-from bench.repos.snapshots import Snapshots
 from demo.setup import commit_all
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment

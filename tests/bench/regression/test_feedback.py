@@ -11,8 +11,8 @@ import pytest
 
 from agent.conversation.testreport import describe
 from bench.regression.failures import failures_of
-from bench.regression.noise import is_progress, without_noise
 from bench.regression.runners import Runner
+from bench.regression.runners.base import is_progress, without_noise
 
 LOGS = Path(__file__).parents[2] / "data" / "testlogs"
 CORE = "tests/test_core.py"

@@ -13,10 +13,9 @@ import pytest
 
 from agent.conversation.testreport import TestReport
 from bench.config import TestChoice
-from bench.regression.junit import report_results, split_report, with_report
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits
-from bench.regression.testlogs import read_run
+from bench.regression.testlogs import read_run, report_results, split_report, with_report
 from tests.bench.regression.folder import FolderSession
 from tests.conftest import an_instance
 

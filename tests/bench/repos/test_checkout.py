@@ -12,8 +12,14 @@ from pathlib import Path
 import git as gitpython
 import pytest
 
-from bench.repos.checkout import LeakError, Snapshots, make_checkout, renew_checkout, verify
-from bench.repos.snapshots import Snapshot
+from bench.repos.checkout import (
+    LeakError,
+    Snapshot,
+    Snapshots,
+    make_checkout,
+    renew_checkout,
+    verify,
+)
 from core.git import git
 from demo.setup import commit_all
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.repos.checkout import make_checkout
-from bench.repos.snapshots import Snapshots
+from bench.repos.checkout import Snapshots, make_checkout
 from core.errors import InfrastructureError
 from core.git import git
 from tests.bench.instances.set_images import FILES, history

@@ -11,8 +11,7 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
-from bench.instances.dataset import load_dataset
-from bench.instances.hub import revision_of
+from bench.instances.dataset import load_dataset, revision_of
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect, engine_answers
 from llm.chat import Usage
