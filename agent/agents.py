@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import UserError
 
@@ -19,7 +19,7 @@ PREFIX = "command:"
 
 
 def is_command(name: str) -> bool:
-    """Tell whether ``--agent name`` runs a command, which calls its models itself."""
+    """Return whether ``--agent name`` runs a command, which calls its models itself."""
     return name.startswith(PREFIX)
 
 
@@ -31,7 +31,7 @@ def load_agent(
     ``env`` names the environment variables that a command gets, ``seconds`` is its time limit.
 
     Raises:
-        UserError: the name is unknown, or names something else than an agent.
+        UserError: the name is unknown, or does not name an agent.
     """
     if name == BUILTIN:
         from agent.builtin import BuiltinAgent
@@ -43,22 +43,19 @@ def load_agent(
         return command_agent(name.removeprefix(PREFIX), env, seconds, wrap)
     from agent.protocol import Agent
 
-    found = _found(name)
+    known = {entry.name: entry for entry in entry_points(group=GROUP)}
+    module, colon, attribute = name.partition(":")
+    try:
+        if name in known:
+            found = known[name].load()
+        elif colon:
+            found = getattr(import_module(module), attribute)
+        else:
+            names = ", ".join([BUILTIN, f"{PREFIX}TEMPLATE", *known])
+            raise UserError(f"--agent {name!r}: give one of {names}, or MODULE:ATTRIBUTE")
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"--agent {name}: it cannot be loaded: {error}") from error
     agent = found() if isinstance(found, type) else found
     if not isinstance(agent, Agent):
         raise UserError(f"--agent {name}: it has no method `work`; see docs/agents.md")
     return agent
-
-
-def _found(name: str) -> Any:  # noqa: ANN401 - third-party code
-    known = {entry.name: entry for entry in entry_points(group=GROUP)}
-    try:
-        if name in known:
-            return known[name].load()
-        module, colon, attribute = name.partition(":")
-        if colon:
-            return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"--agent {name}: it cannot be loaded: {error}") from error
-    names = ", ".join([BUILTIN, f"{PREFIX}TEMPLATE", *known])
-    raise UserError(f"--agent {name!r}: give one of {names}, or MODULE:ATTRIBUTE")

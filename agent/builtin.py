@@ -8,11 +8,11 @@ from functools import partial
 
 from agent.conversation.base import Ending, Result
 from agent.conversation.coder import Checks, Coder
+from agent.conversation.testreport import TestReport
 from agent.formats import get_format
 from agent.formats.base import EditFormat
 from agent.protocol import AgentResult, Task
 from agent.workspace import Workspace
-from core.worktree import Changes
 from llm.chat import BudgetUsedError, RequestRefusedError, TimeUsedError, WindowExceededError
 
 
@@ -40,14 +40,21 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
     setup = task.setup
     writable = None if setup.more_files else frozenset(setup.shown)
     workspace = Workspace(task.root, submodules=task.submodules, writable=writable)
-    run_tests = task.run_tests
-    run = (lambda: run_tests(_changes(workspace))) if run_tests else None
+
+    def run_tests() -> TestReport:
+        if task.run_tests is None:
+            return TestReport(None)
+        places = {path: workspace.root / path for path in workspace.originals}
+        return task.run_tests(
+            {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}
+        )
+
     coder = Coder(
         workspace=workspace,
         files=task.files,
         model=task.model,
         edit_format=edit_format or get_format(task.edit_format, task.matching, setup.notation),
-        checks=Checks(workspace, task.linter, run, setup),
+        checks=Checks(workspace, task.linter, run_tests, setup),
         limits=task.limits,
         on_failure=task.on_failure,
         messages=task.transcript.messages,
@@ -71,8 +78,3 @@ def _ended(coder: Coder, attempt: Callable[[], Result]) -> AgentResult:
     except BudgetUsedError as error:
         late = isinstance(error, TimeUsedError)
         return AgentResult(coder.result(Ending.TIME if late else Ending.BUDGET), str(error))
-
-
-def _changes(workspace: Workspace) -> Changes:
-    places = {path: workspace.root / path for path in workspace.originals}
-    return {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}

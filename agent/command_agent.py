@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from agent.conversation.base import Ending
 from agent.protocol import AgentResult, Task
 from core.address import has_password
 from core.errors import InfrastructureError, UserError
 from core.money import dollars
-from core.parsing.untrusted import json_of
+from core.parsing.untrusted import DamagedError, key_path, object_of, read_bytes
 from core.processes import CommandResult, Tail, remove_tree, run_limited
 from core.redaction import Redactor
 from llm.chat import Call, Message, Reply, Usage, request_sha256
@@ -33,6 +35,16 @@ _HEAD_BYTES = 20_000
 _TAIL_BYTES = 30_000
 _ERROR_BYTES = 4_000
 _LONGEST_LINE = 300
+_MOST_BYTES = 1_000_000
+
+
+def _cost(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("it is not a number")
+    return dollars(value)
+
+
+_Count = Annotated[int, Field(strict=True, ge=0)]
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,12 @@ class CommandAgent:
         text = redact(errors.text())
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         output, last = redact(result.output), lines[-1][:_LONGEST_LINE] if lines else ""
-        ending, problem = _abnormal(result, self.seconds, last)
+        ending, problem = None, ""
+        if result.timed_out:
+            ending, problem = Ending.TIME, f"the agent was stopped after {self.seconds:.0f} s"
+        elif result.exit_code:
+            ending, problem = Ending.FAILED, f"the agent ended with exit code {result.exit_code}"
+        problem += f": {last}" if problem and last else ""
         notes = [note for note in (problem, spent.note) if note]
         task.log(f"agent: {'; '.join(notes) or 'ended'} after {result.seconds:.1f} s")
         task.log(f"agent's output:\n{output}")
@@ -107,7 +124,7 @@ class CommandAgent:
         except OSError as error:
             raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
         asks = any("{result_file}" in word for word in self.argv)
-        return result, read_spent(result_file) if asks else UNKNOWN
+        return result, read_spent(result_file) if asks else Spent()
 
 
 def command_agent(
@@ -117,7 +134,14 @@ def command_agent(
 
     ``names`` are environment variables that the command gets.
     """
-    _refuse_secrets(template)
+    # ``run.json`` records the template and is published.
+    if name := Redactor.of_environment(os.environ).named_in(template):
+        raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
+    if has_password(template):
+        raise UserError(
+            "--agent holds a password in an address: put the address into an environment variable "
+            "and pass it with --agent-env NAME"
+        )
     try:
         words = shlex.split(template)
     except ValueError as error:
@@ -141,27 +165,17 @@ def command_agent(
     return CommandAgent(argv, environment, seconds, wrap or (lambda argv, *_: list(argv)))
 
 
-def _refuse_secrets(template: str) -> None:
-    """Refuse secrets in the template: ``run.json`` records it and is published."""
-    if name := Redactor.of_environment(os.environ).named_in(template):
-        raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
-    if has_password(template):
-        raise UserError(
-            "--agent holds a password in an address: put the address into an environment variable "
-            "and pass it with --agent-env NAME"
-        )
+class _Tokens(BaseModel):
+    prompt: _Count = 0
+    completion: _Count = 0
+    cached: _Count = 0
 
 
-def _abnormal(result: CommandResult, seconds: float, last_error: str) -> tuple[Ending | None, str]:
-    said = f": {last_error}" if last_error else ""
-    if result.timed_out:
-        return Ending.TIME, f"the agent was stopped after {seconds:.0f} s{said}"
-    if result.exit_code:
-        return Ending.FAILED, f"the agent ended with exit code {result.exit_code}{said}"
-    return None, ""
+class _ResultFile(BaseModel):
+    """The content of ``{result_file}``; other keys are left to the agent."""
 
-
-_MOST_BYTES = 1_000_000
+    cost: Annotated[Decimal, BeforeValidator(_cost)] | None = None
+    tokens: _Tokens | None = None
 
 
 @dataclass(frozen=True)
@@ -173,53 +187,22 @@ class Spent:
     note: str = ""
 
 
-UNKNOWN = Spent()
-
-
 def read_spent(path: Path) -> Spent:
     """Return the content of ``path``: ``{"cost": dollars, "tokens": {"prompt": n, …}}``.
 
     A missing file is not an error; an unreadable file gives a note.
     """
     if path.is_symlink() or not path.exists():
-        return UNKNOWN
+        return Spent()
     try:
-        data = _load(path)
-        return Spent(_cost(data.get("cost")), _usage(data.get("tokens")))
-    except (OSError, ValueError, OverflowError) as error:
-        return Spent(note=f"the agent's result file is wrong, so its cost is unknown: {error}")
-
-
-def _load(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise ValueError("not a regular file")
-    with path.open("rb") as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"more than {_MOST_BYTES} bytes")
-    content = json_of(data)
-    if not isinstance(content, dict):
-        raise ValueError("not a JSON object")
-    return content
-
-
-def _cost(value: object) -> Decimal | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError("`cost` is not a number")
-    try:
-        return dollars(value)
-    except ValueError as error:
-        raise ValueError(f"`cost`: {error}") from None
-
-
-def _usage(value: object) -> Usage | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise ValueError("`tokens` is not an object")
-    counts = [value.get(key, 0) for key in ("prompt", "completion", "cached")]
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in counts):
-        raise ValueError("`tokens` holds something else than counts")
-    return Usage(*counts)
+        found = _ResultFile.model_validate(object_of(read_bytes(path, _MOST_BYTES)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"`{key_path(first['loc'])}`: {first['msg'].removeprefix('Value error, ')}"
+    except (OSError, DamagedError) as error:
+        problem = str(error)
+    else:
+        tokens = found.tokens
+        usage = Usage(tokens.prompt, tokens.completion, tokens.cached) if tokens else None
+        return Spent(found.cost, usage)
+    return Spent(note=f"the agent's result file is wrong, so its cost is unknown: {problem}")

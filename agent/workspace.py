@@ -73,23 +73,18 @@ class TextFile:
 
 def _encoding(data: bytes) -> str:
     """Return the codec for ``data``; latin-1 where no other fits, as it decodes any bytes."""
-    cookies = [name for name in _cookies(data) if _is_charset(name)]
-    candidates = ["utf-8-sig"] if data.startswith(codecs.BOM_UTF8) else cookies
+    candidates = ["utf-8-sig"] if data.startswith(codecs.BOM_UTF8) else _cookies(data)
     for name in [*candidates, "utf-8"]:
         try:
-            if data.decode(name).encode(name) == data:
+            # Some of Python's codecs take forever, and are no encodings of sources.
+            if (
+                codecs.lookup(name).name not in _NO_CHARSETS
+                and data.decode(name).encode(name) == data
+            ):
                 return name
         except (LookupError, UnicodeError, ValueError, TypeError, AttributeError):
             continue
     return "latin-1"
-
-
-def _is_charset(name: str) -> bool:
-    """Tell whether ``name`` is an encoding of sources: some of Python's codecs take forever."""
-    try:
-        return codecs.lookup(name).name not in _NO_CHARSETS
-    except (LookupError, ValueError):
-        return False
 
 
 def _cookies(data: bytes) -> list[str]:
@@ -189,22 +184,19 @@ class Workspace:
             if f"{path}/".startswith(f"{submodule}/"):
                 raise UnsafePathError(f"{path}: {submodule} is a submodule, another repository")
         try:
-            return self._regular(path)
+            place = self.root
+            for part in path.split("/"):
+                place = place / part
+                if place.is_symlink():
+                    raise UnsafePathError(f"{path}: {part} is a symbolic link")
+                if place != self.root / path and place.exists() and not place.is_dir():
+                    raise UnsafePathError(f"{path}: {part} is a file, not a folder")
+            if place.exists() and not place.is_file():
+                raise UnsafePathError(f"{path}: not a regular file")
+            if place.exists() and place.stat().st_size > _LARGEST:
+                raise UnsafePathError(f"{path}: the file is too large")
         except OSError as error:
             raise UnsafePathError(f"{path}: {error.strerror}") from error
-
-    def _regular(self, path: str) -> Path:
-        place = self.root
-        for part in path.split("/"):
-            place = place / part
-            if place.is_symlink():
-                raise UnsafePathError(f"{path}: {part} is a symbolic link")
-            if place != self.root / path and place.exists() and not place.is_dir():
-                raise UnsafePathError(f"{path}: {part} is a file, not a folder")
-        if place.exists() and not place.is_file():
-            raise UnsafePathError(f"{path}: not a regular file")
-        if place.exists() and place.stat().st_size > _LARGEST:
-            raise UnsafePathError(f"{path}: the file is too large")
         return place
 
 
@@ -251,17 +243,14 @@ def twin_of(root: Path, path: str) -> str | None:
     place = root
     for part in path.split("/"):
         if not os.path.lexists(place / part):
-            same = [name for name in _names_in(place) if _folded(name) == _folded(part)]
+            try:
+                names = sorted(entry.name for entry in place.iterdir())
+            except OSError:
+                return None
+            same = [name for name in names if _folded(name) == _folded(part)]
             return (place / same[0]).relative_to(root).as_posix() if same else None
         place = place / part
     return None
-
-
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir())
-    except OSError:
-        return []
 
 
 def _folded(name: str) -> str:

@@ -14,7 +14,6 @@ from agent.formats import format_names, get_format
 from agent.formats.apply import safe_edits, write_report
 from agent.formats.base import (
     ApplyReport,
-    Edit,
     EditFormat,
     MalformedReplyError,
     Matching,
@@ -62,10 +61,18 @@ def apply(
         _refuse(f"{reply}: {error.strerror}")
     space = Workspace(root.resolve())
     known = _files(root)
-    report = _applied(edit_format, text, ReplyScope(known), space, on_failure)
-    if isinstance(report, ApplyReport) and not dry_run:
-        report = write_report(report, space)
-    result = _described(report)
+    try:
+        edits = edit_format.parse(Reply(text), ReplyScope(known))
+        problem = "" if edits else f"the reply holds no edit in the format {edit_format.name}"
+    except MalformedReplyError as error:
+        problem = str(error)
+    if problem:
+        failed = [{"path": "", "reason": problem}]
+        result: dict[str, Any] = {"applied": [], "failed": failed, "feedback": problem}
+    else:
+        safe = safe_edits(edits, space)
+        report = after_failures(edit_format.apply(safe, space.read, ()), on_failure)
+        result = _described(report if dry_run else write_report(report, space))
     print(json.dumps(result, indent=2, ensure_ascii=False))
     raise typer.Exit(0 if result["applied"] and not result["failed"] else 1)
 
@@ -81,22 +88,7 @@ def _refuse(problem: str) -> None:
     raise typer.Exit(2)
 
 
-def _applied(
-    edit_format: EditFormat, text: str, scope: ReplyScope, space: Workspace, on_failure: OnFailure
-) -> ApplyReport | str:
-    try:
-        edits = edit_format.parse(Reply(text), scope)
-    except MalformedReplyError as error:
-        return str(error)
-    if not edits:
-        return f"the reply holds no edit in the format {edit_format.name}"
-    safe: list[Edit] = safe_edits(edits, space)
-    return after_failures(edit_format.apply(safe, space.read, scope.chat), on_failure)
-
-
-def _described(report: ApplyReport | str) -> dict[str, Any]:
-    if isinstance(report, str):
-        return {"applied": [], "failed": [{"path": "", "reason": report}], "feedback": report}
+def _described(report: ApplyReport) -> dict[str, Any]:
     numbered = list(enumerate(report.results, 1))
     kept = [] if report.rolled_back else [(n, r) for n, r in numbered if r.applied]
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -61,20 +61,16 @@ def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
     results = {
         number: too_many(edit.path) for number, edit in enumerate(edits) if number >= MOST_EDITS
     }
-    for run in _runs(edits[:MOST_EDITS]):
-        results.update(session.run(run))
+    numbered = enumerate(edits[:MOST_EDITS])
+    for blocks, run in groupby(numbered, lambda pair: isinstance(pair[1], SearchReplace)):
+        if blocks:
+            results.update(session.replace(list(run)))
+        else:
+            results.update((number, session.single(edit)) for number, edit in run)
     changed = {path: text for path, text in session.texts.items() if text != read_once(path)}
     ordered = tuple(results[number] for number in range(len(edits)))
     moved = {to: path for to, path in session.moved.items() if to in changed}
     return ApplyReport(changed, ordered, moved)
-
-
-def _runs(edits: Sequence[Edit]) -> Iterator[list[Numbered]]:
-    for blocks, run in groupby(enumerate(edits), lambda pair: isinstance(pair[1], SearchReplace)):
-        if blocks:
-            yield list(run)
-        else:
-            yield from ([pair] for pair in run)
 
 
 @dataclass
@@ -85,26 +81,42 @@ class _Session:
     failing: set[str] = field(default_factory=set)
     explained: int = 0
 
-    def run(self, run: Sequence[Numbered]) -> dict[int, EditResult]:
-        number, edit = run[0]
-        if not isinstance(edit, SearchReplace):
-            return {number: self._single(edit)}
+    def replace(self, run: Sequence[Numbered]) -> dict[int, EditResult]:
+        """Apply consecutive blocks; those of one file are placed together."""
         results: dict[int, EditResult] = {}
-        paths = dict.fromkeys(edit.path for _, edit in run)
-        for path in paths:
-            own = [(n, e) for n, e in run if isinstance(e, SearchReplace) and e.path == path]
-            results.update(self._blocks(path, own))
+        for path in dict.fromkeys(edit.path for _, edit in run):
+            rest: list[tuple[int, SearchReplace]] = []
+            for number, edit in run:
+                if not isinstance(edit, SearchReplace) or edit.path != path:
+                    continue
+                if _looks_for_lines(edit, self._current(path)):
+                    rest.append((number, edit))
+                else:
+                    results[number] = self._empty_search(edit)
+            text = self._current(path)
+            if text is None:
+                for number, edit in rest:
+                    why = explain_mismatch(path, edit.search, edit.replace, None)
+                    results[number] = _refused(path, why)
+            elif rest:
+                lines = to_lines(text)
+                blocks = place_edits(lines, [edit for _, edit in rest])
+                after = to_text(lines, text)
+                for (number, _), block in zip(rest, blocks, strict=True):
+                    results[number] = self._judged(block, after)
+                if any(block.span for block in blocks):
+                    self.texts[path] = after
         self.failing |= {result.path for result in results.values() if not result.applied}
         return results
 
     def _current(self, path: str) -> str | None:
         return self.texts[path] if path in self.texts else self.read(path)
 
-    def _done(self, path: str, text: str | None, landed_in: str = "") -> EditResult:
+    def _done(self, path: str, text: str | None) -> EditResult:
         self.texts[path] = text
-        return EditResult(path, applied=True, landed_in=landed_in or path)
+        return EditResult(path, applied=True, landed_in=path)
 
-    def _single(self, edit: Edit) -> EditResult:
+    def single(self, edit: Edit) -> EditResult:
         before = self._current(edit.path)
         if isinstance(edit, Unreadable):
             return _refused(edit.path, edit.problem, edit.fault)
@@ -119,42 +131,14 @@ class _Session:
             if edit.content is not None and to_lines(edit.content) != to_lines(before):
                 return _refused(edit.path, f"{edit.path} does not hold the lines that are to go.")
             return self._done(edit.path, None)
-        return self._move(edit, before)
-
-    def _move(self, edit: Edit, text: str) -> EditResult:
         to = edit.to if isinstance(edit, MoveFile) else edit.path
         if edit.path in self.failing:
             return _refused(edit.path, f"{edit.path} was not moved: an edit of it failed.")
         if self._current(to) is not None:
             return _refused(edit.path, f"{edit.path} cannot be moved: {to} is there already.")
-        self.texts[edit.path], self.texts[to] = None, text
+        self.texts[edit.path], self.texts[to] = None, before
         self.moved[to] = self.moved.get(edit.path, edit.path)
         return EditResult(edit.path, applied=True, landed_in=to)
-
-    def _blocks(
-        self, path: str, numbered: Sequence[tuple[int, SearchReplace]]
-    ) -> dict[int, EditResult]:
-        results: dict[int, EditResult] = {}
-        rest = []
-        for number, edit in numbered:
-            if _looks_for_lines(edit, self._current(path)):
-                rest.append((number, edit))
-            else:
-                results[number] = self._empty_search(edit)
-        text = self._current(path)
-        if rest and text is None:
-            why = explain_mismatch
-            return results | {
-                n: _refused(path, why(path, e.search, e.replace, None)) for n, e in rest
-            }
-        if rest and text is not None:
-            lines = to_lines(text)
-            blocks = place_edits(lines, [edit for _, edit in rest])
-            after = to_text(lines, text)
-            results |= {n: self._judged(b, after) for (n, _), b in zip(rest, blocks, strict=True)}
-            if any(block.span for block in blocks):
-                self.texts[path] = after
-        return results
 
     def _judged(self, block: Placement, text: str) -> EditResult:
         edit = block.edit
@@ -235,20 +219,19 @@ def _refused(path: str, problem: str, fault: Fault | None = None) -> EditResult:
 
 def safe_edits(edits: Sequence[Edit], space: Workspace) -> list[Edit]:
     """Return ``edits`` with those of unsafe paths as ``Unreadable``."""
-    return [_safe(edit, space) for edit in edits]
-
-
-def _safe(edit: Edit, space: Workspace) -> Edit:
-    if isinstance(edit, Unreadable):
-        return edit
-    try:
-        for path in (edit.path, *([edit.to] if isinstance(edit, MoveFile) else [])):
-            space.check(path)
-    except ForeignPathError as error:
-        return Unreadable(edit.path, str(error), Fault.FOREIGN)
-    except UnsafePathError as error:
-        return Unreadable(edit.path, str(error), Fault.UNSAFE)
-    return edit
+    safe: list[Edit] = []
+    for edit in edits:
+        checked = edit
+        if not isinstance(edit, Unreadable):
+            try:
+                for path in (edit.path, *([edit.to] if isinstance(edit, MoveFile) else [])):
+                    space.check(path)
+            except UnsafePathError as error:
+                foreign = isinstance(error, ForeignPathError)
+                fault = Fault.FOREIGN if foreign else Fault.UNSAFE
+                checked = Unreadable(edit.path, str(error), fault)
+        safe.append(checked)
+    return safe
 
 
 def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
@@ -265,11 +248,10 @@ def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
             written.update(part)
         except UnsafePathError as error:
             refused.update(dict.fromkeys(paths, str(error)))
-    results = tuple(_after_writing(result, refused) for result in report.results)
+    results = tuple(
+        EditResult(result.path, applied=False, problem=refused[result.landed_in])
+        if result.landed_in in refused
+        else result
+        for result in report.results
+    )
     return replace(report, contents=written, results=results)
-
-
-def _after_writing(result: EditResult, refused: dict[str, str]) -> EditResult:
-    if result.landed_in not in refused:
-        return result
-    return EditResult(result.path, applied=False, problem=refused[result.landed_in])

@@ -248,17 +248,15 @@ def feedback(report: ApplyReport) -> str:
     parts += [f"## Edit {n} of {total}: {result.problem}" for n, result in failed[:_MOST_EXPLAINED]]
     if more := [str(n) for n, _ in failed[_MOST_EXPLAINED:]]:
         parts.append(f"## The edits {some(more, _MOST_LISTED)} could not be applied either.")
-    return "\n\n".join([*parts, _what_to_resend(report)])
-
-
-def _what_to_resend(report: ApplyReport) -> str:
     passed = [(n, r) for n, r in enumerate(report.results, 1) if r.applied]
     if report.rolled_back:
-        return "# So none of the reply's edits was kept: send all of them again, corrected."
-    if not passed:
-        return "Reply with corrected versions of these edits."
-    named = some([f"{number} ({result.landed_in})" for number, result in passed], _MOST_LISTED)
-    return (
-        f"# The other {len(passed)} were applied and are in the files now, so do not send them "
-        f"again: {named}.\nReply with corrected versions of the edits above only."
-    )
+        rest = "# So none of the reply's edits was kept: send all of them again, corrected."
+    elif not passed:
+        rest = "Reply with corrected versions of these edits."
+    else:
+        named = some([f"{number} ({result.landed_in})" for number, result in passed], _MOST_LISTED)
+        rest = (
+            f"# The other {len(passed)} were applied and are in the files now, so do not send them "
+            f"again: {named}.\nReply with corrected versions of the edits above only."
+        )
+    return "\n\n".join([*parts, rest])

@@ -31,13 +31,16 @@ class DiffFormat(TextFormat):
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         if after is None:
             raise ValueError("SEARCH/REPLACE blocks cannot delete a file")
-        return Reply("\n".join(self._render(path, s, r) for s, r in hunks(before or "", after)))
-
-    def _render(self, path: str, search: str, replace: str) -> str:
-        fence = shortest_fence([search, replace])
-        block = _block(search, replace, self.words)
-        lines = [fence, path, block] if self.path_inside else [path, fence, block]
-        return "\n".join([*lines, fence, ""])
+        blocks = []
+        for search, replace in hunks(before or "", after):
+            used = set(map(marker_size, [*search.split("\n"), *replace.split("\n")]))
+            size = next(n for n in range(_USUAL, _USUAL + len(used) + 1) if n not in used)
+            opening, closing = f"{'<' * size} {self.words[0]}", f"{'>' * size} {self.words[1]}"
+            fence = shortest_fence([search, replace])
+            head = f"{fence}\n{path}" if self.path_inside else f"{path}\n{fence}"
+            lines = f"{opening}\n{search}{'=' * size}\n{replace}{closing}"
+            blocks.append(f"{head}\n{lines}\n{fence}\n")
+        return Reply("\n".join(blocks))
 
     def join(self, partial: str, reply: str) -> str:
         before, after = _markers(partial), _markers(reply)
@@ -64,14 +67,6 @@ class DiffFormat2023(DiffFencedFormat):
         for word, old in zip(DiffFormat.words, self.words, strict=True):
             text = text.replace(word, old)
         return text
-
-
-def _block(search: str, replace: str, words: tuple[str, str]) -> str:
-    lines = [*search.split("\n"), *replace.split("\n")]
-    used = set(map(marker_size, lines))
-    size = next(n for n in range(_USUAL, _USUAL + len(used) + 1) if n not in used)
-    opening, closing = f"{'<' * size} {words[0]}", f"{'>' * size} {words[1]}"
-    return f"{opening}\n{search}{'=' * size}\n{replace}{closing}"
 
 
 def _markers(text: str) -> list[str]:

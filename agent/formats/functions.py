@@ -55,17 +55,16 @@ class FunctionFormat(EngineFormat):
             return
         several = first_of(arguments, self.lists)
         for item in several if isinstance(several, list) else [arguments]:
-            yield self._checked(item, arguments, scope)
-
-    def _checked(self, item: Any, arguments: Mapping[str, Any], scope: ReplyScope) -> Edit:  # noqa: ANN401
-        if not isinstance(item, dict):
-            return Unreadable(
-                "", f"an edit of {self.function} is not an object: {reprlib.repr(item):.200}"
-            )
-        given = first_of({**_names_in(arguments), **_names_in(item)}, PATH_NAMES)
-        if not isinstance(given, str) or not given.strip():
-            return Unreadable("", f"a call of {self.function} has no `path`.")
-        return self._edit(clean_name(given), item, scope)
+            if not isinstance(item, dict):
+                problem = f"an edit of {self.function} is not an object: {reprlib.repr(item):.200}"
+                yield Unreadable("", problem)
+                continue
+            paths = (own[name] for name in PATH_NAMES for own in (item, arguments) if name in own)
+            given = next(paths, None)
+            if isinstance(given, str) and given.strip():
+                yield self._edit(clean_name(given), item, scope)
+            else:
+                yield Unreadable("", f"a call of {self.function} has no `path`.")
 
     def _arguments(self, call: ToolCall, scope: ReplyScope) -> Mapping[str, Any]:
         """Read the arguments; models with a code interpreter call ``python`` with bare code."""
@@ -122,10 +121,6 @@ class FunctionFormat2023(FunctionFormat):
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         items = self._arguments_for(path, before, self._existing(after))
         return Reply("", tool_calls=(self._written({"explanation": "", self.lists[0]: items}),))
-
-
-def _names_in(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: arguments[name] for name in PATH_NAMES if name in arguments}
 
 
 def no_function(name: str, function: str) -> str:
