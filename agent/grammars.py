@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Language, Parser
 
+# A tree takes about 150 bytes for each character.
+_LONGEST = 2_000_000
 _PACKAGE = "tree_sitter_language_pack"
 _BY_SUFFIX = {
     ".py": "python",
@@ -78,3 +80,14 @@ def grammars_version() -> str:
     from importlib.metadata import version
 
     return version(_PACKAGE)
+
+
+def has_errors(path: str, text: str) -> bool:
+    """Return whether ``text`` breaks the grammar for ``path``.
+
+    Returns False without a grammar, and for a text whose tree would fill the memory.
+    """
+    language = language_of(path)
+    if language is None or len(text) > _LONGEST:
+        return False
+    return bool(parser(language).parse(text.encode("utf-8", "surrogatepass")).root_node.has_error)

@@ -23,7 +23,7 @@ from agent.formats.base import (
 from agent.formats.matching.explain import explain_ambiguity, explain_mismatch
 from agent.formats.matching.lines import final_newline, to_lines, to_text
 from agent.formats.matching.place_edits import Placement, place_edits
-from agent.formats.reading.markers import STRAY, writes_markers
+from agent.formats.reading.fences import STRAY, writes_markers
 from agent.workspace import ForeignPathError, UnsafePathError, Workspace
 
 # A comment that stands for lines of the file.

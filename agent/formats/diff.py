@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 from agent.formats.base import Edit, ReplyScope
-from agent.formats.matching.hunks import hunks
+from agent.formats.matching.place_edits import hunks
 from agent.formats.reading.blocks import read_blocks
-from agent.formats.reading.fences import is_prose, shortest_fence
-from agent.formats.reading.markers import CLOSE, DIVIDER, OPEN, marker_size
+from agent.formats.reading.fences import CLOSE, DIVIDER, OPEN, is_prose, marker_size, shortest_fence
 from agent.formats.text import TextFormat
 from llm.chat import Reply
 

@@ -17,12 +17,12 @@ from agent.formats.base import (
     Unreadable,
     WholeFile,
 )
-from agent.formats.matching.hunks import hunks
+from agent.formats.matching.place_edits import hunks
 from agent.formats.reading.calls import PATH_NAMES, arguments_of, calls_of, first_of, text_of
-from agent.formats.reading.markers import STRAY, writes_markers
+from agent.formats.reading.fences import STRAY, writes_markers
 from agent.formats.reading.names import clean_name, resolve_existing, resolve_likely
-from agent.formats.reading.syntax import has_errors
 from agent.formats.text import other_notations
+from agent.grammars import has_errors
 from llm.chat import Reply, Tool, ToolCall
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.formats.base import Edit, ReplyScope
-from agent.formats.matching.hunks import hunks, marked
 from agent.formats.matching.lines import to_lines
-from agent.formats.reading.v4a import BEGIN, END, read_patches
+from agent.formats.matching.place_edits import hunks, marked
+from agent.formats.reading.unified import BEGIN, END, read_patches
 from agent.formats.text import TextFormat
 from llm.chat import Reply
 

@@ -10,8 +10,7 @@ from agent.formats.base import Edit, EditFormat, ReplyScope, Unreadable, WholeFi
 from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.calls import calls_of
 from agent.formats.reading.listings import read_listings
-from agent.formats.reading.unified import read_diffs
-from agent.formats.reading.v4a import read_patches
+from agent.formats.reading.unified import read_diffs, read_patches
 from llm.chat import Reply
 
 Part = Edit | list[str]

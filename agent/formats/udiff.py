@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.formats.base import Edit, ReplyScope
-from agent.formats.matching.hunks import hunks, marked
 from agent.formats.matching.lines import to_lines
+from agent.formats.matching.place_edits import hunks, marked
 from agent.formats.reading.fences import shortest_fence
 from agent.formats.reading.unified import read_diffs
 from agent.formats.text import TextFormat

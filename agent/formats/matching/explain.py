@@ -8,8 +8,7 @@ from itertools import accumulate
 
 from rapidfuzz.distance import Indel
 
-from agent.formats.matching.lines import indent_of
-from agent.formats.matching.scopes import scope_of
+from agent.formats.matching.lines import indent_of, scope_of
 
 _CONTEXT = 3
 _MINIMUM = 0.6

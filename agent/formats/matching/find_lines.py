@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
@@ -180,7 +180,7 @@ def find_places(
         (MatchStep.INDENTATION, _indented),
         (MatchStep.BLANK_LINES, _without_blanks),
         (MatchStep.ELISION, _elided),
-        (MatchStep.LIKENESS, lambda h, s, r: _similar(h, s, r, path)),
+        (MatchStep.LIKENESS, partial(_similar, path=path)),
     )
     # New lines are made when a place is chosen: they need the lines of now.
     have = tuple(have)
@@ -284,7 +284,8 @@ def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     places: list[Place] = []
     for piece, substitute in pairs:
         end = places[-1].end if places else 0
-        later = [p for p in _near_exact(have, piece, substitute) if p.start >= end]
+        found = (step(have, piece, substitute) for step in (_exact, _trailing, _indented))
+        later = [p for p in next(filter(None, found), []) if p.start >= end]
         if len(later) != 1:
             return []
         places += later
@@ -292,11 +293,6 @@ def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     for before, after in pairwise(places):
         lines += [*have[before.end : after.start], *after.lines]
     return [_place(places[0].start, places[-1].end, tuple(lines))]
-
-
-def _near_exact(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    steps: tuple[_Search, ...] = (_exact, _trailing, _indented)
-    return next((found for step in steps if (found := step(have, search, replace))), [])
 
 
 def _pieces(lines: Lines) -> list[list[str]]:
@@ -308,22 +304,6 @@ def _pieces(lines: Lines) -> list[list[str]]:
             pieces[-1].append(line)
     return pieces
 
-
-def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Place]:
-    found = similar_places(have, search, path)
-    places = []
-    for start, size, parts in found:
-        shifts = [
-            IndentShift.between(indent_of(part[0]), indent_of(line)) if part else IndentShift()
-            for part, line in zip(parts, search, strict=True)
-        ]
-        lines = carry_over(parts, search, replace, shifts)
-        places.append(_place(start, start + size, lines))
-    return places
-
-
-Found = tuple[int, int, list[list[str]]]
-"""First line, number of lines, and for each line of the search the corresponding lines."""
 
 _LEAST = 0.85
 _LEAST_LINE = 0.8
@@ -340,7 +320,7 @@ _LONGEST_LINE = 1_000
 _LARGEST_FILE = 2_000_000
 
 
-def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
+def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Place]:
     """Return the only place whose lines are like ``search``, or nothing.
 
     Likeness is the mean over the lines of the normalized Indel similarity (rapidfuzz), white
@@ -354,7 +334,8 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
         return []
     if len(wanted) * len(numbers) > _MOST_PAIRS or sum(map(len, have)) > _LARGEST_FILE:
         return []
-    looked_for = [_plain(search[n]) for n in wanted]
+    core = [search[n] for n in wanted]
+    looked_for = [_plain(line) for line in core]
     plain, known = _plain_lines(tuple(have))
     # Where most lines are nowhere in the file, the places are not compared.
     if 2 * sum(line in known for line in looked_for) < len(wanted) - 2:
@@ -363,11 +344,15 @@ def similar_places(have: Lines, search: Lines, path: str) -> list[Found]:
     if best is None:
         return []
     taken = numbers[best : best + len(wanted)]
-    pairs = [(taken[i], search[wanted[i]]) for i in range(len(wanted))]
-    if not _may_stand_for(have, pairs, path):
+    if not _may_stand_for(have, list(zip(taken, core, strict=True)), path):
         return []
     parts = counterparts(have, search, taken, wanted)
-    return [(taken[0], taken[-1] + 1 - taken[0], parts)]
+    shifts = [
+        IndentShift.between(indent_of(part[0]), indent_of(line)) if part else IndentShift()
+        for part, line in zip(parts, search, strict=True)
+    ]
+    lines = carry_over(parts, search, replace, shifts)
+    return [_place(taken[0], taken[-1] + 1, lines)]
 
 
 @lru_cache(maxsize=2)
@@ -389,7 +374,11 @@ def _best(have: Lines, search: Lines) -> int | None:
         for index, line in enumerate(search):
             key = (have[start + index], line)
             if key not in known:
-                known[key] = _likeness(*key)
+                known[key] = (
+                    Indel.normalized_similarity(*key, score_cutoff=0.5)
+                    if max(map(len, key)) <= _LONGEST_LINE
+                    else float(key[0] == line)
+                )
             total += known[key]
             if total + size - index - 1 < _LEAST * size:
                 return 0.0
@@ -400,12 +389,6 @@ def _best(have: Lines, search: Lines) -> int | None:
     apart = [score for start, score in enumerate(scores) if abs(start - best) >= size]
     second = max([*apart, 0.0])
     return best if scores[best] >= _LEAST and scores[best] - second >= _LEAD else None
-
-
-def _likeness(line: str, wrote: str) -> float:
-    if max(len(line), len(wrote)) > _LONGEST_LINE:
-        return float(line == wrote)
-    return Indel.normalized_similarity(line, wrote, score_cutoff=0.5)
 
 
 def _may_stand_for(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> bool:
@@ -460,7 +443,12 @@ def comment_columns(
     encoded = [line.encode("utf-8", "surrogatepass") for line in lines]
     tree = parser(language).parse(b"\n".join(encoded))
     columns: dict[int, set[int]] = {}
-    for node in _prose_nodes(tree.root_node):
+    stack = [tree.root_node]
+    while stack:
+        node = stack.pop()
+        if not _is_prose(node):
+            stack += [] if _is_string(node) else node.children
+            continue
         for row in asked:
             if not node.start_point.row <= row <= node.end_point.row:
                 continue
@@ -470,16 +458,6 @@ def comment_columns(
             end = len(encoded[row][:last].decode("utf-8", "ignore"))
             columns.setdefault(row, set()).update(range(start, end))
     return {row: frozenset(found) for row, found in columns.items()}
-
-
-def _prose_nodes(root: Node) -> Iterator[Node]:
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if _is_prose(node):
-            yield node
-        elif not _is_string(node):
-            stack += node.children
 
 
 def _is_string(node: Node) -> bool:

@@ -6,14 +6,22 @@ fits several places waits: the places of its neighbours may decide between them.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from agent.formats.base import SearchReplace
 from agent.formats.matching.find_lines import MatchStep, Place, find_places
-from agent.formats.matching.lines import indent_of, starts_of, to_lines
-from agent.formats.matching.scopes import end_of_block, scope_of
+from agent.formats.matching.lines import (
+    end_of_block,
+    indent_of,
+    scope_of,
+    starts_of,
+    to_lines,
+    with_ends,
+)
 
 # The search for likeness takes time, and a model that errs this often does not copy at all.
 _MOST_LIKENED = 20
@@ -178,24 +186,17 @@ def _insertions(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
 
 def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
     heads: list[int] | None = None
-    for header in headers[-_MOST_HEADERS:]:
-        hits = _hits(lines, header.strip())
+    bare = [line.strip() for line in lines] if headers else []
+    for header in map(str.strip, headers[-_MOST_HEADERS:]):
+        hits = [n for n, line in enumerate(bare) if line == header]
+        if not hits:
+            begins = re.compile(rf"{re.escape(header)}(?!\w)")
+            hits = [n for n, line in enumerate(bare) if begins.match(line)]
         if heads is not None:
             behind = (bisect_right(hits, head) for head in heads)
             hits = [hits[n] for n in behind if n < len(hits)]
         heads = hits
     return heads or []
-
-
-def _hits(lines: Sequence[str], header: str) -> list[int]:
-    bare = [line.strip() for line in lines]
-    exact = [n for n, line in enumerate(bare) if line == header]
-    return exact or [n for n, line in enumerate(bare) if _begins(line, header)]
-
-
-def _begins(line: str, header: str) -> bool:
-    behind = line[len(header) : len(header) + 1]
-    return line.startswith(header) and not (behind.isalnum() or behind == "_")
 
 
 def _choose(
@@ -272,3 +273,44 @@ def _apply(lines: list[str], block: Placement, place: Place, blocks: Sequence[Pl
         if other.span and other.span[0] >= place.end:
             other.span = (other.span[0] + grown, other.span[1] + grown)
     block.span = (place.start, place.start + len(place.lines))
+
+
+_CONTEXT = 3
+
+
+def hunks(before: str, after: str) -> list[tuple[str, str]]:
+    """Return (search, replace) for each change, with enough lines around to be unique.
+
+    Applied in order they turn ``before`` into ``after``; where no lines around make a change
+    unique, one hunk holds the whole text.
+    """
+    old, new = to_lines(before), to_lines(after)
+    if old == new:
+        return []
+    if old:
+        for context in (_CONTEXT, 4 * _CONTEXT):
+            matcher = SequenceMatcher(None, old, new, autojunk=False)
+            found = []
+            for group in matcher.get_grouped_opcodes(context):
+                (_, first, _, start, _), (_, _, last, _, end) = group[0], group[-1]
+                found.append((with_ends(old[first:last]), with_ends(new[start:end])))
+            lines = list(old)
+            edits = [
+                SearchReplace("", search, replace, blank_end=True) for search, replace in found
+            ]
+            blocks = place_edits(lines, edits)
+            if lines == list(new) and all(block.span is not None for block in blocks):
+                return found
+    return [(with_ends(old), with_ends(new))]
+
+
+def marked(search: str, replace: str) -> list[str]:
+    """Return the lines of a hunk as a diff has them: `` `` kept, ``-`` old, ``+`` new."""
+    old, new = to_lines(search), to_lines(replace)
+    out: list[str] = []
+    for kind, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            out += [f" {line}" for line in old[i1:i2]]
+        else:
+            out += [f"-{line}" for line in old[i1:i2]] + [f"+{line}" for line in new[j1:j2]]
+    return out

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent.formats.base import Edit, ReplyScope, SearchReplace, Unreadable
 from agent.formats.matching.lines import with_ends
-from agent.formats.reading.fences import fence_of, file_for
-from agent.formats.reading.markers import (
+from agent.formats.reading.fences import (
     CLOSE,
     DIVIDER,
     GLUED_CLOSE,
@@ -18,6 +17,8 @@ from agent.formats.reading.markers import (
     OTHER_CLOSE,
     OTHER_OPEN,
     STRAY,
+    fence_of,
+    file_for,
     marker_size,
     strays,
 )

@@ -10,16 +10,15 @@ from itertools import islice
 
 from agent.formats.base import Edit, ReplyScope, Unreadable, WholeFile
 from agent.formats.reading.fences import (
+    OPEN,
     fence_of,
     path_above,
     path_in_info,
     paths_in_prose,
     quoted_paths,
 )
-from agent.formats.reading.markers import OPEN
 from agent.formats.reading.names import path_in_line, resolve_likely
-from agent.formats.reading.syntax import has_errors
-from agent.grammars import language_named, language_of
+from agent.grammars import has_errors, language_named, language_of
 
 _TEXTS = (".md", ".rst", ".txt", ".markdown")
 _MOST_FENCES = 20

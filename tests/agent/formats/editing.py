@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from agent.formats import get_format
 from agent.formats.base import ApplyReport, Edit, ReplyScope
-from agent.formats.reading.markers import writes_markers
+from agent.formats.reading.fences import writes_markers
 from llm.chat import Reply
 
 FENCE = "```"

@@ -15,8 +15,8 @@ from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
 from agent.formats.apply import MOST_EDITS
 from agent.formats.base import Matching, ReplyScope, SearchReplace, feedback
-from agent.formats.matching.reference_matching import _split_at_dots
 from agent.formats.reading import listings
+from agent.formats.reference import _split_at_dots
 from llm.chat import Message, Reply, ToolCall
 from llm.client import messages_as_sent
 from tests.agent.formats.editing import apply, block, parse

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent.formats import format_names, get_format
 from agent.formats.apply import safe_edits, write_report
 from agent.formats.base import Matching, ReplyScope
-from agent.formats.reading.markers import writes_markers
+from agent.formats.reading.fences import writes_markers
 from agent.workspace import Workspace
 from llm.chat import Reply, ToolCall
 from tests.agent.formats.editing import can_say
