@@ -1,4 +1,4 @@
-"""The problems of CanItEdit, read from the hub or a file, and checked.
+"""The problems of CanItEdit, read from the hub or a file, and what is published about them.
 
 F. Cassano et al., "Can It Edit? Evaluating the ability of large language models to follow code
 editing instructions" (2023), arXiv:2312.12450.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -110,19 +111,17 @@ def words_of(error: ValidationError) -> str:
 
 
 def problems_option(default: str, help: str) -> Any:  # noqa: ANN401 - as of core.options.option
-    """Declare ``--problems`` of a command."""
     return option(default, help, "--problems")
 
 
 def against_option(default: Any, help: str, given: Any = None) -> Any:  # noqa: ANN401
-    """Declare ``--against`` of a command that compares."""
     return option(default, help, "--against", given=given)
 
 
 @option_group
 class ProblemSource:
     problems: str = problems_option(
-        HUB_ID, "A .jsonl or .parquet with the rows, or an id on the hub."
+        HUB_ID, "Read the problems from this .jsonl or .parquet, or from this id on the hub."
     )
 
 
@@ -149,3 +148,89 @@ def checked_problems(rows: Iterable[object], name: str) -> tuple[Problem, ...]:
             double = next(value for n, value in enumerate(values) if value in values[:n])
             raise UserError(f"{name} has the problem {double} twice; leave one of them out")
     return tuple(sorted(found, key=lambda problem: problem.id))
+
+
+_NAMES = """
+1_cipher 2_cov_corr 3_hello_world 4_tensor_operations 6_locked_box 7_temperature_converter
+8_vector_lib 9_sorting 10_csv_parser 11_fibonacci 12_linkedlist_sort 13_maze_solver
+14_matrix_operations 15_pandas_random_data 16_interpreter 17_quiz 18_deck_of_cards
+19_traffic_analysis 20_html_parser 21_dijkstra_bellman 22_diff_format 23_bpe_tokenizer
+24_tree_abstractions 25_sudoku_solver 26_kl_divergence 28_password_strength_checker
+29_genetic_algorithm 30_cross_correlation 31_bookkeeping 32_markov_transition
+33_genetic_algorithm_2 34_oop_refactor 35_topological_sort 36_strongly_connected 37_dijkstras
+38_high_order 39_vowel_count 40_adjacency 41_group_theory 44_html_to_markdown 45_double_consonant
+46_consonants_within 47_merge_sort 48_max_sum_subarray 49_binary_search 50_syllable_count
+51_managers_manager 52_magic_square 53_minimax_to_alphabeta 54_strategy 55_bm25
+56_interference_vars 57_string_formatter 58_dependency_solver 59_standard_scaling 60_unique_number
+61_ridge_regression 63_knary_trees 65_tournament_tree 66_product_analysis 67_test_invariants
+68_prime_numbers_problem 70_sieve_of_eratosthenes 71_euclidean_algorithm 72_disjoint_cycles
+73_permutation_equality 76_memory_alloc 77_step_counter 78_llm_inference 79_int_to_key
+80_circular_queue 81_linked_list_debug 85_dpll 86_pyast 87_documentation 88_correlation_clustering
+89_palindrome_detector 90_dna_transcriber 91_interest_calculator 92_heron_area 94_knn 95_dbscan
+96_distribution_clustering 97_nash_equilibrium 98_encoder_decoder_dataset 99_secondary_keys
+100_pandas_apply 101_house_prices 102_nfa 103_postfix 104_filesystem 105_descent_methods
+106_conways_game 107_multiindex_sort 110_integration 111_coprime_euler 112_elliptic_curves
+113_schnorr_zk 114_grid_world_dp 115_arrangement_selections 116_cfg 117_matrix
+118_principal_component_analysis 119_pollards_rho_factorization 120_summary_statistics
+"""
+ALL_PROBLEMS = frozenset(_NAMES.split())
+"""The full names of the 105 problems on the hub."""
+_FIRST_IDS = frozenset({1, 3, 4, *range(6, 27), *range(28, 42), *range(44, 59), 60})
+FIRST_PAPER = frozenset(name for name in ALL_PROBLEMS if int(name.partition("_")[0]) in _FIRST_IDS)
+"""The full names of the 54 problems of the first version of the paper."""
+
+
+def expected_problems(names: Iterable[str]) -> frozenset[str]:
+    """Return the published set that ``names`` are from; ``names`` if they are other problems."""
+    found = frozenset(names)
+    published = (every for every in (FIRST_PAPER, ALL_PROBLEMS) if found <= every)
+    return next(published, found)
+
+
+@option_group
+class ProblemSelection:
+    v1: bool = option(False, "Take only the 54 problems of the first paper.", "--v1")
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """A row of Table 3 of the first paper, in per cent: 54 problems, ExcessCode *v1*.
+
+    Attributes:
+        group: what is known of the model's training data.
+    """
+
+    group: str
+    model: str
+    size: str
+    pass_descriptive: float
+    pass_lazy: float
+    excess_descriptive: float
+    excess_lazy: float
+
+
+TABLE_3 = tuple(
+    PublishedRow(*row)
+    for row in (
+        ("closed", "GPT-4", "", 61.85, 54.72, 0.39, 0.0),
+        ("closed", "GPT-3.5-Turbo", "", 58.98, 46.48, 1.74, 1.57),
+        ("unknown data", "Deepseek-Coder-Instruct", "33b", 53.06, 43.89, 1.53, 1.26),
+        ("unknown data", "Deepseek-Coder-Instruct", "6.7b", 33.89, 33.61, 0.19, 0.44),
+        ("unknown data", "Deepseek-Coder-Instruct", "1.3b", 25.83, 18.33, 1.02, 0.44),
+        ("open", "EditCoder", "33b", 50.19, 40.21, 0.48, 0.0),
+        ("open", "EditCoder", "6.7b", 52.59, 38.46, 0.4, 0.03),
+        ("open", "EditCoder", "1.3b", 30.5, 25.06, 2.04, 1.89),
+        ("open", "CodeLlama-Instruct", "34b", 35.0, 26.76, 0.37, 0.67),
+        ("open", "CodeLlama-Instruct", "13b", 28.33, 20.19, 2.52, 0.0),
+        ("open", "CodeLlama-Instruct", "7b", 33.89, 27.04, 0.12, 0.18),
+        ("open", "Deepseek-Coder-Base", "33b", 32.37, 23.26, 0.39, 0.52),
+        ("open", "Deepseek-Coder-Base", "6.7b", 28.43, 22.95, 2.0, 0.0),
+        ("open", "Deepseek-Coder-Base", "1.3b", 0.37, 1.11, 1.0, 24.0),
+        ("open", "StarCoder", "15b", 37.31, 29.16, 0.67, 1.23),
+        ("open", "StarCoderBase", "15b", 38.24, 26.38, 1.7, 1.48),
+        ("open", "StarCoderBase", "7b", 40.64, 25.83, 0.92, 0.15),
+        ("open", "StarCoderBase", "3b", 19.62, 12.78, 1.13, 0.0),
+        ("open", "StarCoderBase", "1b", 8.7, 9.07, 2.0, 0.0),
+        ("open", "OctoCoder", "15b", 31.46, 25.69, 0.23, 0.17),
+    )
+)

@@ -15,8 +15,13 @@ from rapidfuzz.distance import Levenshtein
 from core.errors import UserError
 from core.options import built, command, option_group
 from core.plaintext import table
-from exercises.canitedit.problems import Problem, ProblemSource, load_problems
-from exercises.canitedit.published import FIRST_PAPER, ProblemSelection
+from exercises.canitedit.problems import (
+    FIRST_PAPER,
+    Problem,
+    ProblemSelection,
+    ProblemSource,
+    load_problems,
+)
 from exercises.tokens import WORDS, TokenizerChoice
 from reports.cli.options import json_option
 

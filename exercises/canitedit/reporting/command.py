@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from io import StringIO
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from pydantic import TypeAdapter
 
-from core.atomic import write_bytes_atomic, write_text_atomic
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted, one_line, table
-from exercises.canitedit.problems import InstructionKind
-from exercises.canitedit.published import FIRST_PAPER, TABLE_3, ProblemSelection
-from exercises.canitedit.reporting.folder import describe_problems, model_folders_in, read_folder
+from exercises.canitedit.problems import FIRST_PAPER, TABLE_3, InstructionKind, ProblemSelection
 from exercises.canitedit.reporting.report import (
     EditingReport,
     Estimate,
@@ -28,9 +24,12 @@ from exercises.canitedit.reporting.report import (
     GroupBy,
     GroupFigures,
     ModelReport,
-    PassDifference,
+    describe_problems,
     editing_report,
+    model_folders_in,
+    read_folder,
 )
+from exercises.reporting import csv_text, write_chart
 from reports.cli.options import csv_option, json_option, partial_option
 from reports.statistics.methods.intervals import CONFIDENCE, Interval
 
@@ -117,20 +116,28 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     given = [place for folder in request.folders for place in model_folders_in(folder)]
     if len({folder.resolve() for folder in given}) < len(given):
         raise UserError("a folder is given twice; leave one of them out")
-    partial = request.allow_partial
-    folders = [read_folder(f, v1=selection.v1, allow_partial=partial) for f in given]
+    v1, allowed = selection.v1, request.allow_partial
+    folders = [read_folder(folder, v1=v1, allow_partial=allowed) for folder in given]
     report = editing_report(folders, request.k, request.by)
     if request.plot is not None:
-        for path in write_plot(report, request.plot):
+        if 1 not in report.ks:
+            raise UserError(f"--plot {request.plot} shows pass@1; add 1 to --k")
+        if request.plot.suffix not in (".svg", ".png"):
+            raise UserError(f"--plot {request.plot}: give a name that ends in .svg or .png")
+        for path in write_chart(request.plot, partial(draw_scores, report)):
             print(f"wrote {path}", file=sys.stderr)
     print(printed(report, form))
 
 
 def printed(report: EditingReport, form: OutputForm) -> str:
+    """Return a report in a form; JSON has shares from 0 to 1, ExcessCode in per cent."""
     if form is OutputForm.JSON:
-        return json.dumps(report_json(report), indent=1, ensure_ascii=False)
+        plain = TypeAdapter(EditingReport).dump_python(report, mode="json")
+        return json.dumps(plain, indent=1, ensure_ascii=False)
     if form is OutputForm.CSV:
-        return report_csv(report).removesuffix("\n")
+        # A line for each model, instruction and group, with all digits; empty for unknown.
+        rows = [_flat(*row) for row in _rows(report)]
+        return csv_text(rows[0], (row.values() for row in rows)).removesuffix("\n")
     lines = report_lines(report, markdown=form is OutputForm.MARKDOWN)
     return "\n".join(lines).strip("\n")
 
@@ -138,26 +145,6 @@ def printed(report: EditingReport, form: OutputForm) -> str:
 _LINE = 0.6  # inches for a model
 _FRAME = 1.1
 _BAR = 0.38
-
-
-def write_plot(report: EditingReport, path: Path) -> tuple[Path, ...]:
-    """Write the picture: ``.png``, or ``.svg`` with ``-dark.svg`` beside it for dark pages."""
-    if 1 not in report.ks:
-        raise UserError(f"--plot {path} shows pass@1; add 1 to --k")
-    if path.suffix not in (".svg", ".png"):
-        raise UserError(f"--plot {path}: give a name that ends in .svg or .png")
-    # Imported here: matplotlib takes half a second, which only plots need.
-    from reports.plots.style import DARK, LIGHT, as_png, as_svg, drawing
-
-    if path.suffix == ".png":
-        with drawing(LIGHT):
-            write_bytes_atomic(path, as_png(draw_scores(report, LIGHT)))
-        return (path,)
-    dark = path.with_name(f"{path.stem}-dark.svg")
-    for place, theme in ((path, LIGHT), (dark, DARK)):
-        with drawing(theme):
-            write_text_atomic(place, as_svg(draw_scores(report, theme)))
-    return path, dark
 
 
 def draw_scores(report: EditingReport, theme: Theme) -> Figure:
@@ -203,7 +190,12 @@ _INTERVALS = f"Intervals: {CONFIDENCE:.0%}, percentile bootstrap over problems."
 def report_lines(report: EditingReport, *, markdown: bool) -> Iterator[str]:
     """Yield the tables of a report, in Markdown after the first paper's Table 3 with its rows."""
     for model in report.models:
-        yield _described(model)
+        names = ("prompt", "temperature", "top_p", "max_tokens")
+        known = {name: getattr(model, name) for name in names}
+        said = [f"{name} {value}" for name, value in known.items() if value is not None]
+        if lacking := sum(found[0].unknown_coverage for found in model.figures.values()):
+            said += [f"{counted(lacking, 'passing completion')} without known coverage"]
+        yield one_line(f"{model.name}: {', '.join([model.problems, *said])}")
         yield from (f"partial: {one_line(model.name)}: {fault}" for fault in model.faults)
     if markdown:
         yield from _section("First paper's Table 3", _table_3(report))
@@ -215,16 +207,6 @@ def report_lines(report: EditingReport, *, markdown: bool) -> Iterator[str]:
     yield "The others: per cent of the completions."
     if report.differences:
         yield from _section("Paired differences, in points", _differences(report, markdown))
-
-
-def _described(model: ModelReport) -> str:
-    names = ("prompt", "temperature", "top_p", "max_tokens")
-    known = {name: getattr(model, name) for name in names}
-    said = [f"{name} {value}" for name, value in known.items() if value is not None]
-    lacking = sum(found[0].unknown_coverage for found in model.figures.values())
-    if lacking:
-        said += [f"{counted(lacking, 'passing completion')} without known coverage"]
-    return one_line(f"{model.name}: {', '.join([model.problems, *said])}")
 
 
 def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
@@ -252,8 +234,16 @@ def _scores(report: EditingReport, markdown: bool) -> Iterator[str]:
         [
             *_named(model, kind, one),
             one.completions,
-            *(_estimate(one.pass_at_k[k]) for k in report.ks),
-            *map(_excess, (one.code, one.changed, one.v1)),
+            *(
+                UNKNOWN
+                if found is None
+                else f"{_percent(found.mean)} ({_interval(found.interval)})"
+                for found in (one.pass_at_k[k] for k in report.ks)
+            ),
+            *(
+                UNKNOWN if found is None else f"{found.mean:.2f} ({found.standard_error:.2f})"
+                for found in (one.code, one.changed, one.v1)
+            ),
             one.code.problems if one.code else 0,
         ]
         for model, kind, one in _rows(report)
@@ -279,18 +269,16 @@ def _beyond(report: EditingReport, markdown: bool) -> Iterator[str]:
 
 def _differences(report: EditingReport, markdown: bool) -> Iterator[str]:
     headings = ("B", "less A", "problems", "pass@", "difference", "interval")
-    rows = [[one.b, one.a, *_difference(one)] for one in report.differences]
+    rows: list[list[object]] = []
+    for one in report.differences:
+        problems = difference = interval = UNKNOWN
+        if (means := one.means) is not None:
+            problems = str(means.problems) + f", {means.left_out} left out" * bool(means.left_out)
+            if means.difference is not None:
+                difference = f"{100 * means.difference:+.2f}"
+                interval = _interval(means.interval, "+.2f")
+        rows.append([one.b, one.a, problems, one.k, difference, interval])
     return table(headings, rows, numbers=(3, 4, 5), markdown=markdown)
-
-
-def _difference(one: PassDifference) -> list[object]:
-    means = one.means
-    if means is None:
-        return [UNKNOWN, one.k, UNKNOWN, UNKNOWN]
-    problems = str(means.problems) + f", {means.left_out} left out" * bool(means.left_out)
-    if means.difference is None:
-        return [problems, one.k, UNKNOWN, UNKNOWN]
-    return [problems, one.k, f"{100 * means.difference:+.2f}", _interval(means.interval, "+.2f")]
 
 
 def _percent(share: float | None) -> str:
@@ -303,55 +291,25 @@ def _interval(interval: Interval | None, form: str = ".2f") -> str:
     return f"{100 * interval.low:{form}} to {100 * interval.high:{form}}"
 
 
-def _estimate(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return UNKNOWN
-    return f"{_percent(estimate.mean)} ({_interval(estimate.interval)})"
-
-
-def _excess(excess: ExcessMean | None) -> str:
-    return UNKNOWN if excess is None else f"{excess.mean:.2f} ({excess.standard_error:.2f})"
-
-
 def _table_3(report: EditingReport) -> Iterator[str]:
     headings = ["source", "model", "size", "problems", "pass@1 descriptive", "pass@1 lazy"]
     headings += ["ExcessCode v1 descriptive", "ExcessCode v1 lazy"]
     same = all(model.problems == describe_problems(FIRST_PAPER) for model in report.models)
-    rows = [
-        ["this report" + " (partial)" * bool(model.faults), *_own_cells(model)]
-        for model in report.models
-    ]
+    rows = list[list[object]]()
+    for model in report.models:
+        every = [model.figures.get(kind) for kind in InstructionKind]
+        first = [found[0] if found else None for found in every]
+        passed = [one.pass_at_k.get(1) if one else None for one in first]
+        means = [UNKNOWN if one is None else _percent(one.mean) for one in passed]
+        excess = [one.v1 if one else None for one in first]
+        means += [UNKNOWN if one is None else f"{one.mean:.2f}" for one in excess]
+        source = "this report" + " (partial)" * bool(model.faults)
+        rows.append([source, model.name, "", max(one.problems for one in first if one), *means])
     for row in TABLE_3:
         cells = (row.pass_descriptive, row.pass_lazy, row.excess_descriptive, row.excess_lazy)
         named = [f"first paper, {row.group}", row.model, row.size, "54" if same else _OTHER]
         rows.append([*named, *(f"{value:.2f}" for value in cells)])
     return table(headings, rows, numbers=range(3, len(headings)), markdown=True)
-
-
-def _own_cells(model: ModelReport) -> list[object]:
-    every = [model.figures.get(kind) for kind in InstructionKind]
-    first = [found[0] if found else None for found in every]
-    passed = [one.pass_at_k.get(1) if one else None for one in first]
-    excess = [one.v1 if one else None for one in first]
-    cells = [UNKNOWN if one is None else _percent(one.mean) for one in passed]
-    cells += [UNKNOWN if one is None else f"{one.mean:.2f}" for one in excess]
-    return [model.name, "", max(one.problems for one in first if one), *cells]
-
-
-def report_json(report: EditingReport) -> dict[str, Any]:
-    """Return a report as JSON: shares from 0 to 1, ExcessCode in per cent, null for unknown."""
-    plain: dict[str, Any] = TypeAdapter(EditingReport).dump_python(report, mode="json")
-    return plain
-
-
-def report_csv(report: EditingReport) -> str:
-    """Return a line for each model, instruction and group, with all digits; empty for unknown."""
-    rows = [_flat(model, kind, one) for model, kind, one in _rows(report)]
-    stream = StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def _flat(model: ModelReport, kind: InstructionKind, figures: GroupFigures) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Pure: the report on folders of evaluated completions, as values."""
+"""Read folders of evaluated completions, and report on them as values; nothing is executed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,141 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import combinations
+from itertools import combinations, product
+from pathlib import Path
 from statistics import fmean, pstdev
 
-from exercises.canitedit.metrics import ExcessCode, ProblemScore
-from exercises.canitedit.problems import InstructionKind
-from exercises.canitedit.reporting.folder import ScoredFolder, describe_problems
+from core.errors import DamagedFileError, UserError
+from core.plaintext import counted, one_line
+from exercises.canitedit.metrics import ExcessCode, ProblemScore, score
+from exercises.canitedit.problems import (
+    ALL_PROBLEMS,
+    FIRST_PAPER,
+    InstructionKind,
+    expected_problems,
+)
+from exercises.canitedit.results import COMPLETED, EVALUATED, Decoding, read_file
 from reports.statistics.methods.intervals import Interval
 from reports.statistics.methods.paired import MeanComparison, bootstrap_mean, compare_means
 from reports.statistics.methods.passk import pass_at_k
+
+_SHOWN = 3
+_DECODING = ("temperature", "top_p", "max_tokens", "prompt")
+
+
+@dataclass(frozen=True)
+class ScoredFolder:
+    """The scores of one folder: those of one model.
+
+    Attributes:
+        faults: what is incomplete or mixed; empty for a complete folder.
+        samplings: with what the completions were asked for; one if they are not mixed.
+    """
+
+    name: str
+    path: Path
+    scores: tuple[ProblemScore, ...]
+    faults: tuple[str, ...]
+    samplings: tuple[Decoding, ...]
+
+    def of_kind(self, kind: InstructionKind) -> tuple[ProblemScore, ...]:
+        return tuple(one for one in self.scores if one.kind is kind)
+
+    @property
+    def problems(self) -> frozenset[str]:
+        return frozenset(score.name for score in self.scores)
+
+
+def model_folders_in(path: Path) -> tuple[Path, ...]:
+    """Return the folders with completions in a run of several models, else ``path`` itself."""
+    if any(path.glob(f"*{COMPLETED}")):
+        return (path,)
+    return tuple(sorted({place.parent for place in path.glob(f"*/*{COMPLETED}")})) or (path,)
+
+
+def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
+    """Score a folder; ``allow_partial`` lists what is incomplete or mixed in ``faults``."""
+    if not path.is_dir():
+        raise UserError(f"{path} is not a folder; give one with files *{EVALUATED}")
+    scores: list[ProblemScore] = []
+    samplings: list[Decoding] = []
+    damaged: list[DamagedFileError] = []
+    for place in sorted(path.glob(f"*{EVALUATED}")):
+        try:
+            file = read_file(place)
+            if place.name != file.name:
+                fix = "rename it, or leave it out with --allow-partial"
+                raise DamagedFileError(place, f"holds what belongs into {file.name}", fix)
+        except DamagedFileError as error:
+            damaged.append(error)
+            continue
+        if not v1 or file.problem.full_name in FIRST_PAPER:
+            scores.append(score(file))
+            samplings.append(file.sampling)
+    faults = tuple(_faults(path, scores, samplings, damaged))
+    if not scores:
+        reason = "; ".join(faults) or f"it has no file *{EVALUATED} of these problems"
+        raise UserError(f"{path}: {reason}; give a folder of evaluated completions")
+    if faults and not allow_partial:
+        words = "; ".join(faults)
+        raise UserError(f"{path} is incomplete: {words}; --allow-partial reports it so")
+    scores.sort(key=lambda one: (one.problem_id, one.name, one.kind.value))
+    name = one_line(path.resolve().name) or str(path)
+    distinct = {
+        (*(getattr(one, name) for name in _DECODING), str(one.script_args.get("model"))): one
+        for one in samplings
+    }
+    return ScoredFolder(name, path, tuple(scores), faults, tuple(distinct.values()))
+
+
+def _faults(
+    path: Path,
+    scores: Sequence[ProblemScore],
+    samplings: Sequence[Decoding],
+    damaged: Sequence[DamagedFileError],
+) -> Iterator[str]:
+    if damaged:
+        shown = "; ".join(f"{one_line(e.path.name)} {one_line(e.words)}" for e in damaged[:_SHOWN])
+        yield f"{counted(len(damaged), 'file')} cannot be used ({_more(shown, damaged)})"
+    done = {place.name.removesuffix(EVALUATED) for place in path.glob(f"*{EVALUATED}")}
+    names = {
+        place.name.removesuffix(COMPLETED)
+        for place in path.glob(f"*{COMPLETED}")
+        if not place.name.endswith(EVALUATED)
+    }
+    if waiting := sorted(map(one_line, names - done)):
+        shown = ", ".join(waiting[:_SHOWN])
+        yield f"{counted(len(waiting), 'file')} not evaluated ({_more(shown, waiting)})"
+    expected = expected_problems(score.name for score in scores)
+    for kind in InstructionKind:
+        found = {score.name for score in scores if score.kind is kind}
+        if found and (missing := sorted(expected - found)):
+            shown = _more(", ".join(missing[:_SHOWN]), missing)
+            words = f"{len(found)} of {len(expected)} problems with {kind.value} instructions"
+            yield f"{words} (no {shown})"
+    yield from _mixed("completions", Counter(score.completions for score in scores))
+    for name in _DECODING:
+        values = Counter(getattr(sampling, name) for sampling in samplings)
+        yield from _mixed(f"mixed {name}", values)
+
+
+def _mixed(name: str, values: Counter[object]) -> Iterator[str]:
+    if len(values) > 1:
+        ordered = sorted(values.items(), key=lambda pair: (-pair[1], str(pair[0])))
+        shown = ", ".join(f"{value} in {counted(n, 'file')}" for value, n in ordered[:_SHOWN])
+        yield f"{name}: {shown}"
+
+
+def _more(shown: str, every: Sequence[object]) -> str:
+    return f"{shown}, …" if len(every) > _SHOWN else shown
+
+
+def describe_problems(problems: Iterable[str]) -> str:
+    """Name a set of problems in a word."""
+    found = frozenset(problems)
+    if found == ALL_PROBLEMS:
+        return "all 105"
+    return "the 54 of the first paper" if found == FIRST_PAPER else counted(len(found), "problem")
 
 
 class GroupBy(str, Enum):
@@ -99,7 +225,7 @@ def figures(
         completions=total,
         fewest=min(counts),
         most=max(counts),
-        pass_at_k={k: pass_estimate(scores, k) for k in ks},
+        pass_at_k={k: _pass_estimate(pass_shares(scores, k)) for k in ks},
         code=_excess(scores, lambda excess: excess.code),
         changed=_excess(scores, lambda excess: excess.changed),
         v1=_excess(scores, lambda excess: excess.v1),
@@ -115,9 +241,7 @@ def figures(
     )
 
 
-def pass_estimate(scores: Sequence[ProblemScore], k: int) -> Estimate | None:
-    """Return pass@k; None where a problem has fewer completions than ``k``."""
-    shares = pass_shares(scores, k)
+def _pass_estimate(shares: Mapping[str, float] | None) -> Estimate | None:
     if shares is None:
         return None
     return Estimate(fmean(shares.values()), bootstrap_mean(shares.values()))
@@ -154,9 +278,9 @@ def grouped(
 ) -> Iterator[tuple[str, Sequence[ProblemScore]]]:
     """Yield the groups that have problems, by name; lengths from short to long."""
     groups: dict[str, list[ProblemScore]] = {}
-    for score in scores:
-        for name in _groups(score, by):
-            groups.setdefault(name, []).append(score)
+    for one in scores:
+        for name in _groups(one, by):
+            groups.setdefault(name, []).append(one)
     order = sorted(groups, key=_LENGTHS.index) if by is GroupBy.LENGTH else sorted(groups)
     for name in order:
         yield name, groups[name]
@@ -177,10 +301,6 @@ def _groups(score: ProblemScore, by: GroupBy) -> Iterator[str]:
     else:
         yield "with libraries" if taxonomy.libraries else "without libraries"
         yield from taxonomy.libraries
-
-
-Column = tuple[str, InstructionKind]
-"""The name of a model, and how it was instructed."""
 
 
 @dataclass(frozen=True)
@@ -262,8 +382,7 @@ def _figures(
 ) -> Iterator[GroupFigures]:
     yield figures(scores, ks)
     for one in by:
-        for name, group in grouped(scores, one):
-            yield figures(group, ks, one.value, name)
+        yield from (figures(group, ks, one.value, name) for name, group in grouped(scores, one))
 
 
 def _differences(folders: Sequence[ScoredFolder], ks: Sequence[int]) -> Iterator[PassDifference]:
@@ -273,17 +392,12 @@ def _differences(folders: Sequence[ScoredFolder], ks: Sequence[int]) -> Iterator
         for kind in InstructionKind
         if (scores := folder.of_kind(kind))
     }
-    for a, b in _pairs([folder.name for folder in folders]):
+    names, kinds = [folder.name for folder in folders], InstructionKind
+    pairs = [((name, kinds.LAZY), (name, kinds.DESCRIPTIVE)) for name in names]
+    pairs += [((a, kind), (b, kind)) for kind, (a, b) in product(kinds, combinations(names, 2))]
+    for a, b in pairs:
         if a in columns and b in columns:
             for k in ks:
                 one, two = pass_shares(columns[a], k), pass_shares(columns[b], k)
                 means = compare_means(one, two) if one and two else None
                 yield PassDifference(f"{a[0]}, {a[1].value}", f"{b[0]}, {b[1].value}", k, means)
-
-
-def _pairs(names: Sequence[str]) -> Iterator[tuple[Column, Column]]:
-    for name in names:
-        yield (name, InstructionKind.LAZY), (name, InstructionKind.DESCRIPTIVE)
-    for kind in InstructionKind:
-        for a, b in combinations(names, 2):
-            yield (a, kind), (b, kind)

@@ -11,8 +11,14 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from exercises.canitedit.problems import InstructionKind, load_problems, problem_of
-from exercises.canitedit.published import ALL_PROBLEMS, FIRST_PAPER, expected_problems
+from exercises.canitedit.problems import (
+    ALL_PROBLEMS,
+    FIRST_PAPER,
+    InstructionKind,
+    expected_problems,
+    load_problems,
+    problem_of,
+)
 from tests.exercises.canitedit.making import ROWS, problems
 
 

@@ -19,11 +19,9 @@ from pathlib import Path
 import pytest
 
 from exercises.canitedit.metrics import measures, score
-from exercises.canitedit.problems import load_problems
-from exercises.canitedit.published import ALL_PROBLEMS, FIRST_PAPER
+from exercises.canitedit.problems import ALL_PROBLEMS, FIRST_PAPER, load_problems
 from exercises.canitedit.reporting.command import OutputForm, printed
-from exercises.canitedit.reporting.folder import read_folder
-from exercises.canitedit.reporting.report import GroupBy, editing_report
+from exercises.canitedit.reporting.report import GroupBy, editing_report, read_folder
 from exercises.canitedit.results import EVALUATED, read_file, write_file
 from tests.exercises.canitedit.making import evaluated, plain
 

@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 import sys
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,13 +16,12 @@ import pytest
 from benchmarks.exercises import hold
 from core.errors import UserError
 from exercises.canitedit.__main__ import COMMANDS
-from exercises.canitedit.problems import InstructionKind
-from exercises.canitedit.published import FIRST_PAPER, TABLE_3
-from exercises.canitedit.reporting.command import OutputForm, printed, write_plot
-from exercises.canitedit.reporting.folder import read_folder
-from exercises.canitedit.reporting.report import EditingReport, GroupBy, editing_report
+from exercises.canitedit.problems import FIRST_PAPER, TABLE_3, InstructionKind
+from exercises.canitedit.reporting.command import OutputForm, draw_scores, printed
+from exercises.canitedit.reporting.report import EditingReport, GroupBy, editing_report, read_folder
 from exercises.canitedit.results import write_file
 from exercises.dispatch import dispatch
+from exercises.reporting import write_chart
 from reports.statistics.methods.intervals import Interval
 from tests.exercises.canitedit.making import evaluated, plain, problems, write_folder, write_plain
 
@@ -233,13 +233,14 @@ def test_names_cannot_change_a_table_or_a_sheet(folder: Path, tmp_path: Path) ->
 
 
 def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
-    light, dark = write_plot(report_of(folder), tmp_path / "plot.svg")
+    draw = partial(draw_scores, report_of(folder))
+    light, dark = write_chart(tmp_path / "plot.svg", draw)
     assert dark.name == "plot-dark.svg"
     for path in (light, dark):
         found = ElementTree.fromstring(path.read_text()).iter("{http://www.w3.org/2000/svg}text")
         texts = {"".join(element.itertext()) for element in found}
         assert {"small-model", "58.3 %", "37.5 %", "descriptive", "lazy"} <= texts
-    [png] = write_plot(report_of(folder), tmp_path / "plot.png")
+    [png] = write_chart(tmp_path / "plot.png", draw)
     assert png.read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.reporting.command import report_json
-from exercises.canitedit.reporting.folder import read_folder
-from exercises.canitedit.reporting.report import editing_report
+from exercises.canitedit.reporting.command import OutputForm, printed
+from exercises.canitedit.reporting.report import editing_report, read_folder
 from exercises.editpack.training.record import card_of, finished
 from tests.exercises.canitedit.making import write_folder
 from tests.exercises.editpack.training.making import edits, write_rows
@@ -80,7 +79,7 @@ def test_measured_scores_go_into_card_and_record(train: Train, tmp_path: Path, t
         write_folder(tmp_path / "edits", [2, 1, 0, 0, 0, 0]), v1=False, allow_partial=False
     )
     scores = tmp_path / "scores.json"
-    scores.write_text(json.dumps(report_json(editing_report([scored], (1,), ()))))
+    scores.write_text(printed(editing_report([scored], (1,), ()), OutputForm.JSON))
     assert train("--out", tuned, "--resume", "--scores", scores) == 0
     card = (tuned / "README.md").read_text()
     assert "pass@1" in card
