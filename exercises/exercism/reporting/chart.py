@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from exercises.exercism.reporting.columns import Column, series_of, solved_after
+from exercises.exercism.reporting.records import Record
+from reports.data.jsonvalues import number
 from reports.plots.style import Theme, label
 
 if TYPE_CHECKING:
@@ -63,15 +66,15 @@ def draw_chart(bars: Sequence[ChartBar], theme: Theme) -> Figure:
         by_model.setdefault(bar.model, []).append(bar)
     groups, places, start = [*by_model.values()], list[list[float]](), 0.0
     for group in groups:
-        places.append([start + number for number in range(len(group))])
+        places.append([start + step for step in range(len(group))])
         start += len(group) + _GAP
     width = max(6.4, 1.2 + _INCHES * (len(bars) + _GAP * len(groups)))
     figure = Figure(figsize=(width, 5.4), layout="constrained")
     axes = figure.add_subplot()
     _label_groups(axes, groups, places, theme)
-    for number, (group, xs) in enumerate(zip(groups, places, strict=True), 1):
+    for row, (group, xs) in enumerate(zip(groups, places, strict=True), 1):
         for place, (bar, x) in enumerate(zip(group, xs, strict=True), 1):
-            _draw_bar(axes, bar, x, f"{number}-{place}", theme)
+            _draw_bar(axes, bar, x, f"{row}-{place}", theme)
     axes.set_ylim(0, 100)
     axes.set_ylabel(_LABEL)
     axes.grid(visible=True, axis="y")
@@ -154,8 +157,32 @@ def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
     figure.legend(handles=handles, ncols=columns, loc="outside upper left")
 
 
-def chart_svg(bars: Sequence[ChartBar], theme: Theme) -> str:
-    from reports.plots.style import as_svg, drawing
+def chart_bars(columns: Sequence[Column], published: Sequence[Record] = ()) -> list[ChartBar]:
+    """Return a bar for each model and format with results, and for each published record."""
+    ours = (_bar(every) for every in series_of(columns).values())
+    return [*filter(None, ours), *filter(None, map(_published_bar, published))]
 
-    with drawing(theme):
-        return as_svg(draw_chart(bars, theme))
+
+def _bar(repeats: Sequence[Column]) -> ChartBar | None:
+    name, tries = repeats[0].name, repeats[0].facts.tries
+    first, last = (
+        tuple(
+            100 * share.share
+            for column in repeats
+            if (share := solved_after([*column.results.values()], number)).share is not None
+        )
+        for number in (1, tries)
+    )
+    if not last:
+        return None
+    return ChartBar(name.model, name.edit_format, last, first if tries > 1 else ())
+
+
+def _published_bar(record: Record) -> ChartBar | None:
+    rates = [number(record.get(f"pass_rate_{place}")) for place in (1, 2)]
+    known = [rate for rate in rates if rate is not None]
+    if not known:
+        return None
+    edit_format = str(record.get("edit_format", ""))
+    first = tuple(known[:1]) if len(known) > 1 else ()
+    return ChartBar(record["model"], edit_format, (known[-1],), first, published=True)

@@ -1,10 +1,12 @@
-"""The results of runs by column, and what each column comes to."""
+"""The results of runs by column, what each column comes to, and columns against each other."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
@@ -14,12 +16,14 @@ from exercises.exercism.facts import ColumnName, RunFacts, read_facts
 from exercises.exercism.results import (
     AIDER_CHAT,
     ExerciseResult,
+    ExerciseStatus,
     aider_folders,
     read_aider_result,
     read_result,
     result_path,
 )
-from reports.statistics.methods.intervals import Share
+from reports.statistics.methods.intervals import Interval, Share
+from reports.statistics.methods.paired import PairedTable, bootstrap_difference, mcnemar_exact
 
 # In the leaderboard's order.
 SUMS = (
@@ -58,6 +62,9 @@ class Column:
     @property
     def verdicts(self) -> dict[str, bool]:
         return {key: result.solved_at is not None for key, result in self.results.items()}
+
+    def status(self, key: str) -> ExerciseStatus | None:
+        return self.results[key].status if key in self.results else None
 
     @property
     def series(self) -> tuple[str, str, str]:
@@ -173,8 +180,174 @@ def _results(
 
 def _label(column: Column, every: Sequence[Column]) -> str:
     name = column.name
-    alike = [o for o in every if o.series == column.series]
-    runs = {o.run for o in every if o.series[1:] == column.series[1:]}
+    repeats = sum(other.series == column.series for other in every)
+    runs = {other.run for other in every if other.series[1:] == column.series[1:]}
     first = f"{column.run}: " if len(runs) > 1 else ""
-    last = f" #{name.repeat}" if len(alike) > 1 else ""
+    last = f" #{name.repeat}" if repeats > 1 else ""
     return f"{first}{name.model}@{name.edit_format}{last}"
+
+
+@dataclass(frozen=True)
+class RepeatSpread:
+    label: str
+    tries: int
+    shares: tuple[float, ...]
+    mean: float
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True)
+class ColumnPair:
+    """Two columns on the exercises that are completed in both.
+
+    Attributes:
+        p_value: of McNemar's exact test; None without exercises.
+        difference: the share of B minus that of A, and its 95 % ``interval`` by paired bootstrap.
+    """
+
+    a: str
+    b: str
+    table: PairedTable
+    p_value: float | None
+    difference: float | None
+    interval: Interval | None
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RankedExercise:
+    exercise: str
+    solved: int
+    completed: int
+
+
+@dataclass(frozen=True)
+class OutcomeDifference:
+    """An exercise with another outcome in another run; None where it is not completed."""
+
+    column: str
+    exercise: str
+    a: ExerciseStatus | None
+    b: ExerciseStatus | None
+
+
+@dataclass(frozen=True)
+class Variants:
+    """What differs between results although nothing that was sent does.
+
+    Attributes:
+        requests: distinct requests that were sent more than once.
+        varied: those of them that received different replies.
+        replies: distinct replies to these.
+        bubble: by model and format, exercises whose verdict is not the same in all repeats.
+    """
+
+    requests: int
+    varied: int
+    replies: int
+    bubble: Mapping[str, tuple[str, ...]]
+
+
+def series_of(columns: Sequence[Column]) -> dict[str, list[Column]]:
+    """Return the repeats of each run, model and format, by their common label."""
+    found: dict[tuple[str, str, str], list[Column]] = defaultdict(list)
+    for column in columns:
+        found[column.series].append(column)
+    return {every[0].label.partition(" #")[0]: every for every in found.values()}
+
+
+def spreads(columns: Sequence[Column]) -> tuple[RepeatSpread, ...]:
+    """Return mean, least and greatest share of those that have several repeats."""
+    found = []
+    for label, every in series_of(columns).items():
+        for tries in range(1, every[0].facts.tries + 1):
+            solved = (solved_after([*c.results.values()], tries).share for c in every)
+            shares = tuple(share for share in solved if share is not None)
+            if len(shares) > 1:
+                spread = fmean(shares), min(shares), max(shares)
+                found.append(RepeatSpread(label, tries, shares, *spread))
+    return tuple(found)
+
+
+def column_pairs(columns: Sequence[Column]) -> tuple[ColumnPair, ...]:
+    """Compare any two columns of the same repeat; repeats of one column are in ``spreads``."""
+    return tuple(_pair(a, b) for a, b in combinations(columns, 2) if a.name.repeat == b.name.repeat)
+
+
+def _pair(a: Column, b: Column) -> ColumnPair:
+    of_a, of_b = a.verdicts, b.verdicts
+    common = sorted({*of_a} & {*of_b})
+    table = PairedTable.of((of_a[key], of_b[key]) for key in common)
+    return ColumnPair(
+        a=a.label,
+        b=b.label,
+        table=table,
+        p_value=mcnemar_exact(table.only_a, table.only_b) if common else None,
+        difference=table.difference if common else None,
+        interval=bootstrap_difference(table),
+        only_a=tuple(key for key in common if of_a[key] and not of_b[key]),
+        only_b=tuple(key for key in common if of_b[key] and not of_a[key]),
+    )
+
+
+def by_language(columns: Sequence[Column]) -> dict[str, dict[str, Share]]:
+    found = {}
+    for column in columns:
+        groups: dict[str, list[bool]] = defaultdict(list)
+        for key, solved in sorted(column.verdicts.items()):
+            groups[key.partition("/")[0]].append(solved)
+        found[column.label] = {n: Share.made(sum(one), len(one)) for n, one in groups.items()}
+    return found
+
+
+def ranking(columns: Sequence[Column]) -> tuple[RankedExercise, ...]:
+    """Return the exercises, those that the fewest columns solve first."""
+    found: dict[str, list[bool]] = defaultdict(list)
+    for column in columns:
+        for key, solved in column.verdicts.items():
+            found[key].append(solved)
+    ranked = (RankedExercise(key, sum(every), len(every)) for key, every in found.items())
+    return tuple(sorted(ranked, key=lambda one: (one.solved / one.completed, one.exercise)))
+
+
+def outcome_differences(
+    a: Sequence[Column], b: Sequence[Column]
+) -> tuple[tuple[OutcomeDifference, ...], tuple[str, ...]]:
+    """Compare the columns of two runs, and name those that only one of them has.
+
+    Solved at another try counts as the same outcome.
+    """
+    of_a, of_b = (
+        {f"{c.name.model}@{c.name.edit_format} #{c.name.repeat}": c for c in columns}
+        for columns in (a, b)
+    )
+    found = tuple(
+        OutcomeDifference(name, key, left, right)
+        for name in of_a
+        if name in of_b
+        for key in sorted({*of_a[name].facts.exercises} | {*of_b[name].facts.exercises})
+        if (left := of_a[name].status(key)) != (right := of_b[name].status(key))
+    )
+    return found, tuple(sorted({*of_a} ^ {*of_b}))
+
+
+def variants(columns: Sequence[Column]) -> Variants:
+    sent: dict[str, list[str]] = defaultdict(list)
+    for column in columns:
+        for result in column.results.values():
+            for request, reply in result.chat_hashes:
+                if request:  # known
+                    sent[request].append(reply)
+    again = [{*replies} for replies in sent.values() if len(replies) > 1]
+    varied = [replies for replies in again if len(replies) > 1]
+    bubble = {}
+    for label, repeats in series_of(columns).items():
+        found: dict[str, set[bool]] = defaultdict(set)
+        for column in repeats:
+            for key, solved in column.verdicts.items():
+                found[key].add(solved)
+        if keys := sorted(key for key, verdicts in found.items() if len(verdicts) > 1):
+            bubble[label] = tuple(keys)
+    return Variants(len(again), len(varied), sum(map(len, varied)), bubble)

@@ -1,12 +1,10 @@
-"""What ``report`` says of columns: one value, and its tables, matrix and chart. Pure."""
+"""What ``report`` says of columns: one value, and its tables and matrix. Pure."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import StringIO
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -14,21 +12,22 @@ from pydantic import TypeAdapter
 from core.money import column as column_of_dollars
 from core.money import in_words
 from core.plaintext import table
-from exercises.exercism.reporting.chart import ChartBar
-from exercises.exercism.reporting.columns import Column, ColumnSummary, solved_after, summary
-from exercises.exercism.reporting.comparing import (
+from exercises.exercism.reporting.columns import (
+    Column,
     ColumnPair,
+    ColumnSummary,
     RankedExercise,
     RepeatSpread,
     Variants,
     by_language,
     column_pairs,
     ranking,
-    series_of,
     spreads,
+    summary,
     variants,
 )
 from exercises.exercism.reporting.records import Record
+from exercises.reporting import csv_text
 from reports.data.jsonvalues import dollars, number, whole
 from reports.pages.markdown import NONE, of, percent, within
 from reports.statistics.methods.intervals import Share
@@ -194,12 +193,9 @@ def variant_lines(found: Variants) -> Iterator[str]:
 
 def matrix_csv(columns: Sequence[Column]) -> str:
     """Return exercise × column as CSV: status, with the try that solved it."""
-    stream = StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["exercise", *(column.label for column in columns)])
     keys = dict.fromkeys(key for column in columns for key in column.facts.exercises)
-    writer.writerows([key, *(cell(column, key) for column in columns)] for key in keys)
-    return stream.getvalue()
+    rows = ([key, *(cell(column, key) for column in columns)] for key in keys)
+    return csv_text(["exercise", *(column.label for column in columns)], rows)
 
 
 def cell(column: Column, key: str) -> str:
@@ -208,34 +204,3 @@ def cell(column: Column, key: str) -> str:
     if result is None:
         return _OPEN if key in column.open else ""
     return result.status.value + (f" {result.solved_at}" if result.solved_at else "")
-
-
-def chart_bars(columns: Sequence[Column], published: Sequence[Record] = ()) -> list[ChartBar]:
-    """Return a bar for each model and format with results, and for each published record."""
-    ours = (_bar(every) for every in series_of(columns).values())
-    return [*filter(None, ours), *filter(None, map(_published_bar, published))]
-
-
-def _bar(repeats: Sequence[Column]) -> ChartBar | None:
-    name, tries = repeats[0].name, repeats[0].facts.tries
-    first, last = (
-        tuple(
-            100 * share.share
-            for column in repeats
-            if (share := solved_after([*column.results.values()], number)).share is not None
-        )
-        for number in (1, tries)
-    )
-    if not last:
-        return None
-    return ChartBar(name.model, name.edit_format, last, first if tries > 1 else ())
-
-
-def _published_bar(record: Record) -> ChartBar | None:
-    rates = [number(record.get(f"pass_rate_{place}")) for place in (1, 2)]
-    known = [rate for rate in rates if rate is not None]
-    if not known:
-        return None
-    edit_format = str(record.get("edit_format", ""))
-    first = tuple(known[:1]) if len(known) > 1 else ()
-    return ChartBar(record["model"], edit_format, (known[-1],), first, published=True)

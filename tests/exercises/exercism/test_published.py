@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from core.errors import DamagedFileError
-from exercises.exercism.reporting.chart import ChartBar, chart_svg, draw_chart
-from exercises.exercism.reporting.commands import ratio_faults
-from exercises.exercism.reporting.records import read_records
-from reports.plots.style import DARK, LIGHT, Theme, drawing
+from exercises.exercism.reporting.chart import ChartBar, draw_chart
+from exercises.exercism.reporting.records import ratio_faults, read_records
+from reports.plots.style import DARK, LIGHT, Theme, as_svg, drawing
 
 GOOD = {"model": "m", "test_cases": 133, "pass_rate_2": 54.1, "pass_num_2": 72}
 
@@ -117,6 +117,11 @@ def heights(svg: str) -> dict[str, list[float]]:
         ]
         for name, d in marks
     }
+
+
+def chart_svg(bars: Sequence[ChartBar], theme: Theme) -> str:
+    with drawing(theme):
+        return as_svg(draw_chart(bars, theme))
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)

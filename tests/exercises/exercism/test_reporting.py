@@ -18,8 +18,12 @@ import yaml
 
 from core.errors import DamagedFileError, UserError
 from exercises.exercism.reporting.columns import read_columns, summary
-from exercises.exercism.reporting.commands import ratio_faults
-from exercises.exercism.reporting.records import read_records, record_of, write_records
+from exercises.exercism.reporting.records import (
+    ratio_faults,
+    read_records,
+    record_of,
+    write_records,
+)
 from exercises.exercism.reporting.report import report_lines, report_of
 from exercises.exercism.results import (
     ExerciseResult,
