@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import islice
 from multiprocessing import get_context
 from typing import Any, TypeVar
@@ -49,8 +49,13 @@ def in_processes(
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
 
         def submit(part: P) -> Future[R]:
-            with _interrupts_blocked():
+            # Processes that start here keep SIGINT blocked: Ctrl-C is for the command alone, and a
+            # process that is starting would print a traceback.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
                 return pool.submit(work, part)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
         try:
             yield from in_order(submit, parts, _AHEAD * workers)
@@ -79,16 +84,3 @@ def parts_of(items: Iterable[P], size: int) -> Iterator[list[P]]:
     rest = iter(items)
     while part := list(islice(rest, size)):
         yield part
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT for a thread, and for the processes that it starts meanwhile, which keep it so.
-
-    Ctrl-C is for the command alone: a process that is starting would print a traceback.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exercises.editpack.rules import Cleanup, cleaned
+from exercises.editpack.filtering import Cleanup, cleaned
 from tests.exercises.editpack.edits import generated_edits
 
 BOTH = {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.rules import Cleanup, cleaned
+from exercises.editpack.filtering import Cleanup, cleaned
 from tests.exercises.editpack.edits import (
     EditRow,
     Run,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InfrastructureError, StoppedError, UserError
-from exercises.editpack.filtering import Parser, parser_pool
+from exercises.editpack.filtering import SyntaxParser, syntax_parser
 
 MakePython = Callable[[str], str]
 # Answers as a worker does: `text` is what it is asked about.
@@ -30,8 +30,8 @@ here.with_name(f"{here.name}.{os.getpid()}").touch()
 
 
 @pytest.fixture
-def parser() -> Parser:
-    return Parser(sys.executable)
+def parser() -> SyntaxParser:
+    return SyntaxParser(sys.executable)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def runs(pid: int) -> bool:
         ("\ufeffx = 1", "SyntaxError: invalid non-printable character U+FEFF"),
     ],
 )
-def test_what_this_python_says(parser: Parser, text: str, said: str) -> None:
+def test_what_this_python_says(parser: SyntaxParser, text: str, said: str) -> None:
     found, after, again = parser([text, "x = 1", text])
     assert (said in found) if said else found == ""
     assert "\n" not in found
@@ -113,11 +113,11 @@ HOSTILE = {
 @pytest.mark.long
 @pytest.mark.parametrize("version", interpreters())
 def test_each_python_gives_each_text_a_verdict(version: str) -> None:
-    with parser_pool(interpreters()[version], 1) as pool:
-        assert pool.version == version
-        found = pool.parser([*HOSTILE.values()])
+    with syntax_parser(interpreters()[version], 1) as parser:
+        assert parser.version == version
+        found = parser([*HOSTILE.values()])
         for text, problem in zip(HOSTILE.values(), found, strict=True):
-            assert pool.parser([text, "print(f'{1}')", text]) == [problem, "", problem]
+            assert parser([text, "print(f'{1}')", text]) == [problem, "", problem]
         verdicts = dict(zip(HOSTILE, found, strict=True))
         assert verdicts["brackets"]
         assert verdicts["null"]
@@ -128,9 +128,9 @@ def test_each_python_gives_each_text_a_verdict(version: str) -> None:
 def test_another_python_parses() -> None:
     numbered = {tuple(map(int, name.split("."))): name for name in interpreters()}
     oldest, version = min(numbered.items())
-    with parser_pool(interpreters()[version], 1) as pool:
-        assert pool.version == version
-        walrus, text = pool.parser(["(x := 1)", "f'{x}'"])
+    with syntax_parser(interpreters()[version], 1) as parser:
+        assert parser.version == version
+        walrus, text = parser(["(x := 1)", "f'{x}'"])
         assert (bool(walrus), text) == (oldest < (3, 8), "")
 
 
@@ -139,8 +139,8 @@ def test_a_python_of_the_path_is_found_by_its_name(
 ) -> None:
     python = Path(make_python("say('3.9.1')\nask()\nsay('')\nask()"))
     monkeypatch.setenv("PATH", str(python.parent))
-    with parser_pool(python.name, 1) as pool:
-        assert (pool.version, pool.parser(["?"])) == ("3.9.1", [""])
+    with syntax_parser(python.name, 1) as parser:
+        assert (parser.version, parser(["?"])) == ("3.9.1", [""])
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_process_that_ends_is_a_verdict_and_is_replaced(
         code = code.replace(
             "say('x' * 10000)", "os.write(1, b'x' * 10000); os.kill(os.getpid(), 9)"
         )
-    parser = Parser(make_python(code + "    say('' if text == 'good' else 'bad')"))
+    parser = SyntaxParser(make_python(code + "    say('' if text == 'good' else 'bad')"))
     if "pause" in dies:
         parser.patience = 2.0
     first, good, second, bad = parser(["x", "good", "x", "bad"])
@@ -172,18 +172,18 @@ def test_a_process_that_ends_is_a_verdict_and_is_replaced(
 
 
 def test_a_process_that_reads_nothing_stops_no_one(make_python: MakePython) -> None:
-    parser = Parser(make_python("say('3.9.1')\nsignal.pause()"), 2.0)
+    parser = SyntaxParser(make_python("say('3.9.1')\nsignal.pause()"), patience=2.0)
     assert parser(["x" * 1_000_000]) == ["the parser did not answer in time"]
 
 
 def test_a_limit_that_came_of_earlier_texts_is_tried_again(make_python: MakePython) -> None:
     """A process that served others has no memory left; a new one has."""
     code = "say('3.9.1')\nask()\nsay('')\nask()\nsay('MemoryError')\nask()"
-    assert Parser(make_python(code))(["a", "b"]) == ["", ""]
+    assert SyntaxParser(make_python(code))(["a", "b"]) == ["", ""]
 
 
 @pytest.mark.long
-def test_memory_and_time_are_limited(parser: Parser) -> None:
+def test_memory_and_time_are_limited(parser: SyntaxParser) -> None:
     large = "x = [" + "1,\n" * 1_500_000 + "]"
     assert parser(["ok = 1", large, "ok = 1"]) == ["", "MemoryError", ""]
 
@@ -200,7 +200,7 @@ def test_memory_and_time_are_limited(parser: Parser) -> None:
 )
 def test_what_is_no_python_is_one_line(make_python: MakePython, code: str, said: str) -> None:
     python = make_python(code)
-    with pytest.raises(UserError) as error, parser_pool(python, 1):
+    with pytest.raises(UserError) as error, syntax_parser(python, 1):
         pass
     assert said in str(error.value)
     assert str(error.value).endswith("name a Python of 3.6 or newer")
@@ -209,17 +209,17 @@ def test_what_is_no_python_is_one_line(make_python: MakePython, code: str, said:
 
 def test_a_name_that_is_no_program() -> None:
     for name in ("no-such-python", "/", __file__):
-        with pytest.raises(UserError, match="there is no such program"), parser_pool(name, 1):
+        with pytest.raises(UserError, match="there is no such program"), syntax_parser(name, 1):
             pass
 
 
 def test_a_python_that_goes_away_ends_the_command(make_python: MakePython) -> None:
     python = make_python("say('3.9.1')\nask()\nhere.unlink()")
-    with parser_pool(python, 1) as pool:
-        [found] = pool.parser(["x"])
+    with syntax_parser(python, 1) as parser:
+        [found] = parser(["x"])
         assert found.startswith("the parser died")
         with pytest.raises(InfrastructureError, match="does not start"):
-            pool.parser(["y"])
+            parser(["y"])
 
 
 def test_the_order_is_kept_and_few_items_are_read_ahead(make_python: MakePython) -> None:
@@ -232,8 +232,8 @@ def test_the_order_is_kept_and_few_items_are_read_ahead(make_python: MakePython)
             taken.append(number)
             yield number
 
-    with parser_pool(python, 3) as pool:
-        found = pool.map(lambda item: pool.parser([f"{item}"])[0], items())
+    with syntax_parser(python, 3) as parser:
+        found = parser.map(lambda item: parser([f"{item}"])[0], items())
         first = [next(found) for _ in range(5)]
         assert first == ["0", "1", "2", "3", "4"]
         assert len(taken) < 50
@@ -244,8 +244,8 @@ def test_the_order_is_kept_and_few_items_are_read_ahead(make_python: MakePython)
 def test_an_error_leaves_no_process(make_python: MakePython) -> None:
     """Also where the threads wait for processes that hang."""
     python = make_python("say('3.9.1')\nask()\n(here.parent / 'hangs').touch()\nsignal.pause()")
-    with pytest.raises(KeyError), parser_pool(python, 2) as pool:
-        found = [pool.threads.submit(pool.parser, ["x"]) for _ in range(2)]
+    with pytest.raises(KeyError), syntax_parser(python, 2) as parser:
+        found = [parser.threads.submit(parser, ["x"]) for _ in range(2)]
         while not (Path(python).parent / "hangs").exists():
             time.sleep(0.01)
         raise KeyError
@@ -258,5 +258,5 @@ def test_secrets_are_kept_from_the_interpreter(
 ) -> None:
     monkeypatch.setenv("OWN_API_KEY", "secret")
     python = make_python("say('3.9.1')\nask()\nsay(str('OWN_API_KEY' in os.environ))\nask()")
-    with parser_pool(python, 1) as pool:
-        assert pool.parser(["x"]) == ["False"]
+    with syntax_parser(python, 1) as parser:
+        assert parser(["x"]) == ["False"]

@@ -11,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from exercises.editpack.filtering import Parse, judged
+from exercises.editpack.filtering import (
+    Cleanup,
+    EditRule,
+    Parse,
+    RuleSet,
+    broken_rule,
+    cleaned,
+    judged,
+)
 from exercises.editpack.rows import NEW, OLD, DroppedRow
-from exercises.editpack.rules import Cleanup, EditRule, RuleSet, broken_rule, cleaned
 from tests.exercises.editpack.edits import EditRow, edit, generated_edits
 from tests.exercises.editpack.published import plain_cleanup, plain_distance, plain_verdict
 
