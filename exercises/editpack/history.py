@@ -22,13 +22,12 @@ from typing import IO, NamedTuple
 from core.errors import UserError
 from core.git import git_environment, git_result
 
-GUARD = {
+_GUARD = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     # No protocol has this name, so none is allowed; git before 2.39.4 lacks GIT_NO_LAZY_FETCH.
     "GIT_ALLOW_PROTOCOL": "none",
 }
-"""The environment of every process of git here."""
 
 
 @dataclass(frozen=True)
@@ -57,48 +56,39 @@ def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
     """
     top = path.expanduser().absolute()
     folder = top / ".git" if (top / ".git").exists() else top
-    hash_name = _ask(folder, "rev-parse", "--show-object-format") if top.is_dir() else None
-    if hash_name is None:
+
+    def ask(*words: str) -> str:
+        done = git_result(f"--git-dir={folder}", *words, cwd=folder.parent, env=_GUARD)
+        text = "" if done.returncode else done.stdout.decode("utf-8", "surrogateescape")
+        return text.removesuffix("\n")
+
+    def commit_of(ref: str) -> list[str]:
+        named = ref and not ref.startswith("-")
+        found = named and ask("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+        return [found] if found else []
+
+    hash_name = ask("rev-parse", "--show-object-format") if top.is_dir() else ""
+    if not hash_name:
         raise UserError(f"{path} is not a git repository; give its top folder, or a bare one")
-    objects, shallow = (_place(folder, name) for name in ("objects", "shallow"))
-    return GitHistory(path, objects, hash_name.strip(), shallow, _tips(path, folder, refs))
-
-
-def _place(folder: Path, name: str) -> Path:
-    # One at a time: names of folders may hold line ends.
-    found = _ask(folder, "rev-parse", "--path-format=absolute", "--git-path", name) or ""
-    return Path(found.removesuffix("\n"))
-
-
-def _ask(folder: Path, *words: str) -> str | None:
-    """Return the answer of git in a repository; None where it fails."""
-    done = git_result(f"--git-dir={folder}", *words, cwd=folder.parent, env=GUARD)
-    return None if done.returncode else done.stdout.decode("utf-8", "surrogateescape")
-
-
-def _tips(path: Path, folder: Path, refs: Sequence[str]) -> tuple[str, ...]:
-    tips: list[str] = []
+    tips = [] if refs else commit_of("HEAD")
     for ref in refs:
         if {*ref} & {*"*?["}:
             form = "--format=%(objectname) %(objecttype) %(*objecttype)"
-            lines = (_ask(folder, "for-each-ref", form, "--", ref) or "").splitlines()
-            tips += [name for name, *kinds in map(str.split, lines) if "commit" in kinds]
-        elif found := _commit_id(folder, ref):
-            tips.append(found)
+            lines = map(str.split, ask("for-each-ref", form, "--", ref).splitlines())
+            tips += [name for name, *kinds in lines if "commit" in kinds]
+        elif found := commit_of(ref):
+            tips += found
         else:
             raise UserError(f"{path} has no commit {ref!r}; give another --ref")
-    if not refs and (head := _commit_id(folder, "HEAD")):
-        tips.append(head)
-    return tuple(dict.fromkeys(tips))
+    # One at a time: names of folders may hold line ends.
+    objects, shallow = (
+        Path(ask("rev-parse", "--path-format=absolute", "--git-path", name))
+        for name in ("objects", "shallow")
+    )
+    return GitHistory(path, objects, hash_name, shallow, tuple(dict.fromkeys(tips)))
 
 
-def _commit_id(folder: Path, ref: str) -> str:
-    if not ref or ref.startswith("-"):
-        return ""
-    return (_ask(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") or "").strip()
-
-
-MISSING = "missing"
+_MISSING = "missing"
 REGULAR, LINK, SUBMODULE = frozenset({"100644", "100755", "100664"}), "120000", "160000"
 MODIFIED, RETYPED = "M", "T"
 _CHUNK = 1 << 16
@@ -129,6 +119,7 @@ class CommitFacts(NamedTuple):
 
     Attributes:
         seconds: the author date since 1970; empty where the commit states none.
+        names: of author and committer.
         message: in UTF-8 as far as git could convert it, cut after a mebibyte.
     """
 
@@ -194,7 +185,8 @@ class HistoryReader:
     def _events(self) -> Iterator[tuple[CommitFacts, FileChange | None]]:
         with (self._folder / "tips").open("rb") as tips:
             process = self._start(_LOG, tips)
-        tokens = _tokens(_pipe(process.stdout))
+        assert process.stdout
+        tokens = _tokens(process.stdout)
         commit = CommitFacts("", b"", (b"", b""), b"")
         # Neither a path nor a field of a commit holds NUL; what a token is, its place tells.
         for token in tokens:
@@ -212,24 +204,24 @@ class HistoryReader:
 
     def objects(self, names: Sequence[str], most: int) -> list[GitObject]:
         """Return objects; what has more than ``most`` bytes is read over and not held."""
-        asked, answer = self._objects
+        process = self._batch
+        assert process.stdin and process.stdout
         try:
             # At once: each turn of the other process takes longer than its work.
-            asked.write("".join(f"{name}\n" for name in names).encode())
-            asked.flush()
-            return [_answered(answer, most) for _ in names]
+            process.stdin.write("".join(f"{name}\n" for name in names).encode())
+            process.stdin.flush()
+            return [_answered(process.stdout, most) for _ in names]
         except (OSError, EOFError) as error:
             raise self._failure() from error
 
     @cached_property
-    def _objects(self) -> tuple[IO[bytes], IO[bytes]]:
-        process = self._start(("cat-file", "--batch"), subprocess.PIPE)
-        return _pipe(process.stdin), _pipe(process.stdout)
+    def _batch(self) -> subprocess.Popen[bytes]:
+        return self._start(("cat-file", "--batch"), subprocess.PIPE)
 
     def _start(self, words: Sequence[str], stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:
         there = {"GIT_DIR": str(self._folder), "GIT_OBJECT_DIRECTORY": str(self._history.objects)}
         process = subprocess.Popen(
-            ["git", *words], cwd=self._folder, env=git_environment({**GUARD, **there}),
+            ["git", *words], cwd=self._folder, env=git_environment({**_GUARD, **there}),
             stdin=stdin, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
         )  # fmt: skip
         self._stack.callback(_end, process)
@@ -250,11 +242,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             stream and stream.close()
 
 
-def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    assert stream is not None
-    return stream
-
-
 def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
     held = bytearray()
     while chunk := stream.read(_CHUNK):
@@ -267,28 +254,21 @@ def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _answered(answer: IO[bytes], most: int) -> GitObject:
-    line = answer.readline()
-    facts = line.decode("ascii", "replace").split()
-    if facts[-1:] == [MISSING]:
-        return GitObject(MISSING)
+    facts = answer.readline().decode("ascii", "replace").split()
+    if facts[-1:] == [_MISSING]:
+        return GitObject(_MISSING)
     if len(facts) != 3:
         raise EOFError
     size, data = int(facts[2]), None
     if size <= most:
         data = answer.read(size)
     else:
-        _read_over(answer, size)
+        left = size
+        while read := answer.read(min(left, _CHUNK)):
+            left -= len(read)
     if answer.read(1) != b"\n":
         raise EOFError
     return GitObject(facts[1], size, data)
-
-
-def _read_over(stream: IO[bytes], size: int) -> None:
-    while size > 0:
-        read = len(stream.read(min(size, _CHUNK)))
-        if not read:
-            return
-        size -= read
 
 
 def entries_of_tree(data: bytes, hash_name: str) -> Iterator[tuple[str, bytes, str]]:

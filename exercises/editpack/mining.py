@@ -6,12 +6,15 @@ rename detection a rename is a deletion and an addition, so it is left out.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
+from fnmatch import translate
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -53,14 +56,25 @@ from exercises.editpack.messages import (
     instruction_of,
     read_verbs,
 )
-from exercises.editpack.paths import GENERATED, VENDORED, PathPatterns
 from exercises.editpack.rows import INSTRUCTION, NEW, OLD, DroppedRow, EditRow, with_content
 
 LONGEST_SIDE = 50_000
 """Characters; CommitPackFT's limit of the old side, here of both."""
 # A character has at most four bytes in UTF-8.
 _LONGEST_BLOB = 4 * LONGEST_SIDE
+_LONGEST_TREE, _LONGEST_LICENSE, _MOST_LICENSES = 16 << 20, 1 << 20, 20
 _PYTHON = "python"
+_MESSAGES, _PATHS, _LICENSES = "Messages", "Paths", "Licenses"
+GENERATED = (
+    "*_pb2.py", "*_pb2_grpc.py", "*_rc.py", "*_generated.py", "_version.py", "versioneer.py",
+    "parsetab.py", "lextab.py", "generated", "_generated", "__generated__", "*/migrations/0*.py",
+)  # fmt: skip
+VENDORED = (
+    "vendor", "vendored", "_vendor", "_vendored", "third_party", "third-party", "thirdparty",
+    "3rdparty", "extern", "externals", "bundled", "node_modules", "site-packages",
+    "dist-packages", ".venv", "venv", "ez_setup.py", "distribute_setup.py", "get-pip.py",
+    "*/packages/urllib3/*", "*/packages/chardet/*",
+)  # fmt: skip
 
 
 class OneFile(str, Enum):
@@ -69,235 +83,6 @@ class OneFile(str, Enum):
     LARGEST = "largest"
     FIRST = "first"
     ALL = "all"
-
-
-@dataclass(frozen=True)
-class MineRules:
-    """What is mined.
-
-    Attributes:
-        since, until: of the author date in UTC: days, months, or empty for any.
-        paths: those that are taken; all if it has no patterns.
-    """
-
-    style: MessageStyle
-    verbs: frozenset[str]
-    one_file: OneFile
-    since: str
-    until: str
-    paths: PathPatterns
-    generated: PathPatterns
-    vendored: PathPatterns
-
-    def instruction_of(self, commit: CommitFacts) -> Instruction | RowFault:
-        day = utc(commit.seconds)[:10]
-        if (self.since or self.until) and not (day and in_period(day, self.since, self.until)):
-            return RowFault("date", day)
-        message = _decoded(commit.message)
-        if message is None:
-            return RowFault("message-encoding")
-        names = [name.decode("utf-8", "replace") for name in commit.names]
-        return instruction_of(message, names, self.style, self.verbs)
-
-    def fault_of_path(self, path: str) -> RowFault | None:
-        """Return why a path is left out, None if it is taken."""
-        if self.paths.patterns and not self.paths.fit(path):
-            return RowFault("path")
-        if self.generated.fit(path):
-            return RowFault("generated")
-        return RowFault("vendored") if self.vendored.fit(path) else None
-
-
-@dataclass
-class MinedCounts:
-    """What was found in a repository: commits, and rows kept and dropped."""
-
-    commits: int = 0
-    modify_python: int = 0
-    with_instruction: int = 0
-    kept: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-
-    def record(self) -> dict[str, Any]:
-        return {**vars(self), "dropped": dict(self.dropped)}
-
-
-@dataclass(frozen=True)
-class _Edit:
-    change: FileChange
-    path: str
-    old: str
-    new: str
-    instruction: Instruction
-
-    @property
-    def rank(self) -> tuple[int, bytes]:
-        return -lines_changed(self.old, self.new), self.change.path
-
-
-def lines_changed(old: str, new: str) -> int:
-    """Return the smallest number of lines that are deleted and inserted from old to new."""
-    from rapidfuzz.distance import Indel
-
-    return Indel.distance(old.splitlines(), new.splitlines())
-
-
-class RepositoryMiner:
-    """Mines one repository.
-
-    ``taken`` holds the pairs of blobs that are rows already, also of other repositories; it grows.
-    """
-
-    def __init__(
-        self, name: str, license_: str, reader: HistoryReader, rules: MineRules, taken: set[bytes]
-    ) -> None:
-        self.counts = MinedCounts()
-        self._name, self._license, self._reader = name, license_, reader
-        self._rules, self._taken = rules, taken
-
-    def rows(self) -> Iterator[EditRow | DroppedRow]:
-        """Yield each modified Python file of the history, as a row or as dropped."""
-        for commit, changes in self._reader.commits():
-            self.counts.commits += 1
-            for result in self._of_commit(commit, changes):
-                if isinstance(result, DroppedRow):
-                    self.counts.dropped[result.rule] += 1
-                else:
-                    self.counts.kept += 1
-                yield result
-
-    def _of_commit(
-        self, commit: CommitFacts, changes: Iterator[FileChange]
-    ) -> Iterator[EditRow | DroppedRow]:
-        best: _Edit | None = None
-        for edit in self._edits(commit, changes):
-            if isinstance(edit, DroppedRow):
-                yield edit
-            elif best is None:
-                best = edit
-            elif self._rules.one_file is OneFile.ALL:
-                yield self._row(commit, best)
-                best = edit
-            else:
-                # Only the best so far is held: a commit may have any number of files.
-                larger = self._rules.one_file is OneFile.LARGEST and edit.rank < best.rank
-                yield self._dropped(commit, (best if larger else edit).change, RowFault("other"))
-                best = edit if larger else best
-        if best is not None:
-            yield self._row(commit, best)
-
-    def _edits(
-        self, commit: CommitFacts, changes: Iterator[FileChange]
-    ) -> Iterator[_Edit | DroppedRow]:
-        instruction: Instruction | RowFault | None = None
-        for change in changes:
-            kind = _kind(change)
-            if kind == _PYTHON:
-                if instruction is None:
-                    self.counts.modify_python += 1
-                    instruction = self._rules.instruction_of(commit)
-                    self.counts.with_instruction += isinstance(instruction, Instruction)
-                edit = self._edit(instruction, change)
-                yield self._dropped(commit, change, edit) if isinstance(edit, RowFault) else edit
-            elif kind:
-                yield self._dropped(commit, change, RowFault(kind))
-
-    def _edit(self, instruction: Instruction | RowFault, change: FileChange) -> _Edit | RowFault:
-        if isinstance(instruction, RowFault):
-            return instruction
-        path = _decoded(change.path)
-        if path is None:
-            return RowFault("encoding", "the path is not UTF-8")
-        if fault := self._rules.fault_of_path(path):
-            return fault
-        if change.old == change.new:
-            return RowFault("unchanged", f"mode {change.old_mode} to {change.new_mode}")
-        sides = self._reader.objects((change.old, change.new), _LONGEST_BLOB)
-        old, new = map(_text, sides, ("old", "new"))
-        if isinstance(old, RowFault):
-            return old
-        if isinstance(new, RowFault):
-            return new
-        if old.replace("\r\n", "\n") == new.replace("\r\n", "\n"):
-            return RowFault("unchanged", "line ends")
-        return _Edit(change, path, old, new, instruction)
-
-    def _row(self, commit: CommitFacts, edit: _Edit) -> EditRow | DroppedRow:
-        pair = bytes.fromhex(edit.change.old + edit.change.new)
-        if pair in self._taken:
-            return self._dropped(commit, edit.change, RowFault("repeated"))
-        self._taken.add(pair)
-        return with_content(
-            {
-                "commit": commit.name,
-                "old_file": edit.path,
-                "new_file": edit.path,
-                OLD: edit.old,
-                NEW: edit.new,
-                "subject": edit.instruction.subject,
-                "message": edit.instruction.message,
-                "lang": "Python",
-                "license": self._license,
-                "repos": self._name,
-                "author_date": utc(commit.seconds),
-                INSTRUCTION: edit.instruction.text,
-            }
-        )
-
-    def _dropped(self, commit: CommitFacts, change: FileChange, fault: RowFault) -> DroppedRow:
-        path = change.path.decode("utf-8", "backslashreplace")
-        row = {"commit": commit.name, "old_file": path, "new_file": path, "repos": self._name}
-        return DroppedRow(row, fault.rule, fault.detail)
-
-
-def _text(found: GitObject, side: str) -> str | RowFault:
-    if found.kind != "blob":
-        return RowFault("missing", f"{side} side is {found.kind}")
-    if found.data is None:
-        return RowFault("long", f"{side} side, {found.size:,} bytes")
-    text = _decoded(found.data)
-    if text is None:
-        return RowFault("encoding", f"{side} side is not UTF-8")
-    if len(text) > LONGEST_SIDE:
-        return RowFault("long", f"{side} side, {len(text):,} characters")
-    return text
-
-
-def _decoded(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def utc(seconds: bytes) -> str:
-    """Return an author date in UTC, ``2013-05-06T12:34:56Z``; empty if there is no such date.
-
-    The author's time zone, which tells of the author, is not kept.
-    """
-    try:
-        date = datetime.fromtimestamp(int(seconds), timezone.utc)
-    except (ValueError, OverflowError, OSError):
-        return ""
-    return date.isoformat().replace("+00:00", "Z")
-
-
-def _kind(change: FileChange) -> str:
-    """Return ``python``, why another file is counted as left out, or nothing."""
-    modes = {change.old_mode, change.new_mode}
-    if change.status not in (MODIFIED, RETYPED):
-        return ""
-    if SUBMODULE in modes:
-        return "submodule"
-    if not change.path.endswith(b".py"):
-        return ""
-    if LINK in modes:
-        return "symlink"
-    return _PYTHON if modes <= REGULAR else ""
-
-
-_MESSAGES, _PATHS, _LICENSES = "Messages", "Paths", "Licenses"
-_LONGEST_TREE, _LONGEST_LICENSE, _MOST_LICENSES = 16 << 20, 1 << 20, 20
 
 
 @option_group
@@ -358,102 +143,14 @@ def _license_ids(text: str) -> tuple[str, ...]:
     return ids
 
 
-@dataclass
-class _Mine:
-    name: str
-    history: GitHistory
-    found: FoundLicense = field(default_factory=FoundLicense)
-    left_out: str = ""
-    counts: MinedCounts = field(default_factory=MinedCounts)
-
-    def record(self) -> dict[str, Any]:
-        facts = {"name": self.name, "tips": list(self.history.tips)}
-        facts |= {"license": self.found.expression, "license_files": list(self.found.files)}
-        return facts | ({"left_out": self.left_out} if self.left_out else self.counts.record())
-
-
 @command(MineAsked)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Read edits of Python files from the commits of repositories, which are only read."""
     asked = built(MineAsked, values)
     rules = asked.rules()
-    mines = _opened(asked.repositories, asked.refs)
-    step = Step(
-        "mine", (), asked.files, _options(asked, rules), ("rapidfuzz",), lambda: _details(mines)
-    )
-    step.write(_mined(asked, rules, mines))
-    for mine in mines:
-        if mine.left_out:
-            print(f"left out: {one_line(mine.name)}: {mine.left_out}", file=sys.stderr)
-
-
-def _opened(paths: Sequence[Path], refs: Sequence[str]) -> list[_Mine]:
-    if not paths:
-        raise UserError("no repository given; name local ones")
-    histories = [open_history(path, refs) for path in paths]
-    folders = [history.objects.resolve() for history in histories]
-    for number, folder in enumerate(folders):
-        if folder in folders[:number]:
-            raise UserError(f"{paths[number]} is given twice; name each repository once")
-    places = [path.expanduser().resolve() for path in paths]
-    names = [_name_of(place) for place in places]
-    return [
-        _Mine(f"{place.parent.name}/{name}" if names.count(name) > 1 else name, history)
-        for place, name, history in zip(places, names, histories, strict=True)
-    ]
-
-
-def _name_of(path: Path) -> str:
-    path = path.parent if path.name == ".git" else path
-    if path.name == "repo" and "+" in path.parent.name:
-        return path.parent.name.replace("+", "/", 1)
-    name = path.name.removesuffix(".git")
-    return name.replace("__", "/", 1) if name != path.name else name
-
-
-def _mined(
-    asked: MineAsked, rules: MineRules, mines: Sequence[_Mine]
-) -> Iterator[EditRow | DroppedRow]:
-    taken: set[bytes] = set()
-    for mine in mines:
-        with reading(mine.history) as reader:
-            mine.found = _license_in(mine.history, reader)
-            mine.left_out = _left_out(mine, asked)
-            if not mine.left_out:
-                miner = RepositoryMiner(mine.name, mine.found.expression, reader, rules, taken)
-                mine.counts = miner.counts
-                yield from miner.rows()
-    if all(mine.left_out for mine in mines):
-        words = "; ".join(f"{one_line(mine.name)}: {mine.left_out}" for mine in mines)
-        raise UserError(f"no repository is left ({words})")
-
-
-def _left_out(mine: _Mine, asked: MineAsked) -> str:
-    if not mine.history.tips:
-        return "it has no commits"
-    if asked.any_license or mine.found.is_among(asked.licenses):
-        return ""
-    where = f" in {', '.join(map(one_line, mine.found.files))}" if mine.found.files else ""
-    found = f"{mine.found.expression}{where}" if where else "no license file"
-    return f"{found}; permit it by --licenses, or give --any-license"
-
-
-def _license_in(history: GitHistory, reader: HistoryReader) -> FoundLicense:
-    if not history.tips:
-        return FoundLicense()
-    (top,) = reader.objects((f"{history.tips[0]}^{{tree}}",), _LONGEST_TREE)
-    texts: dict[str, str] = {}
-    for mode, raw, blob in entries_of_tree(top.data or b"", history.hash_name):
-        name = raw.decode("utf-8", "backslashreplace")
-        if mode in REGULAR and is_license_file(name) and len(texts) < _MOST_LICENSES:
-            (found,) = reader.objects((blob,), _LONGEST_LICENSE)
-            texts[name] = (found.data or b"").decode("utf-8", "replace")
-    return found_license(texts)
-
-
-def _options(asked: MineAsked, rules: MineRules) -> Mapping[str, Any]:
+    miners = _opened(asked.repositories, asked.refs, rules)
     verbs = "\n".join(sorted(rules.verbs)).encode()
-    return {
+    options = {
         "ref": list(asked.refs) or ["HEAD"],
         "since": asked.since,
         "until": asked.until,
@@ -466,13 +163,330 @@ def _options(asked: MineAsked, rules: MineRules) -> Mapping[str, Any]:
         "licenses": None if asked.any_license else list(asked.licenses),
     }
 
+    def mined() -> Iterator[EditRow | DroppedRow]:
+        for miner in miners:
+            yield from miner.rows(None if asked.any_license else asked.licenses)
+        if all(miner.left_out for miner in miners):
+            words = "; ".join(f"{one_line(one.name)}: {one.left_out}" for one in miners)
+            raise UserError(f"no repository is left ({words})")
 
-def _details(mines: Sequence[_Mine]) -> Mapping[str, Any]:
-    counts = [mine.counts for mine in mines]
-    return {
-        "git": git("--version", cwd=Path("/")).decode().split()[-1],
-        "commits": sum(count.commits for count in counts),
-        "modify_python": sum(count.modify_python for count in counts),
-        "with_instruction": sum(count.with_instruction for count in counts),
-        "repositories": [mine.record() for mine in mines],
-    }
+    def details() -> dict[str, Any]:
+        totals = {key: sum(getattr(miner.counts, key) for miner in miners) for key in _TOTALS}
+        version = git("--version", cwd=Path("/")).decode().split()[-1]
+        return {"git": version, **totals, "repositories": [miner.record() for miner in miners]}
+
+    Step("mine", (), asked.files, options, ("rapidfuzz",), details).write(mined())
+    for miner in miners:
+        if miner.left_out:
+            print(f"left out: {one_line(miner.name)}: {miner.left_out}", file=sys.stderr)
+
+
+def _opened(paths: Sequence[Path], refs: Sequence[str], rules: MineRules) -> list[RepositoryMiner]:
+    if not paths:
+        raise UserError("no repository given; name local ones")
+    histories = [open_history(path, refs) for path in paths]
+    folders = [history.objects.resolve() for history in histories]
+    for number, folder in enumerate(folders):
+        if folder in folders[:number]:
+            raise UserError(f"{paths[number]} is given twice; name each repository once")
+    places = [path.expanduser().resolve() for path in paths]
+    names = [_name_of(place) for place in places]
+    taken: set[bytes] = set()
+    return [
+        RepositoryMiner(
+            f"{place.parent.name}/{name}" if names.count(name) > 1 else name, history, rules, taken
+        )
+        for place, name, history in zip(places, names, histories, strict=True)
+    ]
+
+
+def _name_of(path: Path) -> str:
+    path = path.parent if path.name == ".git" else path
+    if path.name == "repo" and "+" in path.parent.name:
+        return path.parent.name.replace("+", "/", 1)
+    name = path.name.removesuffix(".git")
+    return name.replace("__", "/", 1) if name != path.name else name
+
+
+class PathPatterns:
+    """Globs; one without ``/`` fits a file or a folder at any depth, others the whole path.
+
+    ``*`` also stands for ``/``, as in git, and a leading ``*/`` also for nothing.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self.patterns = tuple(filter(None, patterns))
+
+    def fit(self, path: str) -> bool:
+        names, paths = self._choices
+        return bool(any(map(names.match, path.split("/"))) or paths.match(f"/{path}"))
+
+    @cached_property
+    def _choices(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        names = [pattern for pattern in self.patterns if "/" not in pattern]
+        paths = [pattern for pattern in self.patterns if "/" in pattern]
+        whole = [p if p.startswith(("/", "*/")) else f"/{p}" for p in paths]
+        # Nothing matches an empty choice.
+        either, other = ("|".join(map(translate, some)) or r"(?!)" for some in (names, whole))
+        return re.compile(either), re.compile(other)
+
+
+@dataclass(frozen=True)
+class MineRules:
+    """What is mined.
+
+    Attributes:
+        since, until: of the author date in UTC: days, months, or empty for any.
+        paths: those that are taken; all if it has no patterns.
+    """
+
+    style: MessageStyle
+    verbs: frozenset[str]
+    one_file: OneFile
+    since: str
+    until: str
+    paths: PathPatterns
+    generated: PathPatterns
+    vendored: PathPatterns
+
+    def instruction_of(self, commit: CommitFacts) -> Instruction | RowFault:
+        day = utc(commit.seconds)[:10]
+        if (self.since or self.until) and not (day and in_period(day, self.since, self.until)):
+            return RowFault("date", day)
+        message = _decoded(commit.message)
+        if message is None:
+            return RowFault("message-encoding")
+        names = [name.decode("utf-8", "replace") for name in commit.names]
+        return instruction_of(message, names, self.style, self.verbs)
+
+    def fault_of_path(self, path: str) -> RowFault | None:
+        if self.paths.patterns and not self.paths.fit(path):
+            return RowFault("path")
+        if self.generated.fit(path):
+            return RowFault("generated")
+        return RowFault("vendored") if self.vendored.fit(path) else None
+
+
+@dataclass
+class MinedCounts:
+    """What was found in a repository: commits, and rows kept and dropped."""
+
+    commits: int = 0
+    modify_python: int = 0
+    with_instruction: int = 0
+    kept: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+_TOTALS = ("commits", "modify_python", "with_instruction")
+
+
+@dataclass(frozen=True)
+class _Edit:
+    change: FileChange
+    path: str
+    old: str
+    new: str
+    instruction: Instruction
+
+    @property
+    def rank(self) -> tuple[int, bytes]:
+        return -lines_changed(self.old, self.new), self.change.path
+
+
+def lines_changed(old: str, new: str) -> int:
+    """Return the smallest number of lines that are deleted and inserted from old to new."""
+    from rapidfuzz.distance import Indel
+
+    return Indel.distance(old.splitlines(), new.splitlines())
+
+
+@dataclass
+class RepositoryMiner:
+    """Mines one repository.
+
+    Attributes:
+        taken: the pairs of blobs that are rows already, also of other repositories; it grows.
+        left_out: why nothing of the repository is taken; empty for one that is mined.
+    """
+
+    name: str
+    history: GitHistory
+    rules: MineRules
+    taken: set[bytes]
+    found: FoundLicense = field(default_factory=FoundLicense)
+    left_out: str = ""
+    counts: MinedCounts = field(default_factory=MinedCounts)
+
+    def record(self) -> dict[str, Any]:
+        facts = {"name": self.name, "tips": list(self.history.tips)}
+        facts |= {"license": self.found.expression, "license_files": list(self.found.files)}
+        if self.left_out:
+            return facts | {"left_out": self.left_out}
+        return facts | {**vars(self.counts), "dropped": dict(self.counts.dropped)}
+
+    def rows(self, licenses: tuple[str, ...] | None) -> Iterator[EditRow | DroppedRow]:
+        """Yield each modified Python file of the history, as a row or as dropped.
+
+        Nothing without commits, or without one of the ``licenses``; None permits any.
+        """
+        if not self.history.tips:
+            self.left_out = "it has no commits"
+            return
+        with reading(self.history) as reader:
+            self.found = _license_in(self.history, reader)
+            if licenses is not None and not self.found.is_among(licenses):
+                where = ", ".join(map(one_line, self.found.files))
+                found = f"{self.found.expression} in {where}" if where else "no license file"
+                self.left_out = f"{found}; permit it by --licenses, or give --any-license"
+                return
+            for commit, changes in reader.commits():
+                self.counts.commits += 1
+                for result in self._of_commit(commit, self._edits(reader, commit, changes)):
+                    if isinstance(result, DroppedRow):
+                        self.counts.dropped[result.rule] += 1
+                    else:
+                        self.counts.kept += 1
+                    yield result
+
+    def _of_commit(
+        self, commit: CommitFacts, edits: Iterable[_Edit | DroppedRow]
+    ) -> Iterator[EditRow | DroppedRow]:
+        best: _Edit | None = None
+        for edit in edits:
+            if isinstance(edit, DroppedRow):
+                yield edit
+            elif best is None:
+                best = edit
+            elif self.rules.one_file is OneFile.ALL:
+                yield self._row(commit, best)
+                best = edit
+            else:
+                # Only the best so far is held: a commit may have any number of files.
+                larger = self.rules.one_file is OneFile.LARGEST and edit.rank < best.rank
+                yield self._dropped(commit, (best if larger else edit).change, RowFault("other"))
+                best = edit if larger else best
+        if best is not None:
+            yield self._row(commit, best)
+
+    def _edits(
+        self, reader: HistoryReader, commit: CommitFacts, changes: Iterator[FileChange]
+    ) -> Iterator[_Edit | DroppedRow]:
+        instruction: Instruction | RowFault | None = None
+        for change in changes:
+            kind = _kind(change)
+            if kind == _PYTHON:
+                if instruction is None:
+                    self.counts.modify_python += 1
+                    instruction = self.rules.instruction_of(commit)
+                    self.counts.with_instruction += isinstance(instruction, Instruction)
+                edit = self._edit(reader, instruction, change)
+                yield self._dropped(commit, change, edit) if isinstance(edit, RowFault) else edit
+            elif kind:
+                yield self._dropped(commit, change, RowFault(kind))
+
+    def _edit(
+        self, reader: HistoryReader, instruction: Instruction | RowFault, change: FileChange
+    ) -> _Edit | RowFault:
+        if isinstance(instruction, RowFault):
+            return instruction
+        path = _decoded(change.path)
+        if path is None:
+            return RowFault("encoding", "the path is not UTF-8")
+        if fault := self.rules.fault_of_path(path):
+            return fault
+        if change.old == change.new:
+            return RowFault("unchanged", f"mode {change.old_mode} to {change.new_mode}")
+        sides = reader.objects((change.old, change.new), _LONGEST_BLOB)
+        old, new = map(_text, sides, ("old", "new"))
+        if isinstance(old, RowFault):
+            return old
+        if isinstance(new, RowFault):
+            return new
+        if old.replace("\r\n", "\n") == new.replace("\r\n", "\n"):
+            return RowFault("unchanged", "line ends")
+        return _Edit(change, path, old, new, instruction)
+
+    def _row(self, commit: CommitFacts, edit: _Edit) -> EditRow | DroppedRow:
+        pair = bytes.fromhex(edit.change.old + edit.change.new)
+        if pair in self.taken:
+            return self._dropped(commit, edit.change, RowFault("repeated"))
+        self.taken.add(pair)
+        return with_content(
+            {
+                "commit": commit.name,
+                "old_file": edit.path,
+                "new_file": edit.path,
+                OLD: edit.old,
+                NEW: edit.new,
+                "subject": edit.instruction.subject,
+                "message": edit.instruction.message,
+                "lang": "Python",
+                "license": self.found.expression,
+                "repos": self.name,
+                "author_date": utc(commit.seconds),
+                INSTRUCTION: edit.instruction.text,
+            }
+        )
+
+    def _dropped(self, commit: CommitFacts, change: FileChange, fault: RowFault) -> DroppedRow:
+        path = change.path.decode("utf-8", "backslashreplace")
+        row = {"commit": commit.name, "old_file": path, "new_file": path, "repos": self.name}
+        return DroppedRow(row, fault.rule, fault.detail)
+
+
+def _license_in(history: GitHistory, reader: HistoryReader) -> FoundLicense:
+    (top,) = reader.objects((f"{history.tips[0]}^{{tree}}",), _LONGEST_TREE)
+    texts: dict[str, str] = {}
+    for mode, raw, blob in entries_of_tree(top.data or b"", history.hash_name):
+        name = raw.decode("utf-8", "backslashreplace")
+        if mode in REGULAR and is_license_file(name) and len(texts) < _MOST_LICENSES:
+            (found,) = reader.objects((blob,), _LONGEST_LICENSE)
+            texts[name] = (found.data or b"").decode("utf-8", "replace")
+    return found_license(texts)
+
+
+def _text(found: GitObject, side: str) -> str | RowFault:
+    if found.kind != "blob":
+        return RowFault("missing", f"{side} side is {found.kind}")
+    if found.data is None:
+        return RowFault("long", f"{side} side, {found.size:,} bytes")
+    text = _decoded(found.data)
+    if text is None:
+        return RowFault("encoding", f"{side} side is not UTF-8")
+    if len(text) > LONGEST_SIDE:
+        return RowFault("long", f"{side} side, {len(text):,} characters")
+    return text
+
+
+def _decoded(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def utc(seconds: bytes) -> str:
+    """Return an author date in UTC, ``2013-05-06T12:34:56Z``; empty if there is no such date.
+
+    The author's time zone, which tells of the author, is not kept.
+    """
+    try:
+        date = datetime.fromtimestamp(int(seconds), timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return date.isoformat().replace("+00:00", "Z")
+
+
+def _kind(change: FileChange) -> str:
+    """Return ``python``, why another file is counted as left out, or nothing."""
+    modes = {change.old_mode, change.new_mode}
+    if change.status not in (MODIFIED, RETYPED):
+        return ""
+    if SUBMODULE in modes:
+        return "submodule"
+    if not change.path.endswith(b".py"):
+        return ""
+    if LINK in modes:
+        return "symlink"
+    return _PYTHON if modes <= REGULAR else ""

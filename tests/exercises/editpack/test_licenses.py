@@ -12,7 +12,7 @@ from exercises.editpack.licenses import (
     known_ids,
     license_of,
 )
-from exercises.editpack.paths import GENERATED, VENDORED, PathPatterns
+from exercises.editpack.mining import GENERATED, VENDORED, PathPatterns
 from tests.exercises.editpack.histories import MIT
 
 BSD = """Redistribution and use in source and binary forms, with or without modification, are
