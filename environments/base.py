@@ -182,9 +182,12 @@ class Session(Protocol):
         """Tell whether ``setup`` builds the project from the changed tree."""
 
     def prepare(
-        self, changes: Changes, setup: Setup = AS_GIVEN
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
     ) -> AbstractContextManager[Prepared]:
-        """Set up a fresh copy of the files with ``changes``."""
+        """Set up a fresh copy of the files with ``changes``.
+
+        ``commands`` says how many will run, so that a place for the next can be made meanwhile.
+        """
 
     def stop(self) -> None:
         """Release everything; safe to call twice."""

@@ -222,7 +222,7 @@ class RegressionTests:
                 failures, reason = self._installed(prepared, proven, whole)
             if failures:
                 return TestReport(False, failures)
-        with self.session.prepare(changes, proven.setup) as prepared:
+        with self.session.prepare(changes, proven.setup, len(selected)) as prepared:
             failures, unsure = self._installed(prepared, proven, changes)
             # Where the set-up failed in one of two tries, the tree says nothing of the candidate.
             if not failures and not setup_failures(prepared, proven):

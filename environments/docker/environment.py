@@ -8,8 +8,10 @@ import io
 import json
 import secrets
 import tarfile
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,7 @@ from environments.limits import ResourceLimits
 
 __all__ = ["LABEL", "DockerEnvironment", "DockerSession", "label_of"]
 
+_Started = tuple[Container, ExitStack]
 # Set-up may compile extensions; its time is not the tests'.
 _SETUP_SECONDS = 1800.0
 
@@ -122,7 +125,9 @@ class DockerSession:
         return any(map(installs_project, setup_lines(self.image.setup, setup)))
 
     @contextmanager
-    def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[DockerPrepared]:
+    def prepare(
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+    ) -> Iterator[DockerPrepared]:
         token = secrets.token_hex(16)
         folder = self.image.folder
         script = setup_script([*setup_lines(self.image.setup, setup, folder)], token, folder)
@@ -130,9 +135,13 @@ class DockerSession:
             container.put(changes, {SETUP_SCRIPT: script})
             result = container.bash([SETUP_SCRIPT], _SETUP_SECONDS, SETUP_VARIABLES)
             image = container.commit()
+        failed = failed_commands(result.output, token)
+        prepared = DockerPrepared(self.containers, image, failed, commands)
         try:
-            yield DockerPrepared(self.containers, image, failed_commands(result.output, token))
+            with prepared.workers:
+                yield prepared
         finally:
+            prepared.remove_containers()
             self._remove(image)
 
     def stop(self) -> None:
@@ -146,21 +155,50 @@ class DockerSession:
             self.containers.client.images.remove(image, force=True, noprune=True)
 
 
-@dataclass(frozen=True)
+@dataclass
 class DockerPrepared:
     """A tree that is set up, as an image; each command runs in a new container of it.
 
     So nothing that a command leaves (processes; files of the tree, site-packages, the home folder
-    and ``/tmp``) reaches the next one.
+    and ``/tmp``) reaches the next one. To start a container and to remove it takes half a second:
+    while a command runs, the container of the next of ``commands`` is started, and that of the
+    last is removed.
     """
 
     containers: Containers
     image: str
     failed: tuple[FailedCommand, ...]
+    commands: int
+    workers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
+    _ready: list[Future[_Started]] = field(default_factory=list)
+    _removals: list[Future[None]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        with self.containers.started(self.image) as container:
+        with self._lock:
+            ready = self._ready.pop() if self._ready else None
+            self.commands -= 1
+        container, removal = ready.result() if ready else self._start()
+        try:
+            with self._lock:
+                if self.commands > len(self._ready):
+                    self._ready.append(self.workers.submit(self._start))
             return container.bash(["-c", command_script(command, container.folder)], timeout)
+        finally:
+            self._removals.append(self.workers.submit(removal.close))
+
+    def _start(self) -> _Started:
+        with ExitStack() as stack:
+            return stack.enter_context(self.containers.started(self.image)), stack.pop_all()
+
+    def remove_containers(self) -> None:
+        """Remove what is left, after the end of ``workers``."""
+        with ExitStack() as left:
+            for removal in self._removals:
+                left.callback(removal.result)
+            for ready in self._ready:
+                if ready.exception() is None:
+                    left.callback(ready.result()[1].close)
 
 
 _SECONDS = 900.0

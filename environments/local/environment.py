@@ -113,7 +113,9 @@ class LocalSession:
         return False
 
     @contextmanager
-    def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[LocalPrepared]:
+    def prepare(
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+    ) -> Iterator[LocalPrepared]:
         paths = [str(self.built.testbed / root) for root in setup.roots]
         with tempfile.TemporaryDirectory(
             dir=self.built.testbed.parent, prefix="changes.", ignore_cleanup_errors=True

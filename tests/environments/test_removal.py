@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,28 @@ def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]
         assert {image.id for image in client.images.list()} >= {image.id for image in images[1:]}
         with pytest.raises(ValueError, match="key"):
             remove_containers(client, "")
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+def test_the_next_container_is_started_meanwhile_and_none_stays(
+    demo: tuple[Instance, Checkout],
+) -> None:
+    build_images([demo[0].instance_id])
+    client: Any = connect()
+    key = f"run-{secrets.token_hex(4)}"
+    ours = {"label": f"swe-retry-harness.run={key}"}
+    session = DockerEnvironment(client, key, LIMITS).start(project_of(*demo))
+    with session.prepare({}, commands=3) as prepared:
+        assert client.containers.list(all=True, filters=ours) == []
+        for number in (1, 2):  # the third is not run
+            with ThreadPoolExecutor() as pool:
+                running = pool.submit(prepared.run, "ls; touch left; sleep 4", 60)
+                time.sleep(2.5)
+                assert len(client.containers.list(filters=ours)) == 2, number
+            assert "left" not in running.result().output.split()
+    assert client.containers.list(all=True, filters=ours) == []
+    assert client.images.list(filters=ours) == []
 
 
 @pytest.mark.docker

@@ -62,7 +62,9 @@ class FolderSession:
         return False
 
     @contextmanager
-    def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[FolderPrepared]:
+    def prepare(
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+    ) -> Iterator[FolderPrepared]:
         yield FolderPrepared(self, changes)
 
     def stop(self) -> None:

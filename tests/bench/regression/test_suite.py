@@ -119,7 +119,9 @@ class FlakySession(FolderSession):
     broken: int = 1
 
     @contextmanager
-    def prepare(self, changes: Changes, setup: Setup = AS_GIVEN) -> Iterator[FolderPrepared]:
+    def prepare(
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+    ) -> Iterator[FolderPrepared]:
         edited = b"3 - 2" in (changes.get("thing/core.py") or b"")
         fails, self.broken = edited and self.broken > 0, self.broken - edited
         failed = (FailedCommand("make", "no space left"),) if fails else ()
